@@ -18,7 +18,7 @@ from messaging.broker.core.dispatch.draining import DrainingSlots
 from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
 from messaging.broker.core.dispatch.known_hashes import KnownHashes
 from messaging.broker.core.dispatch.selectors.modes import make_selector
-from messaging.broker.core.dispatch.selectors.selector import SlotMap, owner_of, slot_of
+from messaging.broker.core.dispatch.selectors.selector import slot_of, table_of
 from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.dispatch.waiting import WaitingEntries
 from messaging.broker.core.entries import EntryBlock
@@ -41,7 +41,7 @@ class KeySharedDispatch(HoldingDispatch):
         "_moved",
         "_numbers",
         "_owners",
-        "_slot_map",
+        "_slot_table",
         "_stalled",
         "_unsorted",
         "draining",
@@ -61,7 +61,7 @@ class KeySharedDispatch(HoldingDispatch):
         self._able: dict[Consumer, None] = {}  # consumers that, perhaps, can be sent something
         self._moved = False  # slots have new owners
         self._count_max = state.redeliveries.count_max  # of the dead-letter policy
-        self._slot_map: SlotMap = []
+        self._slot_table = table_of([])
         self._bounds = self._owners = array("I")  # the same for the hot loop, which knows consumers by their numbers
         self._numbers: dict[Consumer, int] = {}  # from 1 on
         self._unsorted: dict[int, BitMap] = {}  # waiting entries that have to be given to the owners of their slots
@@ -145,7 +145,7 @@ class KeySharedDispatch(HoldingDispatch):
         return min(LOOK_AHEAD_MAX, LOOK_AHEAD_PER_CONSUMER * len(self._state.consumers))
 
     def _may_be_sent(self, slot: int) -> bool:
-        owner = owner_of(self._slot_map, slot)
+        owner = self._slot_table.owner_of(slot)
         return owner is not None and slot not in self.draining.slots and ready(owner)
 
     def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
@@ -240,15 +240,15 @@ class KeySharedDispatch(HoldingDispatch):
             self._hashes.prune(self._needed())
 
     def _find_owners(self) -> None:
-        self._slot_map = self.selector.slot_map()
+        self._slot_table = self.selector.slot_table()
         self._numbers = {consumer: number for number, consumer in enumerate(self._state.consumers, 1)}
-        self._bounds = array("I", [bound for bound, _ in self._slot_map])
-        self._owners = array("I", [hot.NOBODY if owner is None else self._numbers[owner] for _, owner in self._slot_map])
+        numbers: dict[Consumer | None, int] = {None: hot.NOBODY} | dict(self._numbers.items())
+        self._bounds, self._owners = self._slot_table.bounds, array("I", map(numbers.__getitem__, self._slot_table.owners))
         self._take_back_chunks()
         if self.mode.sticky or self.mode.out_of_order:
             self.draining.clear()
         else:
-            self.draining.find(self._numbers, lambda slot: owner_of(self._slot_map, slot))
+            self.draining.find(self._numbers, self._slot_table.owner_of)
         self.waiting.forget_owners()
         self._unsorted = {ledger_id: self.waiting.known(ledger_id) for ledger_id in self._state.redeliveries.entries}
         self._stalled = None
@@ -260,7 +260,7 @@ class KeySharedDispatch(HoldingDispatch):
 
     def _owner_of_known(self, position: Position) -> Consumer | None:
         ((_, key_hash),) = self._hashes.of(position.ledger_id, BitMap([position.entry_id]))
-        return owner_of(self._slot_map, slot_of(self.selector, key_hash))
+        return self._slot_table.owner_of(slot_of(self.selector, key_hash))
 
     def _sort(self, ledger_id: int, entries: BitMap) -> None:
         """Gives waiting entries to the owners of their slots, or to the slots if these are draining."""
@@ -273,7 +273,7 @@ class KeySharedDispatch(HoldingDispatch):
             if slot in draining:
                 blocked.setdefault(slot, []).append(entry)
             else:
-                found.setdefault(owner_of(self._slot_map, slot), []).append(entry)
+                found.setdefault(self._slot_table.owner_of(slot), []).append(entry)
         for owner, given in found.items():
             self.waiting.add(owner, ledger_id, BitMap(given))
         for slot, given in blocked.items():

@@ -6,10 +6,13 @@ number of the point. Of consumers that share a point the first one has it; when 
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
+
 from mmh3 import hash as mmh3_hash
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap
+from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable
 from messaging.protocol.hot import HASH_MAX
 
 
@@ -20,6 +23,9 @@ class ConsistentHashingSelector:
     def __init__(self, points: int) -> None:
         self._points_each = points
         self._points: dict[int, list[Consumer]] = {}
+        # The same in order, with the first consumer of each: there are many, and few of them change when one comes or leaves.
+        self._bounds = array("I")
+        self._firsts: list[Consumer | None] = []
         self._numbers: dict[str, dict[int, Consumer]] = {}  # of the consumers of one name
 
     def check(self, consumer: Consumer) -> None:
@@ -30,8 +36,13 @@ class ConsistentHashingSelector:
         number = next(number for number in range(len(same) + 1) if number not in same)
         same[number] = consumer
         for point in self._points_of(consumer.name, number):
-            sharing = self._points.setdefault(point, [])
-            if consumer not in sharing:
+            sharing = self._points.get(point)
+            if sharing is None:
+                self._points[point] = [consumer]
+                at = bisect_left(self._bounds, point)
+                self._bounds.insert(at, point)
+                self._firsts.insert(at, consumer)
+            elif consumer not in sharing:
                 sharing.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -43,15 +54,22 @@ class ConsistentHashingSelector:
         for point in set(self._points_of(consumer.name, number)):
             sharing = self._points[point]
             sharing.remove(consumer)
-            if not sharing:
-                del self._points[point]
+            at = bisect_left(self._bounds, point)
+            if sharing:
+                self._firsts[at] = sharing[0]
+            else:
+                del self._points[point], self._bounds[at], self._firsts[at]
 
     def _points_of(self, name: str, number: int) -> list[int]:
         texts = (f"{name}\0{number}\0{index}" for index in range(self._points_each))
         return [(mmh3_hash(text.encode(), 0, False) & HASH_MAX) % self.slots + self.first_slot for text in texts]
 
     def slot_map(self) -> SlotMap:
-        found: SlotMap = [(point, self._points[point][0]) for point in sorted(self._points)]
-        if found and found[-1][0] < self.slots:
-            found.append((self.slots, found[0][1]))  # the ring is closed
-        return found
+        return list(zip(*self.slot_table(), strict=True))
+
+    def slot_table(self) -> SlotTable:
+        table = SlotTable(self._bounds[:], self._firsts[:])
+        if table.owners and table.bounds[-1] < self.slots:  # the ring is closed
+            table.bounds.append(self.slots)
+            table.owners.append(table.owners[0])
+        return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap
+from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable, table_of
 from messaging.errors import ConsumerAssign
 
 
@@ -43,3 +43,6 @@ class HashRangeSelector:
 
     def slot_map(self) -> SlotMap:
         return list(self._ranges)
+
+    def slot_table(self) -> SlotTable:
+        return table_of(self.slot_map())

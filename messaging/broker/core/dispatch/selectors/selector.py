@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from messaging.broker.core.consumer import Consumer
 
@@ -12,6 +13,16 @@ SLOTS = 1 << 16
 
 # Upper bounds of slots, inclusive and ascending, with their owners. A slot belongs to the first bound that is not below it.
 SlotMap = list[tuple[int, Consumer | None]]
+
+
+class SlotTable(NamedTuple):
+    """A `SlotMap` as two columns: the bounds (type "I"), and the owners."""
+
+    bounds: array[int]
+    owners: list[Consumer | None]
+
+    def owner_of(self, slot: int) -> Consumer | None:
+        return self.owners[bisect_left(self.bounds, slot)] if self.owners else None
 
 
 class Selector(Protocol):
@@ -34,9 +45,16 @@ class Selector(Protocol):
     def slot_map(self) -> SlotMap:
         """Covers all slots. Empty without consumers."""
 
+    def slot_table(self) -> SlotTable:
+        """The same; the caller does not change it."""
+
 
 def slot_of(selector: Selector, key_hash: int) -> int:
     return key_hash % selector.slots + selector.first_slot or 1
+
+
+def table_of(slot_map: SlotMap) -> SlotTable:
+    return SlotTable(array("I", [bound for bound, _ in slot_map]), [owner for _, owner in slot_map])
 
 
 def owner_of(slot_map: SlotMap, slot: int) -> Consumer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap
+from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable, table_of
 from messaging.errors import ConsumerAssign
 
 Range = tuple[int, int]
@@ -61,3 +61,6 @@ class StickyRangesSelector:
         if self._ranges and free_from < SLOTS:
             found.append((SLOTS - 1, None))
         return found
+
+    def slot_table(self) -> SlotTable:
+        return table_of(self.slot_map())
