@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from docs import limits_page
+from docs import admin_api_page, limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
 from messaging.permissions.audited import (
@@ -186,6 +186,7 @@ def policies_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "admin-api.md": lambda: admin_api_page.page(_NOTE.format(source="tenants/pulsar/")),
     "configuration.md": configuration,
     "limits.md": lambda: limits_page.page(_NOTE.format(source="messaging/limits/")),
     "metrics.md": metrics_page,

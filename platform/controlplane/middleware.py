@@ -21,7 +21,7 @@ from messaging.permissions.table import REST
 from tenants.access import Actor, require
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
-from tenants.http.errors import answer, answer_error
+from tenants.http.errors import PULSAR, answer, answer_error
 from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
@@ -63,6 +63,8 @@ class SegmentsAsSent:
         if request.path_info.startswith(segments.PREFIXES):
             raw = getattr(request, "scope", {}).get("raw_path")
             request.path_info = segments.as_sent(raw) if raw else segments.from_decoded(request.path_info)
+            if request.path_info.startswith(PULSAR):  # there a slash at the end makes no difference
+                request.path_info = request.path_info.rstrip("/")
             # REST framework ignores a body without a length. (`guard` has limited the size of what is read here.)
             if "CONTENT_LENGTH" not in request.META and "HTTP_TRANSFER_ENCODING" in request.META:
                 request.META["CONTENT_LENGTH"] = str(len(request.body))

@@ -16,8 +16,10 @@ from messaging import errors
 from messaging.permissions.model import ANONYMOUS
 from tenants.access import NotVisible
 from tenants.http.request_state import state_of
+from tenants.pulsar.published import published, why_not
 
 API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/"), "/internal/"
+ADMIN = "/admin/v2/"
 _PROBLEM_TYPE = "https://magnetar.invalid/problems/"  # identifies, leads nowhere (RFC 9457 section 3.1.1)
 _API_STATUS = {"invalid_name": 400}  # where Pulsar's status would puzzle everybody else
 
@@ -99,8 +101,13 @@ def permission_denied(request: HttpRequest, exception: Exception) -> HttpRespons
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith(PULSAR):
-        text = f"{request.method} {request.path[:300]} is not offered here: docs/compatibility.md lists what is"
-        return answer(request, 404, "not_offered", text)
+        asked = f"{request.method} {request.path[:300]}"
+        row = published(request.path_info.removeprefix(ADMIN)) if request.path_info.startswith(ADMIN) else None
+        if row is None:
+            return answer(request, 404, "not_offered", f"{asked} is not offered here: docs/admin-api.md lists what is")
+        if request.method not in row.methods:
+            return answer(request, 405, "method_not_allowed", f"{asked} is not offered here: Pulsar has {', '.join(row.methods)}")
+        return answer(request, 501, "not_offered", f"{asked} is not offered here: {why_not(row.path)}")
     return answer(request, 404, "not_found", "there is nothing at this address")
 
 

@@ -60,7 +60,8 @@ def json(value: object, status: int = 200) -> HttpResponse:
 
 
 def text(value: str) -> HttpResponse:
-    return HttpResponse(value, content_type="text/plain; charset=utf-8")
+    """A bare word, with the content type that Pulsar gives it."""
+    return HttpResponse(value, content_type="application/json")
 
 
 def done() -> HttpResponse:

@@ -29,6 +29,15 @@ from tenants.scoping import tenant_scope
 
 _BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}  # each topic has one owner; hash ranges are not used
 
+_NOT_OURS: dict[str, Any] = {  # as Pulsar answers them where nobody set them; that of a Policies object is all that it has
+    "allowed_clusters": [],
+    "latency_stats_sample_rate": {},
+    "migrated": False,
+    "offload_threshold": -1,
+    "offload_threshold_in_seconds": -1,
+    "schema_auto_update_compatibility_strategy": None,
+}
+
 
 def _list(request: HttpRequest, tenant: str) -> list[str]:
     existing_tenant(tenant)
@@ -47,11 +56,13 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
     return whole | {
         "auth_policies": auth_policies(found),
         "replication_clusters": [cluster],
+        "clusterThatCanDeleteNamespace": cluster,
         "bundles": _BUNDLES,
         "backlog_quota_map": quotas(found.policies),
         "clusterDispatchRate": {},
         "replicatorDispatchRate": {},
         "deleted": False,
+        **_NOT_OURS,
     }
 
 
@@ -64,11 +75,13 @@ class CreationPolicies(msgspec.Struct):
 
     bundles: BundlesData | None = None
     replication_clusters: list[str] | None = None
+    cluster_that_can_delete: str | None = msgspec.field(default=None, name="clusterThatCanDeleteNamespace")
 
 
 def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     given = body(request, CreationPolicies, CreationPolicies())
     check_clusters(given.replication_clusters)
+    check_clusters([given.cluster_that_can_delete] if given.cluster_that_can_delete else [])
     with as_precondition():
         policies = _policies_of(body(request, dict[str, Any], {}, field="policies"))
         actions.create_namespace(actor(request), str(namespace_of(tenant, namespace)), policies)
@@ -84,7 +97,7 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
         if value is not None:
             policies |= path.changes(value)
     for name, value in whole.items():
-        if name not in CreationPolicies.__struct_fields__ and not _says_nothing(value):
+        if name not in CreationPolicies.__struct_encode_fields__ and not _says_nothing(value):
             raise PreconditionFailed(f"{name[:80]} cannot be set when a namespace is created: remove it")
     return policies
 

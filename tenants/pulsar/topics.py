@@ -156,7 +156,16 @@ def _change_properties(request: HttpRequest, change: TopicPropertiesChange) -> N
 
 
 def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return broker.rpc().call("topics.stats", TopicRef(topic=str(existing(parts)))).stats
+    return _without(request, broker.rpc().call("topics.stats", TopicRef(topic=str(existing(parts)))).stats)
+
+
+def _without(request: HttpRequest, stats: dict[str, Any]) -> dict[str, Any]:
+    """Without the members that the caller does not want to see."""
+    if flag(request, "excludePublishers"):
+        stats = {**stats, "publishers": []}
+    if flag(request, "excludeConsumers"):
+        stats = {**stats, "subscriptions": {name: {**one, "consumers": []} for name, one in stats["subscriptions"].items()}}
+    return stats
 
 
 def _internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
@@ -167,7 +176,7 @@ def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.partitioned_stats", TopicRef(topic=str(existing(parts)))).stats
     if request.GET.get("perPartition", "true").lower() == "false":
         found = {**found, "partitions": {}}
-    return found
+    return _without(request, found)
 
 
 def _unload(request: HttpRequest, **parts: str) -> None:
@@ -178,7 +187,7 @@ def _unload(request: HttpRequest, **parts: str) -> None:
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.terminate", TopicRef(topic=str(existing(parts))))
     actor(request).trail.after = {"last_message_id": f"{found.ledger_id}:{found.entry_id}"}
-    return {"ledgerId": found.ledger_id, "entryId": found.entry_id, "partitionIndex": found.partition}
+    return _message_id(found)
 
 
 def _compact(request: HttpRequest, **parts: str) -> None:
@@ -196,6 +205,7 @@ def _message_id(found: MessageIdAnswer) -> dict[str, int]:
         "entryId": found.entry_id,
         "partitionIndex": found.partition,
         "batchIndex": found.batch_index,
+        "batchSize": 0,
     }
 
 

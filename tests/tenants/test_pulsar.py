@@ -193,19 +193,33 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "expected"),
     [
-        "namespaces/acme/orders/offloadPolicies",
-        "persistent/acme/orders/t/offload",
-        "worker/cluster",
-        "schemas/a/b/c/other",
-        "",
+        ("namespaces/acme/orders/offloadPolicies", 501),
+        ("persistent/acme/orders/t/shadowTopics", 501),
+        ("persistent/acme/orders/t/trim", 405),
+        ("worker/cluster", 404),
+        ("schemas/a/b/c/other", 404),
+        ("", 404),
     ],
 )
-def test_what_is_not_offered_says_so(call: Call, path: str) -> None:
+def test_what_is_not_offered_says_so(call: Call, path: str, expected: int) -> None:
     response = call("GET", f"/admin/v2/{path}")
-    assert status(response) == 404
+    assert status(response) == expected
     assert "not offered" in response.json()["reason"]
+
+
+def test_a_slash_at_the_end_makes_no_difference(call: Call) -> None:
+    assert call("GET", "/admin/v2/namespaces/acme/").json() == ["acme/orders"]
+    assert status(call("PUT", f"{T}/t/")) == 204
+    assert call("GET", f"{T}/t/stats/").json()["msgInCounter"] == 0
+
+
+def test_members_that_are_not_asked_for(call: Call, world: World) -> None:
+    world.broker.add("persistent://acme/orders/t")
+    world.broker.connect_consumer("persistent://acme/orders/t", "s")
+    assert len(call("GET", f"{T}/t/stats").json()["subscriptions"]["s"]["consumers"]) == 1
+    assert call("GET", f"{T}/t/stats?excludeConsumers=true").json()["subscriptions"]["s"]["consumers"] == []
 
 
 def test_a_change_that_no_broker_confirmed(call: Call, world: World) -> None:

@@ -17,6 +17,13 @@ _TEXT_ONLY = re.compile(
     r"|connectedSince|producerName|consumerName|request_id"
     r"|activeConsumerName|metadata)$"
 )
+_KIND_ONLY = {
+    "averageMsgSize",
+    "earliestMsgPublishTimeInBacklogs",
+    "earliestMsgPublishTimeInBacklog",
+    "oldestBacklogMessageAgeSeconds",
+}
+"""Numbers that Pulsar tells only when asked, or after a minute, and we always."""
 _POSITION = re.compile(r"\b\d+:(-?\d+)\b")
 _BUNDLE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:?\d\d)?")
@@ -43,6 +50,8 @@ def plain(value: Any, names: Mapping[str, str], key: str = "") -> Any:
 
 
 def _number(value: float, key: str) -> Any:
+    if key in _KIND_ONLY:
+        return "<number>"
     if key in ("ledgerId", "cursorsLedgerId") or _SIGN_ONLY.search(key) or value > 10**12:
         return "<positive>" if value > 0 else "<zero>" if value == 0 else "<negative>"
     return int(value) if value == int(value) else value

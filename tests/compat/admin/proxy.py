@@ -20,7 +20,7 @@ class Exchange(NamedTuple):
     method: str
     path: str  # with the query
     content_type: str
-    body: Any
+    body: str
     status: int
     answer_type: str
     answer: Any
@@ -90,13 +90,13 @@ def send(netloc: str, method: str, path: str, body: bytes, headers: dict[str, st
         data = response.read()
     except TimeoutError:
         sys.stdout.write(f"no answer to {method} {path}\n")
-        return Exchange(method, path, headers.get("Content-Type", ""), _decoded(body), 504, "", None, {}), b""
+        return Exchange(method, path, headers.get("Content-Type", ""), body.decode(), 504, "", None, {}), b""
     finally:
         connection.close()
     own = {name: value for name, value in response.getheaders() if name.lower().startswith(("x-pulsar-", "location"))}
     content_type = response.getheader("Content-Type") or ""
     exchange = Exchange(
-        method, path, headers.get("Content-Type", ""), _decoded(body), response.status, content_type, _decoded(data), own
+        method, path, headers.get("Content-Type", ""), body.decode(), response.status, content_type, _decoded(data), own
     )
     return exchange, data
 

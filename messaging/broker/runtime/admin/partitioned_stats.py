@@ -27,6 +27,14 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "topicCreationTimeStamp": _earlier,
     "lastPublishTimeStamp": max,
     "lastExpireTimestamp": max,
+    "lastMarkDeleteAdvancedTimestamp": max,
+    "lastAckedTime": max,
+    "lastConsumedTime": max,
+    "backlogQuotaLimitSize": max,
+    "backlogQuotaLimitTime": max,
+    "lastOffloadFailureTimeStamp": max,
+    "lastOffloadLedgerId": max,
+    "lastOffloadSuccessTimeStamp": max,
     "lastConsumedTimestamp": max,
     "lastConsumedFlowTimestamp": max,
     "lastAckedTimestamp": max,
@@ -64,7 +72,7 @@ def partitioned_stats(partitions: int, parts: Mapping[str, Stats]) -> Stats:
     for part in parts.values():
         _add(total["compaction"], part["compaction"])
     total["subscriptions"] = {name: _subscription(found) for name, found in sorted(subscriptions.items())}
-    return {"metadata": {"partitions": partitions}, **total, "replication": {}, "partitions": dict(parts)}
+    return {"metadata": {"partitions": partitions, "deleted": False}, **total, "replication": {}, "partitions": dict(parts)}
 
 
 def _subscription(parts: list[Stats]) -> Stats:

@@ -7,10 +7,12 @@ from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.complete_stats import completed, completed_internal
 from messaging.broker.runtime.admin.naming import plain_topic, topic_name
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog_age import BacklogAges
+from messaging.broker.runtime.topics.backlog_quota import quota_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import TopicNotFound
 
@@ -26,7 +28,9 @@ class TopicStatsHandlers:
         return schema.Stats(stats=await self._stats(await plain_topic(self._broker, request.topic)))
 
     async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
-        return schema.Stats(stats=stats.internal_stats(await plain_topic(self._broker, request.topic)))
+        topic = await plain_topic(self._broker, request.topic)
+        opened_ms = max((one.created_ms for one in topic.ledger.record.ledgers), default=topic.created_ms)
+        return schema.Stats(stats=completed_internal(stats.internal_stats(topic), opened_ms, topic.created_ms))
 
     async def partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
@@ -48,4 +52,6 @@ class TopicStatsHandlers:
         oldest_ms = await self._backlog_ages.of(topic)
         broker = self._broker
         result = broker.compactions.result(topic.text)
-        return stats.topic_stats(topic, stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result))
+        context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result)
+        quota = quota_of(topic.services.policy, topic.name)
+        return completed(stats.topic_stats(topic, context), quota.bytes_max, quota.age_max_s)

@@ -66,7 +66,7 @@ def test_numbers_add_up_and_the_partitions_are_below() -> None:
     found = total(*parts)
     assert (found["msgRateIn"], found["msgInCounter"], found["averageMsgSize"]) == (3.0, 10, 100.0)
     assert (found["topicCreationTimeStamp"], found["lastPublishTimeStamp"], found["ownerBroker"]) == (40, 90, "b")
-    assert found["metadata"] == {"partitions": 2}
+    assert found["metadata"] == {"partitions": 2, "deleted": False}
     assert found["partitions"] == {"t-partition-0": parts[0], "t-partition-1": parts[1]}
 
 

@@ -1,0 +1,73 @@
+"""The page of Pulsar's admin API: which of its paths and methods are offered here, read from the routes of the web process."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from itertools import groupby
+
+from messaging.permissions.table import REST
+from tenants.pulsar.published import PUBLISHED, Published, why_not
+
+_TITLES = {
+    "{domain}": "Topics (`persistent` and `non-persistent`)",
+    "namespaces": "Namespaces",
+    "tenants": "Tenants",
+    "schemas": "Schemas",
+}
+
+
+def page(note: str) -> str:
+    _ready()
+    rows = sorted(PUBLISHED, key=lambda one: (list(_TITLES).index(_head(one)) if _head(one) in _TITLES else len(_TITLES), one))
+    offered = {one: [method for method in one.methods if _is_offered(method, one.path)] for one in rows}
+    total, ours = sum(len(one.methods) for one in rows), sum(map(len, offered.values()))
+    text = note + (
+        "# Pulsar's admin API\n\n"
+        "The paths and methods below `/admin/v2` that Pulsar 4.0 has for tenants, namespaces, topics, schemas, clusters and "
+        f"brokers, and whether they are offered: {ours} of {total}. One that is not is answered with 501 (or 405, if other methods "
+        "of its path are offered) and a JSON object whose `reason` says what to do instead. The permission that each requires "
+        "is in [permissions.md](permissions.md); topics take `persistent` or `non-persistent` as their domain. "
+        "What is answered otherwise than by Pulsar is listed, command by command, in "
+        "[tests/compat/admin](../tests/compat/admin/ours.toml).\n"
+    )
+    for head, group in groupby(rows, key=_head):
+        text += f"\n## {_TITLES.get(head, head.capitalize())}\n\n"
+        text += "| path | offered | not offered | instead |\n| --- | --- | --- | --- |\n"
+        for one in group:
+            missing = [method for method in one.methods if method not in offered[one]]
+            why = why_not(one.path) if missing else ""
+            text += f"| `{one.path}` | {', '.join(offered[one])} | {', '.join(missing)} | {why} |\n"
+    return text
+
+
+def _head(one: Published) -> str:
+    return one.path.partition("/")[0]
+
+
+def _is_offered(method: str, path: str) -> bool:
+    from django.urls import Resolver404, resolve
+
+    try:
+        found = resolve("/admin/v2/" + re.sub(r"\{[^}]*\}", "x", path.replace("{domain}", "persistent")))
+    except Resolver404:
+        return False
+    return (method, found.view_name) in REST
+
+
+def _ready() -> None:
+    """Loads the web process's routes, with secrets of their own, unless somebody did already."""
+    import django
+    from django.apps import apps
+
+    if apps.ready:
+        return
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    os.environ["MAGNETAR_DATA_DIR"] = tempfile.mkdtemp(prefix="docs-")
+
+    from controlplane.current import settings
+    from messaging.identity import create_secrets
+
+    create_secrets(settings())
+    django.setup()

@@ -1,0 +1,98 @@
+"""The rest of Pulsar's fields in the stats of a topic: derived from ours, or Pulsar's value for what there is not here.
+
+Pure. Nothing is offloaded, filtered by plug-ins or part of a transaction here, so those fields have the value that they have in
+Pulsar where nothing happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.times import time_text
+
+Stats = dict[str, Any]
+
+_TOPIC: Stats = {
+    "abortedTxnCount": 0,
+    "committedTxnCount": 0,
+    "ongoingTxnCount": 0,
+    "bytesOutInternalCounter": 0,
+    "systemTopicBytesInCounter": 0,
+    "lastOffloadFailureTimeStamp": 0,
+    "lastOffloadLedgerId": 0,
+    "lastOffloadSuccessTimeStamp": 0,
+    "delayedMessageIndexSizeInBytes": 0,  # one index for all topics: its memory is in the metrics
+    "compaction": {
+        "lastCompactionDurationTimeInMills": 0,
+        "lastCompactionFailedTimestamp": 0,
+        "lastCompactionRemovedEventCount": 0,
+        "lastCompactionSucceedTimestamp": 0,
+    },
+}
+_SUBSCRIPTION: Stats = {
+    "consumersAfterMarkDeletePosition": {},
+    "delayedMessageIndexSizeInBytes": 0,
+    "drainingHashesClearedTotal": 0,
+    "drainingHashesCount": 0,
+    "drainingHashesUnackedMessages": 0,
+    "filterAcceptedMsgCount": 0,
+    "filterProcessedMsgCount": 0,
+    "filterRejectedMsgCount": 0,
+    "filterRescheduledMsgCount": 0,
+    "lastMarkDeleteAdvancedTimestamp": 0,  # not kept
+    "msgInReplay": 0,
+}
+_CONSUMER: Stats = {"drainingHashesClearedTotal": 0, "drainingHashesCount": 0, "drainingHashesUnackedMessages": 0}
+_CURSOR: Stats = {"subscriptionHavePendingRead": False, "subscriptionHavePendingReplayRead": False}
+RANGE_BYTES = 8  # what a range of acknowledged entries takes in a stored cursor, about
+
+
+def completed(stats: Stats, quota_bytes: int, quota_age_s: int) -> Stats:
+    """`stats` as `stats.topic_stats` makes them. The quotas are those in force; -1: unlimited."""
+    ranges = stats["nonContiguousDeletedMessagesRanges"]
+    return {
+        **_TOPIC,
+        **stats,
+        "backlogQuotaLimitSize": quota_bytes,
+        "backlogQuotaLimitTime": quota_age_s,
+        "nonContiguousDeletedMessagesRangesSerializedSize": ranges * RANGE_BYTES,
+        "publishers": [{"supportsPartialProducer": False, **one} for one in stats["publishers"]],
+        "subscriptions": {name: _subscription(one) for name, one in stats["subscriptions"].items()},
+    }
+
+
+def _subscription(one: Stats) -> Stats:
+    alone_ms = one["lastConsumedTimestamp"] if len(one["consumers"]) == 1 else 0
+    consumers = [_consumer(consumer, alone_ms) for consumer in one["consumers"]]
+    active = consumers[0]["consumerName"] if one["type"] == "Exclusive" and consumers else one["activeConsumerName"]
+    return {
+        **_SUBSCRIPTION,
+        **one,
+        "type": one["type"] or "None",
+        "nonContiguousDeletedMessagesRangesSerializedSize": one["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
+        "lastAckedTimestamp": max((consumer["lastAckedTimestamp"] for consumer in consumers), default=0),
+        "lastConsumedFlowTimestamp": max((consumer["lastConsumedFlowTimestamp"] for consumer in consumers), default=0),
+        "activeConsumerName": consumers[0]["consumerName"]
+        if one["type"] == "Exclusive" and consumers
+        else one["activeConsumerName"],
+        "consumers": consumers,
+    }
+
+
+def _consumer(one: Stats, consumed_ms: int) -> Stats:
+    """`consumed_ms`: when the subscription last sent something, if this is its only consumer."""
+    return {
+        **_CONSUMER,
+        **one,
+        "lastConsumedTimestamp": consumed_ms,
+        "lastConsumedTime": time_text(consumed_ms),
+        "lastAckedTime": time_text(one["lastAckedTimestamp"]),
+    }
+
+
+def completed_internal(stats: Stats, opened_ms: int, created_ms: int) -> Stats:
+    """`stats` as `stats.internal_stats` makes them; `opened_ms`: when the current ledger was, `created_ms`: the topic."""
+    cursors = {
+        name: {**_CURSOR, "lastLedgerSwitchTimestamp": time_text(created_ms), **one} for name, one in stats["cursors"].items()
+    }
+    return {**stats, "lastLedgerCreatedTimestamp": time_text(opened_ms), "cursors": cursors}

@@ -1,0 +1,158 @@
+"""The paths and methods of Pulsar 4.0's admin API for tenants, namespaces, topics, schemas, clusters, brokers and their resources.
+
+Facts, not ours: what is offered is in `urls`. A request that is in this table and is not offered is answered with 501, and with
+what to do instead; docs/admin-api.md is the table of both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_T = "{domain}/{tenant}/{namespace}/{topic}"
+_N = "namespaces/{tenant}/{namespace}"
+
+# Methods -> paths below /admin/v2; `T` is a topic, `N` a namespace.
+_TABLE = {
+    "DELETE": """
+        brokers/configuration/{configName} N/permissions/{subscription}/{role} N/removeOffloadPolicies N/{bundle} T/policies
+        T/truncate
+    """,
+    "GET": """
+        bookies/all bookies/racks-info broker-stats/allocator-stats/{allocator} broker-stats/bookieops
+        broker-stats/broker-resource-availability/{tenant}/{namespace} broker-stats/load-report broker-stats/mbeans
+        broker-stats/metrics broker-stats/topics brokers brokers/backlog-quota-check brokers/configuration
+        brokers/configuration/runtime brokers/configuration/values brokers/health brokers/internal-configuration
+        brokers/leaderBroker brokers/ready brokers/version brokers/{clusterName}/{brokerId}/ownedNamespaces brokers/{cluster}
+        clusters clusters/{cluster}/failureDomains clusters/{cluster}/namespaceIsolationPolicies
+        clusters/{cluster}/namespaceIsolationPolicies/brokers clusters/{cluster}/namespaceIsolationPolicies/brokers/{broker}
+        namespaces/{cluster}/antiAffinity/{group} namespaces/{tenant} N/backlogQuotaMap N/bundles N/permissions
+        N/permissions/subscription N/scanOffloadedLedgers N/topics N/{bundle}/topicHashPositions resourcegroups
+        schemas/{tenant}/{namespace}/{topic}/metadata schemas/{tenant}/{namespace}/{topic}/schema/{version}
+        schemas/{tenant}/{namespace}/{topic}/schemas tenants {domain}/{tenant}/{namespace}
+        {domain}/{tenant}/{namespace}/partitioned {domain}/{tenant}/{namespace}/{bundle} T/backlog T/backlogQuotaMap
+        T/examinemessage T/internal-info T/internalStats T/lastMessageId T/ledger/{ledgerId}/entry/{entryId}
+        T/messageid/{timestamp} T/partitioned-internalStats T/partitioned-stats T/permissions T/stats
+        T/subscription/{subscription}/position/{messagePosition} T/subscriptions
+    """,
+    "GET DELETE": """
+        N/property/{key} N/resourcegroup
+    """,
+    "GET POST": """
+        clusters/{cluster}/migrate clusters/{cluster}/peers N/allowedClusters N/deduplicationSnapshotInterval
+        N/encryptionRequired N/isAllowAutoUpdateSchema N/offloadPolicies N/replication N/schemaValidationEnforced
+        N/subscriptionAuthMode resource-quotas T/schemaValidationEnforced
+        T/subscription/{subscription}/replicatedSubscriptionStatus
+    """,
+    "GET POST DELETE": """
+        bookies/racks-info/{bookie} clusters/{cluster}/failureDomains/{domainName}
+        clusters/{cluster}/namespaceIsolationPolicies/{policyName} N/antiAffinity N/autoSubscriptionCreation N/autoTopicCreation
+        N/deduplication N/delayedDelivery N/dispatchRate N/dispatcherPauseOnAckStatePersistent N/entryFilters
+        N/inactiveTopicPolicies N/maxConsumersPerSubscription N/maxConsumersPerTopic N/maxProducersPerTopic
+        N/maxSubscriptionsPerTopic N/maxTopicsPerNamespace N/maxUnackedMessagesPerConsumer N/maxUnackedMessagesPerSubscription
+        N/messageTTL N/persistence N/persistence/bookieAffinity N/publishRate N/replicatorDispatchRate N/retention
+        N/subscribeRate N/subscriptionDispatchRate N/subscriptionExpirationTime N/subscriptionTypesEnabled
+        resource-quotas/{tenant}/{namespace}/{bundle} schemas/{tenant}/{namespace}/{topic}/schema T/autoSubscriptionCreation
+        T/compactionThreshold T/deduplicationEnabled T/deduplicationSnapshotInterval T/delayedDelivery T/dispatchRate
+        T/dispatcherPauseOnAckStatePersistent T/entryFilters T/inactiveTopicPolicies T/maxConsumers
+        T/maxConsumersPerSubscription T/maxMessageSize T/maxProducers T/maxSubscriptionsPerTopic T/maxUnackedMessagesOnConsumer
+        T/maxUnackedMessagesOnSubscription T/messageTTL T/offloadPolicies T/persistence T/publishRate T/replication
+        T/replicatorDispatchRate T/retention T/subscribeRate T/subscriptionDispatchRate T/subscriptionTypesEnabled
+        T/{subscription}/dispatchRate
+    """,
+    "GET PUT": """
+        N/offloadThreshold N/offloadThresholdInSeconds N/schemaAutoUpdateCompatibilityStrategy N/schemaCompatibilityStrategy
+        T/compaction T/offload T/subscription/{subscription}/properties
+    """,
+    "GET PUT DELETE": """
+        N N/compactionThreshold N/offloadDeletionLagMs N/properties resourcegroups/{resourcegroup} T/properties
+        T/schemaCompatibilityStrategy T/shadowTopics
+    """,
+    "GET PUT POST DELETE": """
+        clusters/{cluster} tenants/{tenant} T/partitions
+    """,
+    "POST": """
+        brokers/configuration/{configName}/{configValue} brokers/shutdown namespaces/grantPermissionsOnTopics
+        namespaces/revokePermissionsOnTopics N/clearBacklog N/clearBacklog/{subscription} N/migration
+        N/permissions/subscription/{subscription} N/resourcegroup/{resourcegroup} N/unsubscribe/{subscription}
+        N/{bundle}/clearBacklog N/{bundle}/clearBacklog/{subscription} N/{bundle}/unsubscribe/{subscription}
+        schemas/{tenant}/{namespace}/{topic}/compatibility schemas/{tenant}/{namespace}/{topic}/version
+        T/all_subscription/expireMessages/{expireTimeInSeconds} T/createMissedPartitions
+        T/subscription/{subscription}/analyzeBacklog T/subscription/{subscription}/expireMessages
+        T/subscription/{subscription}/expireMessages/{expireTimeInSeconds} T/subscription/{subscription}/resetcursor
+        T/subscription/{subscription}/resetcursor/{timestamp} T/subscription/{subscription}/skip/{numMessages}
+        T/subscription/{subscription}/skip_all T/terminate T/terminate/partitions T/trim
+    """,
+    "POST DELETE": """
+        N/backlogQuota N/permissions/{role} T/backlogQuota T/permissions/{role}
+    """,
+    "PUT": """
+        N/property/{key}/{value} N/unload N/{bundle}/split N/{bundle}/unload T/backlogSize T/unload
+    """,
+    "PUT DELETE": """
+        T T/subscription/{subscription}
+    """,
+}
+
+
+class Published(NamedTuple):
+    path: str
+    methods: tuple[str, ...]
+
+
+def _rows() -> tuple[Published, ...]:
+    found = []
+    for methods, paths in _TABLE.items():
+        for path in paths.split():
+            whole = re.sub(r"^T(?=/|$)", _T, re.sub(r"^N(?=/|$)", _N, path))
+            found.append(Published(whole, tuple(methods.split())))
+    return tuple(sorted(found))
+
+
+PUBLISHED = _rows()
+
+# A part of a path -> what to do instead, for what is not offered; the first that fits.
+_INSTEAD = (
+    ("offload", "there is no tiered storage: set a retention by time or size, and export what must be kept longer"),
+    ("scanOffloaded", "there is no tiered storage: set a retention by time or size"),
+    ("shadow", "there are no shadow topics: use another subscription of the topic itself"),
+    ("replicat", "there is one cluster, and nothing is replicated: leave replication out"),
+    ("allowedClusters", "there is one cluster: leave it out"),
+    ("migrat", "there is one cluster: leave migration out"),
+    ("peers", "there is one cluster: leave it out"),
+    ("resource", "there are no resource groups: limit rates by policies of namespaces and topics"),
+    ("ntryFilters", "there are no plug-ins in the broker: filter in the consumer"),
+    ("bookie", "there are no bookies: the broker stores messages itself"),
+    ("dispatcherPause", "the broker always stores acknowledgements: leave it out"),
+    ("ffinity", "there is one broker and nothing to place: leave it out"),
+    ("solation", "there is one broker and nothing to place: leave it out"),
+    ("failureDomains", "there is one broker and nothing to place: leave it out"),
+    ("{bundle}", "a namespace is one bundle: leave --bundle out, so that the command is for the whole namespace"),
+    ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),
+    ("schemaAutoUpdate", "use schemaCompatibilityStrategy (set-schema-compatibility-strategy)"),
+    ("property", "read and set all properties together: .../properties"),
+    ("broker-stats", "see GET /metrics and `magnetar doctor`, or the stats of single topics"),
+    ("brokers/configuration", "settings are read when the broker starts: docs/configuration.md lists them"),
+    ("brokers/", "the operator does this: `magnetar doctor` and docs/configuration.md"),
+    ("clusters", "clusters are not administered: there is the one that the setting `cluster_name` names"),
+    ("ompaction", "topics are not compacted by this release: read the latest value of a key with a table view"),
+)
+_OTHERWISE = "docs/admin-api.md lists what is offered"
+
+
+def why_not(path: str) -> str:
+    """What to do instead of asking for a path of the table."""
+    return next((why for part, why in _INSTEAD if part in path), _OTHERWISE)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    path = path.replace("{domain}", "(?:persistent|non-persistent)")
+    return re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path) + "/?")
+
+
+_PATTERNS = tuple((_pattern(one.path), one) for one in sorted(PUBLISHED, key=lambda one: one.path.count("{")))
+
+
+def published(path: str) -> Published | None:
+    """The row of a path below /admin/v2; one with fewer variables comes first."""
+    return next((one for pattern, one in _PATTERNS if pattern.fullmatch(path)), None)

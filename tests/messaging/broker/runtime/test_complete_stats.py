@@ -1,0 +1,61 @@
+"""Fields of Pulsar's stats that are derived from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.broker.runtime.admin.complete_stats import RANGE_BYTES, completed, completed_internal
+
+
+def consumer(name: str, acked_ms: int, flow_ms: int) -> dict[str, Any]:
+    return {"consumerName": name, "lastAckedTimestamp": acked_ms, "lastConsumedFlowTimestamp": flow_ms}
+
+
+def subscription(kind: str, *consumers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "lastConsumedTimestamp": 5_000,
+        "nonContiguousDeletedMessagesRanges": 2,
+        "activeConsumerName": None,
+        "consumers": list(consumers),
+    }
+
+
+def stats(**subscriptions: dict[str, Any]) -> dict[str, Any]:
+    return {"publishers": [{"producerName": "p"}], "nonContiguousDeletedMessagesRanges": 2, "subscriptions": subscriptions}
+
+
+def test_quotas_in_force_and_ranges() -> None:
+    found = completed(stats(), 1000, -1)
+    assert (found["backlogQuotaLimitSize"], found["backlogQuotaLimitTime"]) == (1000, -1)
+    assert found["nonContiguousDeletedMessagesRangesSerializedSize"] == 2 * RANGE_BYTES
+    assert found["publishers"] == [{"producerName": "p", "supportsPartialProducer": False}]
+
+
+def test_a_subscription_without_a_type_has_the_type_none() -> None:
+    assert completed(stats(s=subscription("")), -1, -1)["subscriptions"]["s"]["type"] == "None"
+
+
+def test_times_of_a_subscription_are_the_latest_of_its_consumers() -> None:
+    found = completed(stats(s=subscription("Shared", consumer("a", 1, 9), consumer("b", 3, 2))), -1, -1)["subscriptions"]["s"]
+    assert (found["lastAckedTimestamp"], found["lastConsumedFlowTimestamp"], found["activeConsumerName"]) == (3, 9, None)
+    assert [one["lastConsumedTimestamp"] for one in found["consumers"]] == [0, 0]  # which of them is not known
+
+
+def test_an_only_consumer_has_the_time_of_its_subscription() -> None:
+    found = completed(stats(s=subscription("Exclusive", consumer("a", 1, 9))), -1, -1)["subscriptions"]["s"]
+    assert found["activeConsumerName"] == "a"
+    assert found["consumers"][0]["lastConsumedTimestamp"] == 5_000
+    assert found["consumers"][0]["lastConsumedTime"].startswith("1970-01-01T00:00:05")
+
+
+def test_what_a_topic_counts_itself_stays() -> None:
+    assert completed({**stats(), "compaction": {"lastCompactionSucceedTimestamp": 7}}, -1, -1)["compaction"] == {
+        "lastCompactionSucceedTimestamp": 7
+    }
+
+
+def test_internal_stats_tell_when_the_ledger_was_opened() -> None:
+    found = completed_internal({"cursors": {"s": {"state": "Open"}}}, 1_000, 0)
+    assert found["lastLedgerCreatedTimestamp"].startswith("1970-01-01T00:00:01")
+    assert found["cursors"]["s"]["subscriptionHavePendingRead"] is False
