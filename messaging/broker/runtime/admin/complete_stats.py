@@ -72,9 +72,7 @@ def _subscription(one: Stats) -> Stats:
         "nonContiguousDeletedMessagesRangesSerializedSize": one["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
         "lastAckedTimestamp": max((consumer["lastAckedTimestamp"] for consumer in consumers), default=0),
         "lastConsumedFlowTimestamp": max((consumer["lastConsumedFlowTimestamp"] for consumer in consumers), default=0),
-        "activeConsumerName": consumers[0]["consumerName"]
-        if one["type"] == "Exclusive" and consumers
-        else one["activeConsumerName"],
+        "activeConsumerName": active,
         "consumers": consumers,
     }
 
