@@ -5,7 +5,7 @@
     status, feed, usage, namespaces, topics, topic_stats, subscriptions, maintenance
                       handlers of one group of methods each; all of them take the broker
     peek              one stored message as Pulsar's tools read it
-    stats, partitioned_stats
+    stats, pulsar_stats, partitioned_stats
                       a topic's figures in Pulsar's shape: pure
 
 Callers are our own web and worker processes, which authorised the person; names are validated again here.

@@ -7,9 +7,9 @@ from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
-from messaging.broker.runtime.admin.complete_stats import completed, completed_internal
 from messaging.broker.runtime.admin.naming import plain_topic, topic_name
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
+from messaging.broker.runtime.admin.pulsar_stats import completed, completed_internal
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog_age import BacklogAges
 from messaging.broker.runtime.topics.backlog_quota import quota_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.admin.complete_stats import RANGE_BYTES, completed, completed_internal
+from messaging.broker.runtime.admin.pulsar_stats import RANGE_BYTES, completed, completed_internal
 
 
 def consumer(name: str, acked_ms: int, flow_ms: int) -> dict[str, Any]:
