@@ -135,7 +135,6 @@ _INSTEAD = (
     ("brokers/configuration", "settings are read when the broker starts: docs/configuration.md lists them"),
     ("brokers/", "the operator does this: `magnetar doctor` and docs/configuration.md"),
     ("clusters", "clusters are not administered: there is the one that the setting `cluster_name` names"),
-    ("ompaction", "topics are not compacted by this release: read the latest value of a key with a table view"),
 )
 _OTHERWISE = "docs/admin-api.md lists what is offered"
 
