@@ -32,7 +32,7 @@ class CompactionSession:
         self.name: TopicName = topic.name
         self.created_ms = topic.created_ms
         self.former = topic.ledger_list.compacted
-        self.end = topic.ledger_list.deliverable
+        self.end = max(topic.ledger_list.deliverable, topic.ledger_list.horizon)  # retention may have dropped all up to there
         self.writer = writer
         self.started_ms = self.heard_ms = now_ms
         self.lost_entries = 0  # that storage could not give

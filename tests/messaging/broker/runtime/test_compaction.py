@@ -123,6 +123,18 @@ async def test_what_retention_dropped_is_still_in_the_compacted_topic(world: Bro
     assert values(await read_all(world.service)) == [("b", b"1"), ("a", b"2"), ("c", b"1")]
 
 
+async def test_a_topic_of_which_retention_dropped_everything_is_compacted_again(world: BrokerWorld, tmp_path: Path) -> None:
+    await publish(world.service, keyed("a", b"1"))
+    await compact(world.service, tmp_path)
+    topic = await topic_of(world.service)
+    horizon = topic.ledger_list.horizon
+    await topic.ledger.roll()
+    await topic.ledger.trim(horizon, NOTHING)
+    await compact(world.service, tmp_path)
+    assert topic.ledger_list.horizon == horizon
+    assert values(await read_all(world.service)) == [("a", b"1")]
+
+
 async def test_retention_keeps_what_no_compaction_has_seen(world: BrokerWorld, tmp_path: Path) -> None:
     await publish(world.service, keyed("a", b"1"))
     await compact(world.service, tmp_path)
