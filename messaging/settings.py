@@ -93,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     delayed_delivery_enabled: bool = True  # messages wait until their delivery time; default of the namespace policy
     delayed_delivery_tick_ms: Tick = 1_000  # precision of delivery times; default of the namespace policy
     delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before
+    topic_level_policies_enabled: bool = True  # topics may have policies of their own; off: requests are refused, none is in force
     auto_topic_creation: bool = True  # create a topic when a client first uses it; default of the namespace policy
     auto_topic_partitions: AutoPartitions = 0  # of such a topic; 0: not partitioned; default of the namespace policy
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings as django_settings
 
 from messaging.adminrpc.schema import TopicsAsked
-from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.errors import NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.policies.model import Level
 from messaging.policies.validation import JsonPolicies, changed
@@ -23,6 +23,7 @@ AUDITED_SET = "topic.set_policies"
 def topic_policies(topic: TopicName) -> TopicPolicies:
     """What is set on an existing topic; a row that is not stored where nothing is. Callers check permissions. Raises `NotFound`
     for the namespace, `PreconditionFailed` for a partition, `TopicNotFound`, `NotReady`."""
+    _check_enabled()
     namespace = existing(str(topic.namespace))
     return _row(topic, namespace, _created_ms(topic))
 
@@ -31,6 +32,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
     """Sets the policies named in `changes` on the topic, or on a subscription of it; a value of None unsets one. Returns when
     loaded topics follow them. Raises what `topic_policies` and `validation.changed` raise."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    _check_enabled()
     existing(str(topic.namespace))
     created = _created_ms(topic)
     with change(actor) as changing:
@@ -55,6 +57,11 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
 def compared(namespace: Namespace) -> JsonPolicies:
     """What is set on the namespace and that values of its topics must not contradict, as with Pulsar."""
     return {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
+
+
+def _check_enabled() -> None:
+    if not django_settings.MAGNETAR.topic_level_policies_enabled:
+        raise NotAllowed("policies of topics are disabled: turn on topic_level_policies_enabled, or set them on the namespace")
 
 
 def _check_message_size(policies: JsonPolicies) -> None:

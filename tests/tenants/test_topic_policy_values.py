@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from messaging.errors import NotAuthorized, PolicyNotEnforced, PreconditionFailed, TopicNotFound
@@ -182,6 +183,14 @@ def test_a_change_is_recorded(call: Caller, world: World) -> None:
         ("acme", TOPIC, {"policies": {}}, three),
         ("acme", TOPIC, three, four),
     ]
+
+
+def test_where_they_are_disabled_requests_are_refused(call: Caller, world: World, settings: Any) -> None:
+    settings.MAGNETAR = msgspec.structs.replace(settings.MAGNETAR, topic_level_policies_enabled=False)
+    for method, body in (("GET", None), ("POST", 3), ("DELETE", None)):
+        answer = call(method, f"{AT}/maxProducers", body)
+        assert (answer.status_code, "topic_level_policies_enabled" in answer.json()["reason"]) == (405, True)
+    assert told(world) is None
 
 
 def test_a_topic_that_was_never_there_has_no_policies(world: World) -> None:

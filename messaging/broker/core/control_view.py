@@ -22,7 +22,16 @@ _NOTHING: Mapping[str, Any] = {}
 class ControlView(InheritedGrants):
     """Implements `messaging.permissions.model.Grants`."""
 
-    def __init__(self, *, superuser_roles: Iterable[str], policy_defaults: Mapping[str, Any], anonymous_public: bool) -> None:
+    def __init__(
+        self,
+        *,
+        superuser_roles: Iterable[str],
+        policy_defaults: Mapping[str, Any],
+        anonymous_public: bool,
+        topic_policies: bool = True,
+    ) -> None:
+        """`topic_policies`: those of topics are in force."""
+        self._has_topic_policies = topic_policies
         self.version = 0
         self.feed_id = ""  # the database that the version belongs to
         self.tenants: dict[str, dict[str, Any]] = {}
@@ -61,6 +70,8 @@ class ControlView(InheritedGrants):
 
     def _keep_topic(self, text: str, state: dict[str, Any] | None) -> None:
         namespace = text.partition("://")[2].rpartition("/")[0]
+        if not self._has_topic_policies:
+            return
         if text in self._deleted:
             if state == self._deleted[text]:
                 return  # told again in a full feed

@@ -45,6 +45,7 @@ class Access:
             superuser_roles=settings.superuser_roles,
             policy_defaults=defaults(settings),
             anonymous_public=settings.anonymous_public,
+            topic_policies=settings.topic_level_policies_enabled,
         )
         self.verifier = TokenVerifier.from_settings(settings)
         self.on_change: Callable[[set[tuple[str, str]]], None] = lambda _: None

@@ -206,6 +206,18 @@ def test_policies_of_a_topic_apply_to_its_partitions_and_end_with_it() -> None:
     assert held.policy("message_ttl_s", "acme/orders", name) == (0, "broker")
 
 
+def test_policies_of_topics_are_not_in_force_where_they_are_disabled() -> None:
+    changes = [
+        FeedChange(version=1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}}),
+        FeedChange(version=1, kind="topic", key=T, state={"policies": {"message_ttl_s": 9}}),
+    ]
+    for enabled, found in ((True, (9, "topic")), (False, (7, "namespace"))):
+        held = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False, topic_policies=enabled)
+        held.apply(0, 1, changes, full=True)
+        assert held.policy("message_ttl_s", "acme/orders", parse_topic(T)) == found
+        assert ("topic", T) in {(kind, key) for kind, key, _ in held.entities()}, "they are kept for when they are enabled"
+
+
 def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> None:
     held = filled()
     for number in range(1000):
