@@ -231,6 +231,9 @@ _TABLE = (
     Metric("magnetar_topic_bytes_in_total", "counter", "bytes", _OF_A_TOPIC, "Bytes stored in the topic."),
     Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages sent to the topic's consumers."),
     Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes sent to the topic's consumers."),
+    Metric(
+        "magnetar_topic_messages_dropped_total", "counter", "messages", _OF_A_TOPIC, "Not persistent, and nobody could take them."
+    ),
     Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Bytes that the topic occupies in storage."),
     Metric(
         "magnetar_topics_left_out", "gauge", "topics", (), "Loaded topics without their own series, because there are too many."

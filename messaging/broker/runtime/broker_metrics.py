@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.metering import TOTALS
 from messaging.broker.runtime.process import resident_bytes
+from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.metrics import Sample
 from messaging.protocol import hot
@@ -98,6 +99,8 @@ def _of_a_topic(topic: Topic) -> Iterator[Sample]:
     for name, total in zip(TOTALS, topic.totals, strict=True):
         yield Sample(f"magnetar_topic_{name}_total", total, labels)
     yield Sample("magnetar_topic_storage_bytes", topic.ledger.stored_bytes, labels)
+    if isinstance(topic, NonPersistentTopic):
+        yield Sample("magnetar_topic_messages_dropped_total", topic.messages_dropped, labels)
     yield Sample("magnetar_topic_producers", len(topic.producers), labels)
     yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)
     for subscription in topic.subscriptions.values():

@@ -6,19 +6,20 @@ from typing import Any
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.member_rates import MemberRates
+from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 
 Figures = dict[str, Any]
 
 
 def drops_of_topic(topic: Topic, members: MemberRates) -> Figures:
-    """Of the subscriptions that it has now, together. Empty for a topic that keeps its messages, like the other."""
-    if topic.keeps_messages:
+    """The rate is that of the subscriptions that it has now. Empty for a topic that keeps its messages, like the others."""
+    if not isinstance(topic, NonPersistentTopic):
         return {}
     subscriptions = topic.subscriptions.values()
     return {
         "msgDropRate": sum(members.of_subscription(one).messages_dropped for one in subscriptions),
-        "msgDropCounter": sum(one.messages_dropped for one in subscriptions),
+        "msgDropCounter": topic.messages_dropped,
     }
 
 

@@ -47,6 +47,11 @@ class NonPersistentTopic(Topic):
         self._fan_out: FanOut | None = None  # None while no block waits for subscriptions
 
     @property
+    def messages_dropped(self) -> int:
+        """By all subscriptions since the topic was loaded."""
+        return 0 if self._direct is None else self._direct.messages_dropped
+
+    @property
     def entries_added(self) -> int:
         return self._entries
 

@@ -22,6 +22,7 @@ def samples(world: BrokerWorld, *, private: bool) -> dict[str, float]:
 
 async def test_every_metric_of_the_broker_is_given_out(world: BrokerWorld) -> None:
     client = await world.connected("owner")
+    await client.producer(f"non-{TOPIC}", 2)  # before the other, whose series are looked at
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     client.write(send_frame(0, b"x" * 100))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.schema import TopicRef
+from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
@@ -181,6 +183,19 @@ async def test_permissions_are_those_of_the_namespace(world: BrokerWorld, key: s
     answer = await client.next()
     assert answer.body.error == pb.AuthorizationError
     assert world.service.topics.unstored_names("acme/orders") == []
+
+
+async def test_what_was_dropped_is_counted_for_the_topic_when_its_subscriptions_have_ended(world: BrokerWorld) -> None:
+    producer, consumer = await both(world, permits=0)
+    producer.write(send_frame(0, b"a"), send_frame(1, b"b"))
+    await producer.expect("SEND_RECEIPT")
+    await producer.expect("SEND_RECEIPT")
+    consumer.say(C.CLOSE_CONSUMER, consumer_id=1)
+    await consumer.expect("SUCCESS")
+    stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats
+    assert (stats["msgDropCounter"], stats["subscriptions"]) == (2, {})
+    samples = {one.name: one.value for one in broker_samples(world.service, private=True)}
+    assert samples["magnetar_topic_messages_dropped_total"] == 2
 
 
 async def test_usage_counts_what_goes_through(world: BrokerWorld) -> None:
