@@ -97,6 +97,7 @@ _PATHS = (
     PulsarPath("publishRate", "publishMaxMessageRate", by_cluster=True),
     PulsarPath("dispatchRate", "topicDispatchRate", by_cluster=True),
     PulsarPath("subscriptionDispatchRate", "subscriptionDispatchRate", by_cluster=True),
+    PulsarPath("replicatorDispatchRate", "replicatorDispatchRate", by_cluster=True),
     PulsarPath("subscribeRate", "clusterSubscribeRate", by_cluster=True),
     PulsarPath("maxProducersPerTopic", "max_producers_per_topic"),
     PulsarPath("maxConsumersPerTopic", "max_consumers_per_topic"),

@@ -70,6 +70,7 @@ _PATHS = (
     TopicPath("publishRate", nothing_status=204, knows_applied=False, must_have_value=False),
     TopicPath("dispatchRate", must_have_value=False),
     TopicPath("subscriptionDispatchRate", must_have_value=False),
+    TopicPath("replicatorDispatchRate", must_have_value=False),
     TopicPath("subscribeRate", must_have_value=False),
     TopicPath("maxProducers", of="maxProducersPerTopic"),
     TopicPath("maxConsumers", of="maxConsumersPerTopic"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
@@ -10,6 +12,11 @@ _PUBLISH = "messaging.broker.runtime.topics.publish_limits:PublishLimits.publish
 _DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
 _UNLIMITED = {0: "unlimited", -1: "unlimited"}
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
+
+
+def _default(setting: str, exists: bool, otherwise: Any) -> dict[str, Any]:
+    return {"setting": setting} if exists else {"default": otherwise}
+
 
 TABLE = (
     # Limits
@@ -132,59 +139,67 @@ TABLE = (
     ),
     *(
         policy
-        for prefix, path, levels, of, setting in (
-            ("dispatch_rate", "dispatchRate", m.WITH_TOPICS, "a topic", "topic"),
-            ("subscription_dispatch_rate", "subscriptionDispatchRate", m.WITH_SUBSCRIPTIONS, "a subscription", "subscription"),
+        for prefix, path, levels, of, setting, enforced_by in (
+            ("dispatch_rate", "dispatchRate", m.WITH_TOPICS, "a topic", "topic", _DISPATCH),
+            (
+                "subscription_dispatch_rate",
+                "subscriptionDispatchRate",
+                m.WITH_SUBSCRIPTIONS,
+                "a subscription",
+                "subscription",
+                _DISPATCH,
+            ),
+            ("replicator_dispatch_rate", "replicatorDispatchRate", m.WITH_TOPICS, "a replicator", "", ""),
         )
         for policy in (
             Policy(
                 name=f"{prefix}_messages",
                 kind=m.CountOrUnlimited,
                 unit="messages",
-                setting=f"dispatch_throttling_rate_per_{setting}_in_msg",
+                **_default(f"dispatch_throttling_rate_per_{setting}_in_msg", bool(setting), -1),
                 path=path,
                 levels=levels,
                 field="dispatchThrottlingRateInMsg",
-                fill=-1,
+                fill=0,
                 words=_UNLIMITED,
                 meaning=f"Messages that {of} delivers per period, those in batches counted; 0 or -1: unlimited.",
-                enforced_by=_DISPATCH,
+                enforced_by=enforced_by,
             ),
             Policy(
                 name=f"{prefix}_bytes",
                 kind=m.CountOrUnlimited,
                 unit="bytes",
-                setting=f"dispatch_throttling_rate_per_{setting}_in_byte",
+                **_default(f"dispatch_throttling_rate_per_{setting}_in_byte", bool(setting), -1),
                 path=path,
                 levels=levels,
                 field="dispatchThrottlingRateInByte",
-                fill=-1,
+                fill=0,
                 words=_UNLIMITED,
                 meaning=f"Bytes that {of} delivers per period; 0 or -1: unlimited.",
-                enforced_by=_DISPATCH,
+                enforced_by=enforced_by,
             ),
             Policy(
                 name=f"{prefix}_relative",
                 kind=m.Flag,
-                setting="dispatch_throttling_rate_relative_to_publish_rate",
+                **_default("dispatch_throttling_rate_relative_to_publish_rate", bool(setting), False),
                 path=path,
                 levels=levels,
                 field="relativeToPublishRate",
                 fill=False,
                 meaning="The rate at which the topic is published to is added to the limit.",
-                enforced_by=_DISPATCH,
+                enforced_by=enforced_by,
             ),
             Policy(
                 name=f"{prefix}_period_s",
-                kind=m.Positive,
+                kind=m.Seconds,
                 unit="seconds",
                 default=1,
                 path=path,
                 levels=levels,
                 field="ratePeriodInSecond",
-                fill=1,
-                meaning="Period of this limit. The rate is even: a tenth of the period allows a tenth of the limit.",
-                enforced_by=_DISPATCH,
+                fill=0,
+                meaning="Period of this limit; 0: a second. The rate is even: a tenth of the period allows a tenth of the limit.",
+                enforced_by=enforced_by,
             ),
         )
     ),
@@ -192,22 +207,25 @@ TABLE = (
         name="subscribe_rate_per_consumer",
         kind=m.CountOrUnlimited,
         unit="subscribes",
-        default=-1,
+        setting="subscribe_throttling_rate_per_consumer",
         path="subscribeRate",
         levels=m.WITH_TOPICS,
         field="subscribeThrottlingRatePerConsumer",
         fill=-1,
-        meaning="How often a consumer may subscribe per period; -1: unlimited.",
+        words=_UNLIMITED,
+        meaning="How often a consumer, known by its address, name and number, may subscribe per period; 0 or -1: unlimited.",
+        enforced_by=f"{_ADMISSION}:check_subscribe_rate",
     ),
     Policy(
         name="subscribe_rate_period_s",
         kind=m.Positive,
         unit="seconds",
-        default=30,
+        setting="subscribe_rate_period_per_consumer_in_second",
         path="subscribeRate",
         levels=m.WITH_TOPICS,
         field="ratePeriodInSecond",
         fill=30,
         meaning="Period of this limit.",
+        enforced_by=f"{_ADMISSION}:check_subscribe_rate",
     ),
 )

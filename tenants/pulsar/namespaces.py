@@ -60,7 +60,6 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
         "bundles": _BUNDLES,
         "backlog_quota_map": quotas(found.policies),
         "clusterDispatchRate": {},
-        "replicatorDispatchRate": {},
         "deleted": False,
         **_NOT_OURS,
     }

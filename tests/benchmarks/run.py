@@ -27,6 +27,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
   neighbours    what a tenant feels of hostile others: four minutes
+  rates         how exact publish and dispatch rates are: a minute and a half
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       a namespace of 100,000 topics listed over the admin API: two minutes
   opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)

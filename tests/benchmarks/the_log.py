@@ -22,6 +22,7 @@ from tests.benchmarks import (
     opening,
     peer,
     processes,
+    rate_limits,
     restart,
     topics,
 )
@@ -97,6 +98,10 @@ def _listing(order: Order) -> Section:
     return listing.run(order.directory, int(order.topics * min(1.0, order.scale)), max(5, int(60 * order.scale)), order.progress)
 
 
+def _rates(order: Order) -> Section:
+    return rate_limits.run(order.directory, 10.0 * order.scale, order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -112,6 +117,7 @@ PARTS = {
     "restart": Part(_restart),
     "neighbours": Part(_neighbours),
     "dispatch": Part(_dispatch, needs_peer=True),
+    "rates": Part(_rates),
     "opening": Part(_opening, needs_peer=True),
     "listing": Part(_listing),
 }

@@ -43,7 +43,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
             },
             None,
         )
-        for path in ("dispatchRate", "subscriptionDispatchRate")
+        for path in ("dispatchRate", "subscriptionDispatchRate", "replicatorDispatchRate")
     },
     "subscribeRate": ({"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}, None),
     **{path: (value, None) for path, value in LIMITS.items()},

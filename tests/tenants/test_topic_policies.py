@@ -43,6 +43,7 @@ APPLIED: dict[str, Any] = {
         "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
         "maxInactiveDurationSeconds": 60,
     },
+    "subscribeRate": {"subscribeThrottlingRatePerConsumer": 0, "ratePeriodInSecond": 30},
     "schemaCompatibilityStrategy": "FULL",
     "schemaValidationEnforced": False,
 }

@@ -44,8 +44,8 @@ class RateLimit(NamedTuple):
 
     @classmethod
     def per_period(cls, messages: int, size_bytes: int, period_s: int = 1) -> RateLimit:
-        """As policies have it: 0 and less mean unlimited."""
-        return cls(max(0, messages) / period_s, max(0, size_bytes) / period_s)
+        """As policies have it: amounts of 0 and less mean unlimited, and a period of 0 a second."""
+        return cls(max(0, messages) / (period_s or 1), max(0, size_bytes) / (period_s or 1))
 
 
 NO_LIMIT = RateLimit()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import SeekTarget, Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.admission import check_creation_by_use
+from messaging.broker.runtime.topics.admission import check_creation_by_use, check_subscribe_rate
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal
 from messaging.storage.ledger_store import Position
 from messaging.storage.meta_store import MetaConflict
+
+
+def count_subscribe(topic: Topic, consumer: ConsumerIdentity) -> None:
+    """A client subscribes. Raises `NotAllowed` if it does so too often."""
+    services = topic.services
+    check_subscribe_rate(services.policy, topic, services.rate_limits.subscribes, consumer, services.clock_ms())
 
 
 async def open_subscription(

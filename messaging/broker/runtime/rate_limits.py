@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit
+from messaging.broker.core.subscribe_rates import SubscribeRates
 from messaging.broker.runtime.rate_timers import RateTimers
 from messaging.settings import Settings
 
 
 class BrokerRateLimits:
-    """`counts_entries`: dispatch limits count a batch as one message."""
+    """`counts_entries`: dispatch limits count a batch as one message. `spares_tail`: they do not apply to what is in the cache."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         settings = settings or Settings()
         self.timers = RateTimers()
+        self.subscribes = SubscribeRates()
         self.counts_entries = settings.dispatch_throttling_on_batch_message_enabled
         self.spares_tail = not settings.dispatch_throttling_on_non_backlog_consumer_enabled
         self._publish = _Shared(

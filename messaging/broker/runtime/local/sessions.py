@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.client_subscriptions import open_subscription
+from messaging.broker.runtime.client_subscriptions import count_subscribe, open_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producers
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
@@ -76,6 +77,7 @@ class LocalSessions:
         await self._broker.authorize(principal, Action.CONSUME, resource)
         opened = await self._broker.open_topic(name)
         durable = durable and opened.keeps_messages
+        count_subscribe(opened, ConsumerIdentity(principal.address, consumer_name, 0))
         held = opened.subscriptions.get(subscription_key(chosen, durable))
         begin = EARLIEST if initial == "earliest" else LATEST
         if held is None and durable:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.core.subscribe_rates import ConsumerIdentity, SubscribeRates
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
@@ -48,6 +49,22 @@ def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscriptio
     limit = policy("max_consumers_per_topic", topic.name)
     if limit and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit:
         raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is max_consumers_per_topic = {limit}: close one first")
+
+
+def check_subscribe_rate(
+    policy: Policy, topic: LoadedTopic, rates: SubscribeRates, consumer: ConsumerIdentity, now_ms: int
+) -> None:
+    """Counts that a client subscribes. Raises `NotAllowed` if it does so too often."""
+    limit = policy("subscribe_rate_per_consumer", topic.name)
+    if limit <= 0:
+        return
+    period_s = policy("subscribe_rate_period_s", topic.name)
+    wait_ms = rates.take(topic.text, consumer, limit, period_s, now_ms)
+    if wait_ms:
+        raise NotAllowed(
+            f"consumer {consumer.name!r} subscribed to {topic.text} more often than subscribe_rate_per_consumer = {limit} in "
+            f"{period_s} s: try again in {wait_ms} ms"
+        )
 
 
 def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created: int) -> None:

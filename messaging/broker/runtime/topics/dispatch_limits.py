@@ -16,6 +16,7 @@ from messaging.broker.core.rate_limits import NO_WAITS, UNLIMITED, Allowance, Le
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.admission import Policy
 from messaging.broker.runtime.topics.entry_cache import EntryCache
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position
@@ -39,6 +40,8 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
     """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
     caller dispatches."""
     services, name = topic.services, topic.name
+    if name.tenant == OWN_TENANT:
+        return None
     own = (dispatch_rate(services.policy, prefix, name).limit for prefix in (TOPIC_RATE, SUBSCRIPTION_RATE))
     if (
         services.rate_limits.dispatch_levels(name.tenant)

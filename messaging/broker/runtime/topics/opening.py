@@ -7,7 +7,7 @@ from dataclasses import replace
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.runtime.topics import dead_letter_state, dedup_state
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
-from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotAllowed
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
@@ -15,8 +15,6 @@ from messaging.protocol.system_topics import is_reserved
 from messaging.settings import Settings
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.meta_store import NO_TIMES, TopicRecord
-
-OWN_TENANT = "magnetar"  # of the broker's own topics, which do not depend on settings
 
 
 def enabled_domains(settings: Settings) -> dict[str, bool]:

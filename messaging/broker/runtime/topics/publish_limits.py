@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.rate_limits import Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
+from messaging.broker.core.rate_limits import NO_LIMIT, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import BlockSummary, SendFrame
@@ -74,6 +75,8 @@ class PublishRate(NamedTuple):
 
 def publish_rate(topic: TopicContext) -> PublishRate:
     policy, name = topic.services.policy, topic.name
+    if name.tenant == OWN_TENANT:  # it has to answer whatever clients do
+        return PublishRate(NO_LIMIT, ())
     own = RateLimit.per_period(policy("publish_rate_messages", name), policy("publish_rate_bytes", name))
     return PublishRate(own, topic.services.rate_limits.publish_levels(name.tenant))
 

@@ -26,6 +26,8 @@ from messaging.storage.ledger_store import LedgerClosed, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
 
+OWN_TENANT = "magnetar"  # of the broker's own topics, to which neither settings nor rate limits apply
+
 
 class DispatchTurn(Protocol):
     """A subscription waiting for its turn to dispatch."""

@@ -6,10 +6,11 @@ from messaging.broker.core.ack_sets import clipped
 from messaging.broker.core.ack_validation import MessageAck, signed
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.key_shared_mode import KeySharedMode
+from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.client_subscriptions import delete_subscription, open_subscription, seek_subscription
+from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of, block_at, mark_delete_at_time
@@ -46,6 +47,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     topic = await service.open_topic(parse_topic(resource.topic), create=body.force_topic_creation)
     if body.read_compacted and not topic.keeps_messages:
         raise NotAllowed(f"{topic.text} is a non-persistent topic: it keeps no messages, and has no compacted ones")
+    count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, body.consumer_id))
     await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=topic.never_used)
     subscription = await _subscription(service, connection, topic, name, body)
     await topic.wait_until_unchanged(subscription)

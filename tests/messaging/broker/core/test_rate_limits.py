@@ -27,6 +27,7 @@ from tests.support.rate_world import RateWorld, Sender, level
 def test_a_policy_of_zero_or_less_is_no_limit() -> None:
     assert RateLimit.per_period(0, -1) == RateLimit.per_period(-1, 0, 30) == NO_LIMIT
     assert NO_LIMIT.unlimited and not RateLimit(messages=1).unlimited
+    assert RateLimit.per_period(10, 300, 0) == RateLimit(10, 300)
     assert RateLimit.per_period(10, 300, 30) == RateLimit(10 / 30, 10)
 
 

@@ -36,6 +36,21 @@ async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) 
     assert [counts[0] + counts[1], counts[2], counts[3]] == pytest.approx([3333] * 3, rel=0.05)
 
 
+@virtually()
+async def test_non_persistent_topics_obey(world: VirtualWorld) -> None:
+    await world.set_policies(publish_rate_messages=100)
+    client = await world.producing("non-persistent://acme/orders/t")
+    await client.subscribe("non-persistent://acme/orders/t", subscription="s")
+    client.flow(10_000)
+    client.publish(0, 2000)
+    await world.pass_s(10)
+    assert client.stored() == pytest.approx(1000, rel=0.02)
+    assert client.messages[1] == client.stored()
+    await world.pass_s(11)
+    assert client.stored() == 2000
+    assert world.service.memory_limiter.ingress.used_bytes == 0
+
+
 @virtually(broker_publisher_throttling_max_byte_rate=1_000_000, tenant_publish_rate_in_bytes=300_000)
 async def test_broker_and_tenants_have_limits_in_bytes(world: VirtualWorld) -> None:
     topics = [TOPIC, "persistent://other/things/t", "persistent://public/default/t"]

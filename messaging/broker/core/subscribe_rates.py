@@ -1,0 +1,35 @@
+"""How often consumers have subscribed of late. Pure: the caller passes the time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CONSUMERS_MAX = 20_000  # remembered, of all topics; those that came first are forgotten first
+
+
+class ConsumerIdentity(NamedTuple):
+    """What Pulsar knows a consumer by when it comes again: the address of its client, its name, its number on the connection."""
+
+    host: str
+    name: str
+    consumer_id: int
+
+
+class SubscribeRates:
+    """Counts within periods, each of which begins with the first time that a consumer subscribes."""
+
+    __slots__ = ("_periods",)
+
+    def __init__(self) -> None:
+        self._periods: dict[tuple[str, ConsumerIdentity], tuple[int, int]] = {}  # the end of the period, and how often in it
+
+    def take(self, topic: str, consumer: ConsumerIdentity, limit: int, period_s: int, now_ms: int) -> int:
+        """Counts once more and returns 0; or, if that is more than `limit`, returns in how many milliseconds it may subscribe."""
+        end_ms, count = self._periods.pop((topic, consumer), (0, 0))
+        if not now_ms < end_ms <= now_ms + period_s * 1000:
+            end_ms, count = now_ms + period_s * 1000, 0
+        allowed = count < limit
+        self._periods[topic, consumer] = (end_ms, count + allowed)
+        if len(self._periods) > CONSUMERS_MAX:
+            del self._periods[next(iter(self._periods))]
+        return 0 if allowed else end_ms - now_ms
