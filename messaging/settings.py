@@ -113,12 +113,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     acknowledgment_at_batch_index_level: bool = True  # messages of a batch can be acknowledged one by one, not only the whole
     broker_publisher_throttling_max_message_rate: Counted = 0  # messages per second that the broker accepts; 0: unlimited
     broker_publisher_throttling_max_byte_rate: Counted = 0  # the same in bytes
+    namespace_publish_rate_in_messages: Counted = 0  # messages per second that each namespace accepts; 0: unlimited
+    namespace_publish_rate_in_bytes: Counted = 0  # the same in bytes
     tenant_publish_rate_in_messages: Counted = 0  # messages per second that are accepted from each tenant; 0: unlimited
     tenant_publish_rate_in_bytes: Counted = 0  # the same in bytes
     max_publish_rate_per_topic_in_messages: Counted = 0  # per second; 0: unlimited; default of the namespace policy
     max_publish_rate_per_topic_in_bytes: Counted = 0  # the same in bytes
     dispatch_throttling_rate_in_msg: Counted = 0  # messages per second that the broker delivers; 0: unlimited
     dispatch_throttling_rate_in_byte: Counted = 0  # the same in bytes
+    namespace_dispatch_rate_in_messages: Counted = 0  # messages per second that each namespace delivers; 0: unlimited
+    namespace_dispatch_rate_in_bytes: Counted = 0  # the same in bytes
     tenant_dispatch_rate_in_messages: Counted = 0  # messages per second that are delivered to each tenant; 0: unlimited
     tenant_dispatch_rate_in_bytes: Counted = 0  # the same in bytes
     dispatch_throttling_rate_per_topic_in_msg: Counted = 0  # per second; 0: unlimited; default of the namespace policy

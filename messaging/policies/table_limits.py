@@ -10,7 +10,7 @@ from messaging.policies.model import Policy
 _ADMISSION = "messaging.broker.runtime.topics.admission"
 _PUBLISH = "messaging.broker.runtime.topics.publish_limits:PublishLimits.publish"
 _DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
-_UNLIMITED = {0: "unlimited", -1: "unlimited"}
+_UNLIMITED = {-1: "unlimited", 0: "no limit"}
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 

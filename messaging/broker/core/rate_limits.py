@@ -28,6 +28,7 @@ UNLIMITED = math.inf
 class RateLevel(StrEnum):
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"
+    NAMESPACE = "namespace"
     TENANT = "tenant"
     BROKER = "broker"
 
@@ -109,7 +110,7 @@ class LevelLimiter:
     """The limit at one level. `policy`: the policy or setting that sets it. `added`, if given, is a rate that is allowed beside the
     limit, in messages and in bytes: for limits that are relative to what comes in."""
 
-    __slots__ = ("_granted", "_messages", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
+    __slots__ = ("__weakref__", "_granted", "_messages", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
 
     def __init__(
         self,

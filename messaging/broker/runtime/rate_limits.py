@@ -1,68 +1,89 @@
-"""The rate limits of a broker that its topics share: those of the broker, and of each tenant."""
+"""The rate limits of a broker that its topics share: those of the broker, of each tenant and of each namespace."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit
 from messaging.broker.core.subscribe_rates import SubscribeRates
 from messaging.broker.runtime.rate_timers import RateTimers
+from messaging.protocol.names import TopicName
 from messaging.settings import Settings
+
+
+class SharedLimit(NamedTuple):
+    level: RateLevel
+    setting: str  # of which one or two set it
+    limit: RateLimit
 
 
 class BrokerRateLimits:
     """`counts_entries`: dispatch limits count a batch as one message. `spares_tail`: they do not apply to what is in the cache."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
+    def __init__(self, settings: Settings) -> None:
         self.timers = RateTimers()
         self.subscribes = SubscribeRates()
         self.counts_entries = settings.dispatch_throttling_on_batch_message_enabled
         self.spares_tail = not settings.dispatch_throttling_on_non_backlog_consumer_enabled
-        self._publish = _Shared(
+        self.publish = SharedLimits(
             self.timers,
-            "broker_publisher_throttling_max",
-            RateLimit(settings.broker_publisher_throttling_max_message_rate, settings.broker_publisher_throttling_max_byte_rate),
-            "tenant_publish_rate",
-            RateLimit(settings.tenant_publish_rate_in_messages, settings.tenant_publish_rate_in_bytes),
+            SharedLimit(
+                RateLevel.NAMESPACE,
+                "namespace_publish_rate",
+                RateLimit(settings.namespace_publish_rate_in_messages, settings.namespace_publish_rate_in_bytes),
+            ),
+            SharedLimit(
+                RateLevel.TENANT,
+                "tenant_publish_rate",
+                RateLimit(settings.tenant_publish_rate_in_messages, settings.tenant_publish_rate_in_bytes),
+            ),
+            SharedLimit(
+                RateLevel.BROKER,
+                "broker_publisher_throttling_max",
+                RateLimit(
+                    settings.broker_publisher_throttling_max_message_rate, settings.broker_publisher_throttling_max_byte_rate
+                ),
+            ),
         )
-        self._dispatch = _Shared(
+        self.dispatch = SharedLimits(
             self.timers,
-            "dispatch_throttling_rate",
-            RateLimit(settings.dispatch_throttling_rate_in_msg, settings.dispatch_throttling_rate_in_byte),
-            "tenant_dispatch_rate",
-            RateLimit(settings.tenant_dispatch_rate_in_messages, settings.tenant_dispatch_rate_in_bytes),
+            SharedLimit(
+                RateLevel.NAMESPACE,
+                "namespace_dispatch_rate",
+                RateLimit(settings.namespace_dispatch_rate_in_messages, settings.namespace_dispatch_rate_in_bytes),
+            ),
+            SharedLimit(
+                RateLevel.TENANT,
+                "tenant_dispatch_rate",
+                RateLimit(settings.tenant_dispatch_rate_in_messages, settings.tenant_dispatch_rate_in_bytes),
+            ),
+            SharedLimit(
+                RateLevel.BROKER,
+                "dispatch_throttling_rate",
+                RateLimit(settings.dispatch_throttling_rate_in_msg, settings.dispatch_throttling_rate_in_byte),
+            ),
         )
 
-    def publish_levels(self, tenant: str) -> tuple[LevelLimiter, ...]:
-        return self._publish.levels(tenant)
 
-    def dispatch_levels(self, tenant: str) -> tuple[LevelLimiter, ...]:
-        return self._dispatch.levels(tenant)
+class SharedLimits:
+    """`limits`: the narrowest first. A limiter exists as long as some topic has it."""
 
-
-class _Shared:
-    def __init__(
-        self, timers: RateTimers, broker_setting: str, broker: RateLimit, tenant_setting: str, each_tenant: RateLimit
-    ) -> None:
+    def __init__(self, timers: RateTimers, *limits: SharedLimit) -> None:
         self._timers = timers
-        self._broker_setting, self._broker_limit = broker_setting, broker
-        self._tenant_setting, self._tenant_limit = tenant_setting, each_tenant
-        self._broker: LevelLimiter | None = None
-        self._tenants: dict[str, LevelLimiter] = {}
+        self._limits = [one for one in limits if not one.limit.unlimited]
+        self._limiters: WeakValueDictionary[tuple[RateLevel, str], LevelLimiter] = WeakValueDictionary()
 
-    def levels(self, tenant: str) -> tuple[LevelLimiter, ...]:
-        """The narrowest first; made when they are first asked for."""
-        found: list[LevelLimiter] = []
-        if not self._tenant_limit.unlimited:
-            held = self._tenants.get(tenant)
-            if held is None:
-                held = self._made(RateLevel.TENANT, self._tenant_setting, self._tenant_limit)
-                self._tenants[tenant] = held
-            found.append(held)
-        if not self._broker_limit.unlimited:
-            if self._broker is None:
-                self._broker = self._made(RateLevel.BROKER, self._broker_setting, self._broker_limit)
-            found.append(self._broker)
-        return tuple(found)
+    def __bool__(self) -> bool:
+        return bool(self._limits)
 
-    def _made(self, level: RateLevel, setting: str, limit: RateLimit) -> LevelLimiter:
-        return LevelLimiter(level, setting, limit, self._timers.now_s())
+    def of(self, name: TopicName) -> tuple[LevelLimiter, ...]:
+        """Those that apply to a topic."""
+        return tuple(self._limiter(one, name) for one in self._limits)
+
+    def _limiter(self, one: SharedLimit, name: TopicName) -> LevelLimiter:
+        whose = {RateLevel.NAMESPACE: str(name.namespace), RateLevel.TENANT: name.tenant}.get(one.level, "")
+        held = self._limiters.get((one.level, whose))
+        if held is None:
+            held = self._limiters[one.level, whose] = LevelLimiter(one.level, one.setting, one.limit, self._timers.now_s())
+        return held

@@ -7,7 +7,7 @@ from messaging.broker.core.rate_limits import RateLevel, Waits
 _LIMITS = {
     "BySubscriptionLimit": (RateLevel.SUBSCRIPTION,),
     "ByTopicLimit": (RateLevel.TOPIC,),
-    "ByBrokerLimit": (RateLevel.BROKER, RateLevel.TENANT),
+    "ByBrokerLimit": (RateLevel.BROKER, RateLevel.TENANT, RateLevel.NAMESPACE),
 }
 
 

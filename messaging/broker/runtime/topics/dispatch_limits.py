@@ -22,6 +22,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position
 
 TOPIC_RATE, SUBSCRIPTION_RATE = "dispatch_rate", "subscription_dispatch_rate"
+RATES = tuple(f"{rate}_{unit}" for rate in (TOPIC_RATE, SUBSCRIPTION_RATE) for unit in ("messages", "bytes"))
 
 
 class DispatchRate(NamedTuple):
@@ -39,6 +40,7 @@ def dispatch_rate(policy: Policy, prefix: str, name: TopicName) -> DispatchRate:
 def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
     """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
     caller dispatches."""
+<<<<<<< HEAD
     services, name = topic.services, topic.name
     if name.tenant == OWN_TENANT:
         return None
@@ -48,6 +50,9 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
         or services.policies.subscriptions_with_own(name)
         or not all(limit.unlimited for limit in own)
     ):
+=======
+    if _is_limited(topic):
+>>>>>>> 92e6c668 (broker: rates that all topics of a namespace share; tests of rate limits at random and of what they cost)
         if held is None:
             return DispatchLimits(topic, go_on)
         held.follow()
@@ -55,6 +60,17 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
     if held is not None:
         held.close()
     return None
+
+
+def _is_limited(topic: TopicContext) -> bool:
+    services, name = topic.services, topic.name
+    if name.tenant == OWN_TENANT:
+        return False
+    return (
+        bool(services.rate_limits.dispatch)
+        or any(services.policy(rate, name) > 0 for rate in RATES)
+        or bool(services.subscriptions_with_policies(name))
+    )
 
 
 class DispatchLimits:
@@ -154,7 +170,7 @@ class DispatchLimits:
         own = self._limiter(held, RateLevel.SUBSCRIPTION, SUBSCRIPTION_RATE, rate)
         if own is not None:
             self._of_subscriptions[subscription] = own
-        shared = self._topic.services.rate_limits.dispatch_levels(self._topic.name.tenant)
+        shared = self._topic.services.rate_limits.dispatch.of(self._topic.name)
         return tuple(one for one in (own, self._of_topic, *shared) if one is not None)
 
     def _limiter(self, held: LevelLimiter | None, level: RateLevel, policy: str, rate: DispatchRate) -> LevelLimiter | None:

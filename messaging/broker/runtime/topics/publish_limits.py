@@ -78,7 +78,7 @@ def publish_rate(topic: TopicContext) -> PublishRate:
     if name.tenant == OWN_TENANT:  # it has to answer whatever clients do
         return PublishRate(NO_LIMIT, ())
     own = RateLimit.per_period(policy("publish_rate_messages", name), policy("publish_rate_bytes", name))
-    return PublishRate(own, topic.services.rate_limits.publish_levels(name.tenant))
+    return PublishRate(own, topic.services.rate_limits.publish.of(name))
 
 
 def following(held: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:

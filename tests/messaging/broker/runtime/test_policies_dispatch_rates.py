@@ -223,6 +223,40 @@ async def test_broker_and_tenants_have_limits_of_their_own(world: VirtualWorld) 
     assert [counts[0] + counts[1], counts[2], counts[3]] == pytest.approx([3333] * 3, rel=0.05)
 
 
+@virtually(
+    namespace_dispatch_rate_in_messages=300,
+    namespace_dispatch_rate_in_bytes=10**9,
+    tenant_dispatch_rate_in_bytes=10**9,
+    dispatch_throttling_rate_in_byte=10**9,
+)
+async def test_namespaces_have_limits_of_their_own(world: VirtualWorld) -> None:
+    topics = [TOPIC, f"{TOPIC}-2", "persistent://other/things/t"]
+    for topic in topics:
+        await filled(world, 6000, topic=topic)
+    clients = [await consuming(world, topic=topic) for topic in topics]
+    await world.pass_s(10)
+    for client in clients:
+        client.read()
+    counts = [client.messages[1] for client in clients]
+    assert [counts[0] + counts[1], counts[2]] == pytest.approx([3000] * 2, rel=0.03)
+
+
+@virtually()
+async def test_policies_of_topics_and_subscriptions_take_effect_at_once(world: VirtualWorld) -> None:
+    await filled(world, 20_000)
+    await world.set_policies(dispatch_rate_messages=10)
+    client = await consuming(world)
+    assert await world.received(client, 10) == pytest.approx(100, abs=4)
+    await world.feed(("topic", TOPIC, {"policies": {"dispatch_rate_messages": 500}}))
+    assert await world.received(client, 10) == pytest.approx(5000, rel=0.03)
+    own = {"s": {"subscription_dispatch_rate_messages": 100}}
+    await world.feed(("topic", TOPIC, {"policies": {"dispatch_rate_messages": 500}, "subscriptions": own}))
+    assert await world.received(client, 10) == pytest.approx(1000, rel=0.03)
+    await world.feed(("topic", TOPIC, None))
+    assert await world.received(client, 10) == pytest.approx(100, abs=15)
+    assert world.service.backlog_scheduler.reads < 60, "what was read is kept until it may be sent"
+
+
 @virtually(dispatch_throttling_rate_per_topic_in_msg=100)
 async def test_the_setting_of_topics_is_the_default_of_the_policy(world: VirtualWorld) -> None:
     await filled(world, 4000)

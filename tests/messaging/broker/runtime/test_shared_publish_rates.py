@@ -51,6 +51,18 @@ async def test_non_persistent_topics_obey(world: VirtualWorld) -> None:
     assert world.service.memory_limiter.ingress.used_bytes == 0
 
 
+@virtually(namespace_publish_rate_in_messages=500, namespace_publish_rate_in_bytes=10**9)
+async def test_namespaces_have_limits_of_their_own(world: VirtualWorld) -> None:
+    topics = [TOPIC, OTHER, "persistent://acme/strict/t"]
+    await world.feed(("namespace", "acme/strict", {"policies": {}}))
+    clients = [await world.producing(topic) for topic in topics]
+    for client in clients:
+        client.publish(0, 8000)
+    await world.pass_s(10)
+    counts = [client.stored() for client in clients]
+    assert counts == pytest.approx([2500, 2500, 5000], rel=0.03)
+
+
 @virtually(broker_publisher_throttling_max_byte_rate=1_000_000, tenant_publish_rate_in_bytes=300_000)
 async def test_broker_and_tenants_have_limits_in_bytes(world: VirtualWorld) -> None:
     topics = [TOPIC, "persistent://other/things/t", "persistent://public/default/t"]
