@@ -10,8 +10,9 @@ import select
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks import load, wire
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
@@ -65,10 +66,9 @@ def run(directory: Path | None, seconds: float, progress: Progress) -> Section:
 
 
 def _topic(broker: RealBroker, name: str, **policies: int) -> str:
-    namespace = f"public/{name}"
-    state: dict[str, Any] = {"policies": policies, "grants": {}, "topic_grants": {}, "subscription_roles": {}}
-    broker.tell([("namespace", namespace, state)])
-    return f"persistent://{namespace}/t"
+    topic = f"persistent://public/default/{name}"
+    broker.tell([("topic", topic, {"policies": policies})])
+    return topic
 
 
 def _publishing(broker: RealBroker, limit: Limit, seconds: float) -> Passed:
@@ -84,14 +84,14 @@ def _publishing(broker: RealBroker, limit: Limit, seconds: float) -> Passed:
 
 def _dispatching(broker: RealBroker, limit: Limit, seconds: float) -> Passed:
     topic = _topic(broker, f"dispatch-{limit.rate}")
-    load.subscriber(broker.address, topic, 0).close()
+    load.subscriber(broker.address, topic, 0, kind=pb.Subscribe.Exclusive).close()
     peer, name = load.publisher(broker.address, topic)
     stream, size = _stream(name, limit, seconds)
     load.Run(peer, stream, limit.window).run()
     peer.close()
     _topic(broker, f"dispatch-{limit.rate}", **{f"dispatch_rate_{limit.unit}": limit.rate})
     cpu_s, began_s = broker.cost().cpu_s, time.perf_counter()
-    consumer = load.subscriber(broker.address, topic, 2 * len(stream.stops))
+    consumer = load.subscriber(broker.address, topic, 2 * len(stream.stops), kind=pb.Subscribe.Exclusive)
     _receive(consumer, len(stream.stops))
     elapsed_s = time.perf_counter() - began_s
     consumer.close()

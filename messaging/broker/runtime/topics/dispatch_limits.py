@@ -40,19 +40,7 @@ def dispatch_rate(policy: Policy, prefix: str, name: TopicName) -> DispatchRate:
 def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
     """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
     caller dispatches."""
-<<<<<<< HEAD
-    services, name = topic.services, topic.name
-    if name.tenant == OWN_TENANT:
-        return None
-    own = (dispatch_rate(services.policy, prefix, name).limit for prefix in (TOPIC_RATE, SUBSCRIPTION_RATE))
-    if (
-        services.rate_limits.dispatch_levels(name.tenant)
-        or services.policies.subscriptions_with_own(name)
-        or not all(limit.unlimited for limit in own)
-    ):
-=======
     if _is_limited(topic):
->>>>>>> 92e6c668 (broker: rates that all topics of a namespace share; tests of rate limits at random and of what they cost)
         if held is None:
             return DispatchLimits(topic, go_on)
         held.follow()
@@ -69,7 +57,7 @@ def _is_limited(topic: TopicContext) -> bool:
     return (
         bool(services.rate_limits.dispatch)
         or any(services.policy(rate, name) > 0 for rate in RATES)
-        or bool(services.subscriptions_with_policies(name))
+        or bool(services.policies.subscriptions_with_own(name))
     )
 
 
