@@ -51,6 +51,7 @@ def part(**fields: Any) -> Stats:
         "bytesInCounter": 200,
         "averageMsgSize": 100.0,
         "publishers": [],
+        "compaction": {},
         "subscriptions": {},
     }
     made |= {"topicCreationTimeStamp": 50, "lastPublishTimeStamp": 60, "oldestBacklogMessageAgeSeconds": -1, "ownerBroker": "b"}
