@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tests.benchmarks import (
     acks,
     catch_up,
+    compaction,
     dispatch,
     floors,
     listing,
@@ -102,6 +103,10 @@ def _rates(order: Order) -> Section:
     return rate_limits.run(order.directory, 10.0 * order.scale, order.progress)
 
 
+def _compaction(order: Order) -> Section:
+    return compaction.run(order.directory, int(10_000_000 * order.scale), order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -120,6 +125,7 @@ PARTS = {
     "rates": Part(_rates),
     "opening": Part(_opening, needs_peer=True),
     "listing": Part(_listing),
+    "compaction": Part(_compaction),
 }
 PAGES = {  # of more than one part
     "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),

@@ -1,0 +1,53 @@
+"""The task that compacts topics: what was requested, one topic after another."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
+from tests.support.worker_broker import WorkerBroker
+from workers.environment import Environment
+from workers.runs import run_recorded
+from workers.task_catalog import COMPACT_TOPICS
+from workers.tasks.compaction import compact_topics
+
+pytestmark = pytest.mark.django_db
+
+
+def requested(environment: Environment, broker: WorkerBroker, *names: str) -> list[TopicRef]:
+    topics = [TopicRef(topic=f"persistent://acme/kept/{name}") for name in names]
+    for one in topics:
+        broker.add(one.topic, [1, 1])
+        environment.rpc.call("topics.compact", one)
+    return topics
+
+
+def status(environment: Environment, topic: TopicRef) -> CompactionStatus:
+    return environment.rpc.call("topics.compaction_status", topic)
+
+
+def test_what_was_requested_is_compacted(environment: Environment, broker: WorkerBroker) -> None:
+    topics = requested(environment, broker, "one", "two")
+    summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
+    assert summary == {"outcome": "succeeded", "compacted": 2, "removed_messages": 4, "failures": 0, "failed": {}}
+    assert {status(environment, one).status for one in topics} == {"SUCCESS"}
+    again = run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)
+    assert again["compacted"] == 0
+    assert list((environment.settings.data_path / "compaction").iterdir()) == []
+
+
+def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
+    one, two = requested(environment, broker, "one", "two")
+    broker.real.service.topics.on_deleted(one.topic)  # whoever asked for it is forgotten: another worker has begun
+    environment.rpc.call("compaction.begin", CompactionBegin(topic=one.topic, task_id="other"))
+    assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
+    assert (status(environment, one).status, status(environment, two).status) == ("RUNNING", "SUCCESS")
+
+
+def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: Environment, broker: WorkerBroker) -> None:
+    (topic,) = requested(environment, broker, "one")
+    environment.stopping.set()
+    assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["outcome"] == "failed"
+    assert status(environment, topic).status == "RUNNING"  # still requested
+    environment.stopping.clear()
+    assert run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)["compacted"] == 1
