@@ -26,7 +26,6 @@ class TopicPath(PulsarPath):
     whole_key: str = ""  # a topic has no whole object
     of: str = ""
     level: Level = Level.TOPIC
-    nothing_status: int = 200  # of GET where nothing is set; the body is empty
     knows_applied: bool = True  # GET ?applied=true answers the value in force; else it is ignored
     in_query: bool = False  # the value is a parameter of the query, named as the path
     must_have_value: bool = True  # setting without a value is an error; else it unsets
@@ -67,16 +66,16 @@ _PATHS = (
     TopicPath("delayedDelivery", must_have_value=False),
     TopicPath("inactiveTopicPolicies", must_have_value=False),
     TopicPath("persistence", must_have_value=False),
-    TopicPath("publishRate", nothing_status=204, knows_applied=False, must_have_value=False),
+    TopicPath("publishRate", knows_applied=False, must_have_value=False),
     TopicPath("dispatchRate", must_have_value=False),
     TopicPath("subscriptionDispatchRate", must_have_value=False),
     TopicPath("replicatorDispatchRate", must_have_value=False),
     TopicPath("subscribeRate", must_have_value=False),
     TopicPath("maxProducers", of="maxProducersPerTopic"),
     TopicPath("maxConsumers", of="maxConsumersPerTopic"),
-    TopicPath("maxConsumersPerSubscription", nothing_status=204, knows_applied=False),
-    TopicPath("maxMessageSize", nothing_status=204, knows_applied=False),
-    TopicPath("maxSubscriptionsPerTopic", nothing_status=204, knows_applied=False),
+    TopicPath("maxConsumersPerSubscription", knows_applied=False),
+    TopicPath("maxMessageSize", knows_applied=False),
+    TopicPath("maxSubscriptionsPerTopic", knows_applied=False),
     TopicPath("maxUnackedMessagesOnConsumer", of="maxUnackedMessagesPerConsumer"),
     TopicPath("maxUnackedMessagesOnSubscription", of="maxUnackedMessagesPerSubscription"),
     TopicPath("compactionThreshold"),

@@ -14,7 +14,7 @@ from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import TopicName
 from tenants import actions
 from tenants.actions.policy_views import levels_of
-from tenants.http.views import View, actor, body, done, flag, json, number, route
+from tenants.http.views import View, actor, body, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
 from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
@@ -51,9 +51,7 @@ def topic_policy_view(path: TopicPath) -> View:
             value = path.applied(levels_of(row, of), defaults(django_settings.MAGNETAR))
         else:
             value = path.read(row.subscriptions.get(of, {}) if of else row.policies)
-        if value is not None:
-            return json(value)
-        return HttpResponse(status=200) if path.nothing_status == 200 else done()
+        return value_or_nothing(value)
 
     def write(request: HttpRequest, subscription: str = "", **parts: str) -> None:
         _check_local(request)
