@@ -53,6 +53,11 @@ from messaging.adminrpc.maintenance import (
     MaintenanceRun,
     MaintenanceTopics,
 )
+from messaging.adminrpc.messages import (
+    MessageExamine,
+    MessageFind,
+    MessageGet,
+)
 from messaging.adminrpc.policies import (
     PolicyEffectFound,
     PolicyPreview,
@@ -144,6 +149,9 @@ __all__ = [
     "MaintenanceResult",
     "MaintenanceRun",
     "MaintenanceTopics",
+    "MessageExamine",
+    "MessageFind",
+    "MessageGet",
     "MessageIdAnswer",
     "MessageTrace",
     "MessageTraced",
@@ -255,6 +263,9 @@ METHODS: dict[str, Method] = {
     "subscriptions.set_properties": Method(SubscriptionPropertiesSet, Empty),
     "subscriptions.peek": Method(SubscriptionPeek, PeekAnswer),
     "subscriptions.explain": Method(SubscriptionExplain, SubscriptionExplained),
+    "messages.get": Method(MessageGet, PeekAnswer),
+    "messages.examine": Method(MessageExamine, PeekAnswer),
+    "messages.find": Method(MessageFind, MessageIdAnswer),
     "messages.trace": Method(MessageTrace, MessageTraced),
     "policies.preview": Method(PolicyPreview, PolicyPreviewAnswer),
     "topics.compact": Method(TopicRef, Empty),  # conflict: it is under way or requested already

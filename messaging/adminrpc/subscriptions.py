@@ -44,14 +44,19 @@ class SubscriptionReset(Request, kw_only=True):
     timestamp_ms: int | None = None
     ledger_id: int | None = None
     entry_id: int | None = None
+    excluded: bool = False  # deliver from the entry after this one
 
 
 class SubscriptionExpire(Request, kw_only=True):
-    """Marks entries older than `older_than_s` as consumed. `subscription` "": all of the topic."""
+    """Marks entries older than `older_than_s` as consumed, or those up to (`ledger_id`, `entry_id`). `subscription` "": all of the
+    topic."""
 
     topic: str
     subscription: str = ""
-    older_than_s: int
+    older_than_s: int = 0
+    ledger_id: int | None = None
+    entry_id: int | None = None
+    excluded: bool = False  # not this entry itself
 
 
 class SubscriptionPropertiesSet(Request, kw_only=True):

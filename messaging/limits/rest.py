@@ -79,6 +79,7 @@ PULSAR: dict[str, Limit] = {
     "TenantInfo.allowed_clusters": _CLUSTERS,
     "BundlesData.num_bundles": Limit("ignored; Pulsar allows 1,024", minimum=0, maximum=1024, error=PreconditionFailed),
     "CreationPolicies.replication_clusters": _CLUSTERS,
+    "CreationPolicies.cluster_that_can_delete": Limit("the name of a cluster", bytes_max=256),
     "BacklogQuota.limit_size": _COUNT_OR_UNLIMITED,
     "BacklogQuota.limit": _COUNT_OR_UNLIMITED,
     "BacklogQuota.limit_time": _COUNT_OR_UNLIMITED,
@@ -92,6 +93,7 @@ PULSAR: dict[str, Limit] = {
     "ResetCursorData.entry_id": _LEDGER_ID,
     "ResetCursorData.partition_index": Limit("a partition, or -1", minimum=-1, maximum=PARTITIONS_MAX - 1),
     "ResetCursorData.batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
+    "ResetCursorData.properties": _PROPERTIES,
 }
 
 # The admin RPC, by field: a field name means the same in every request.

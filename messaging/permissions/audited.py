@@ -82,6 +82,7 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:skip-all"): "subscription.clear_backlog",
     ("POST", "admin_v2:skip"): "subscription.skip",
     ("POST", "admin_v2:expire"): "subscription.expire",
+    ("POST", "admin_v2:expire-to"): "subscription.expire",
     ("POST", "admin_v2:expire-all"): "topic.expire",
     ("POST", "admin_v2:reset-cursor"): "subscription.reset",
     ("POST", "admin_v2:reset-cursor-to-time"): "subscription.reset",
@@ -140,6 +141,8 @@ _TOPIC_POLICIES: dict[tuple[str, str], str] = {
 # Routes that read, and whose answer holds what somebody published.
 PAYLOAD_READS: dict[tuple[str, str], str] = {
     ("GET", "admin_v2:peek"): "subscription.peek",
+    ("GET", "admin_v2:message"): "message.read",
+    ("GET", "admin_v2:examine-message"): "message.read",
 }
 
 # Of binary commands and WebSocket paths: what leaves a record where it is done. Each may be refused, too (`BROKER_DENIED`).

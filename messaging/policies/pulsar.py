@@ -23,7 +23,7 @@ QUOTA_PATH = "backlogQuota"  # one path for two quotas: `tenants.pulsar.namespac
 class PulsarPath:
     path: str
     whole_key: str  # its name in the object that GET /namespaces/TENANT/NAMESPACE answers
-    unset: Any = None  # what GET answers for a value that is not set; None: 204 without a body. Setting it unsets.
+    unset: Any = None  # what GET answers for a value that is not set; None: 200 without a body. Setting it unsets.
     set_by: str = "POST"  # the HTTP method that sets it; DELETE always unsets
     by_cluster: bool = False  # in the whole object it stands below the cluster's name
 

@@ -69,8 +69,12 @@ def done() -> HttpResponse:
 
 
 def value_or_nothing(value: object) -> HttpResponse:
-    """204 without a body for what is not set, as Pulsar answers it."""
-    return done() if value is None else json(value)
+    """200 without a body for what is not set, as Pulsar answers it."""
+    if value is not None:
+        return json(value)
+    response = HttpResponse(status=200)
+    del response.headers["Content-Type"]
+    return response
 
 
 def route(**handlers: Handler) -> View:

@@ -9,6 +9,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import (
+    PeekAnswer,
     SubscriptionCreate,
     SubscriptionDelete,
     SubscriptionExpire,
@@ -39,6 +40,8 @@ class ResetCursorData(msgspec.Struct, rename="camel"):
     entry_id: int
     partition_index: int = -1
     batch_index: int = -1
+    excluded: bool = False
+    properties: dict[str, str] | None = None
 
 
 _NAMED = {None: ResetCursorData(_LATEST, _LATEST), "latest": ResetCursorData(_LATEST, _LATEST), "earliest": ResetCursorData(-1, -1)}
@@ -75,7 +78,13 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
             move(
                 request,
                 "subscriptions.create",
-                SubscriptionCreate(topic=partition, subscription=name, ledger_id=position.ledger_id, entry_id=position.entry_id),
+                SubscriptionCreate(
+                    topic=partition,
+                    subscription=name,
+                    ledger_id=position.ledger_id,
+                    entry_id=position.entry_id,
+                    properties=(given.properties or {}) if isinstance(given, ResetCursorData) else {},
+                ),
             )
             created += 1
         except Conflict as error:
@@ -142,8 +151,18 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     move(
         request,
         "subscriptions.reset",
-        SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id),
+        SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded),
     )
+
+
+def _expire_to(request: HttpRequest, subscription: str, **parts: str) -> None:
+    topic = _single(existing(parts), "expiring up to a message on")
+    to = body(request, ResetCursorData, None)
+    if to is None:
+        raise InvalidValue("the request body has no message id: send ledgerId and entryId")
+    name = subscription_of(subscription)
+    asked = SubscriptionExpire(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded)
+    move(request, "subscriptions.expire", asked)
 
 
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
@@ -152,6 +171,11 @@ def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) 
     found = broker.rpc().call(
         "subscriptions.peek", SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
     )
+    return message_response(found)
+
+
+def message_response(found: PeekAnswer) -> HttpResponse:
+    """A stored message, with its metadata as headers."""
     response = HttpResponse(base64.b64decode(found.payload), content_type="application/octet-stream")
     for name, value in header_fields(found.headers).items():
         response.headers[name] = value
@@ -192,6 +216,7 @@ subscription_view = route(PUT=_create, DELETE=_delete)
 skip_all_view = route(POST=_skip_all)
 skip_view = route(POST=_skip)
 expire_view = route(POST=_expire)
+expire_to_view = route(POST=_expire_to)
 expire_all_view = route(POST=_expire_all)
 reset_view = route(POST=_reset)
 reset_to_time_view = route(POST=_reset_to_time)

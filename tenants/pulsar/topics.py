@@ -187,7 +187,7 @@ def _unload(request: HttpRequest, **parts: str) -> None:
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.terminate", TopicRef(topic=str(existing(parts))))
     actor(request).trail.after = {"last_message_id": f"{found.ledger_id}:{found.entry_id}"}
-    return _message_id(found)
+    return message_id(found)
 
 
 def _compact(request: HttpRequest, **parts: str) -> None:
@@ -199,7 +199,7 @@ def _compaction_status(request: HttpRequest, **parts: str) -> dict[str, str]:
     return {"status": found.status, "lastError": found.last_error}
 
 
-def _message_id(found: MessageIdAnswer) -> dict[str, int]:
+def message_id(found: MessageIdAnswer) -> dict[str, int]:
     return {
         "ledgerId": found.ledger_id,
         "entryId": found.entry_id,
@@ -212,7 +212,7 @@ def _message_id(found: MessageIdAnswer) -> dict[str, int]:
 def _terminate_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
     last = broker.rpc().call("topics.terminate_partitions", TopicRef(topic=str(existing(parts)))).last
     actor(request).trail.after = {"last_message_ids": [f"{one.ledger_id}:{one.entry_id}" for one in last]}
-    return {str(index): _message_id(one) for index, one in enumerate(last)}
+    return {str(index): message_id(one) for index, one in enumerate(last)}
 
 
 def _truncate(request: HttpRequest, **parts: str) -> None:
@@ -220,7 +220,8 @@ def _truncate(request: HttpRequest, **parts: str) -> None:
 
 
 def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return _message_id(broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts)))))
+    found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
+    return message_id(found) | {"originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
 
 
 # --- permissions -------------------------------------------------------------------------------------------------------------

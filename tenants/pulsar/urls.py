@@ -9,6 +9,7 @@ from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tenants.http.segments import SegmentConverter
 from tenants.pulsar import (
     brokers,
+    messages,
     namespace_permissions,
     namespace_policies,
     namespaces,
@@ -99,6 +100,9 @@ urlpatterns = [
     path(f"{_TOPIC}/truncate", topics.truncate_view, name="topic-truncate"),
     path(f"{_TOPIC}/compaction", topics.compaction_view, name="topic-compaction"),
     path(f"{_TOPIC}/lastMessageId", topics.last_message_id_view, name="last-message-id"),
+    path(f"{_TOPIC}/ledger/<segment:ledger>/entry/<segment:entry>", messages.message_view, name="message"),
+    path(f"{_TOPIC}/examinemessage", messages.examine_view, name="examine-message"),
+    path(f"{_TOPIC}/messageid/<segment:timestamp>", messages.find_view, name="find-message"),
     path(f"{_TOPIC}/backlogQuotaMap", topic_policies.quotas_view, name="topic-backlog-quotas"),
     path(f"{_TOPIC}/backlogQuota", topic_policies.quota_view, name="topic-backlog-quota"),
     *(
@@ -114,6 +118,7 @@ urlpatterns = [
     path(_SUB, subscriptions.subscription_view, name="subscription"),
     path(f"{_SUB}/skip_all", subscriptions.skip_all_view, name="skip-all"),
     path(f"{_SUB}/skip/<segment:entries>", subscriptions.skip_view, name="skip"),
+    path(f"{_SUB}/expireMessages", subscriptions.expire_to_view, name="expire-to"),
     path(f"{_SUB}/expireMessages/<segment:seconds>", subscriptions.expire_view, name="expire"),
     path(f"{_TOPIC}/all_subscription/expireMessages/<segment:seconds>", subscriptions.expire_all_view, name="expire-all"),
     path(f"{_SUB}/resetcursor", subscriptions.reset_view, name="reset-cursor"),

@@ -23,6 +23,8 @@ FILLING = {
     "seconds": "60",
     "timestamp": "1",
     "position": "1",
+    "ledger": "1",
+    "entry": "0",
     "version": "0",
     "message_id": "1:0",
 }

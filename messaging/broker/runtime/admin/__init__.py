@@ -4,7 +4,7 @@
     naming            names in requests, looked up as topics
     status, feed, usage, namespaces, topics, topic_stats, subscriptions, maintenance
                       handlers of one group of methods each; all of them take the broker
-    peek              one stored message as Pulsar's tools read it
+    messages, peek    one stored message as Pulsar's tools read it
     stats, pulsar_stats, partitioned_stats
                       a topic's figures in Pulsar's shape: pure
 

@@ -11,6 +11,7 @@ from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
+from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
@@ -36,6 +37,7 @@ class AdminHandlers:
         self.topic_stats = TopicStatsHandlers(broker)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
+        self.messages = MessageHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
         self.compaction = CompactionHandlers(broker)
@@ -87,6 +89,9 @@ class AdminHandlers:
             "subscriptions.set_properties": self.subscriptions.set_properties,
             "subscriptions.peek": self.subscriptions.peek,
             "subscriptions.explain": self.diagnosis.explain,
+            "messages.get": self.messages.get,
+            "messages.examine": self.messages.examine,
+            "messages.find": self.messages.find,
             "messages.trace": self.diagnosis.trace,
             "policies.preview": self.policies.preview,
             "topics.compact": self.compaction.request,

@@ -16,6 +16,7 @@ from messaging.errors import InvalidValue, NotFound, NotReady
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text
+from messaging.storage.ledger_store import Position
 from messaging.times import time_text
 
 
@@ -30,6 +31,11 @@ async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekA
     stored = await entry_at(topic, position) if position is not None else None
     if position is None or stored is None:
         raise NotFound(f"subscription {subscription.name!r} has no unacknowledged entry number {request.position}")
+    return await shown_entry(broker, topic, position, stored)
+
+
+async def shown_entry(broker: Broker, topic: Topic, position: Position, stored: Stored) -> schema.PeekAnswer:
+    """A stored entry, unpacked, with Pulsar's headers. Raises `NotReady` where there is no memory for it now."""
     headers = {"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **_headers(stored)}
     try:
         payload = await _unpacked(broker, topic, stored)
@@ -82,8 +88,10 @@ def _headers(stored: Stored) -> dict[str, str]:
     if metadata.null_value:
         headers["X-Pulsar-null-value"] = "true"
     properties = {as_text(pair.key): as_text(pair.value) for pair in metadata.properties}
+    headers["X-Pulsar-PROPERTY"] = json.dumps(properties)
+    headers["X-Pulsar-Is-Encrypted"] = str(bool(metadata.encryption_keys)).lower()
+    headers["X-Pulsar-txn-uncommitted"] = "false"
     if properties:
-        headers["X-Pulsar-PROPERTY"] = json.dumps(properties)
         headers.update({f"X-Pulsar-PROPERTY-{key}": value for key, value in properties.items()})
     if metadata.encryption_keys:
         headers |= _compression(metadata)

@@ -17,6 +17,8 @@ from messaging.storage.meta_store import MetaConflict
 
 Held = tuple[Topic, Subscription]
 
+_LATEST = 2**63 - 1
+
 
 class SubscriptionHandlers:
     def __init__(self, broker: Broker) -> None:
@@ -76,7 +78,8 @@ class SubscriptionHandlers:
             if request.timestamp_ms is not None:
                 mark_delete = await mark_delete_at_time(topic, request.timestamp_ms)
             elif request.ledger_id is not None and request.entry_id is not None:
-                start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
+                entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
+                start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id)
                 mark_delete = topic.mark_delete_for(start)
             else:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
@@ -94,7 +97,11 @@ class SubscriptionHandlers:
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
         before = _places(pairs)
         for topic, subscription in pairs:
-            await positions.expire(topic, subscription, cutoff_ms)
+            if request.ledger_id is not None and request.entry_id is not None:
+                last = Position(request.ledger_id, request.entry_id - int(request.excluded))
+                await topic.expire_up_to(subscription, min(last, topic.ledger_list.last))
+            else:
+                await positions.expire(topic, subscription, cutoff_ms)
         return _moved(pairs, before) if request.subscription else schema.SubscriptionMoved()
 
     async def properties(self, request: schema.SubscriptionRef) -> schema.SubscriptionProperties:

@@ -1,0 +1,36 @@
+"""Single messages of a topic, as Pulsar's admin API has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from messaging.adminrpc.schema import MessageExamine, MessageFind, MessageGet
+from tenants import broker
+from tenants.http.views import number, route
+from tenants.pulsar.subscriptions import message_response
+from tenants.pulsar.topics import existing, message_id
+
+
+def _get(request: HttpRequest, ledger: str, entry: str, **parts: str) -> HttpResponse:
+    asked = MessageGet(topic=str(existing(parts)), ledger_id=number(ledger, "ledger"), entry_id=number(entry, "entry"))
+    return message_response(broker.rpc().call("messages.get", asked))
+
+
+def _examine(request: HttpRequest, **parts: str) -> HttpResponse:
+    """Counted from the earliest message if the query says so, else from the latest."""
+    position = number(request.GET.get("messagePosition", "1"), "messagePosition", 1)
+    from_latest = request.GET.get("initialPosition", "latest") != "earliest"
+    asked = MessageExamine(topic=str(existing(parts)), position=position, from_latest=from_latest)
+    return message_response(broker.rpc().call("messages.examine", asked))
+
+
+def _find(request: HttpRequest, timestamp: str, **parts: str) -> dict[str, Any]:
+    asked = MessageFind(topic=str(existing(parts)), timestamp_ms=number(timestamp, "timestamp"))
+    return message_id(broker.rpc().call("messages.find", asked))
+
+
+message_view = route(GET=_get)
+examine_view = route(GET=_examine)
+find_view = route(GET=_find)
