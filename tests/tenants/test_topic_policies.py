@@ -33,6 +33,7 @@ APPLIED: dict[str, Any] = {
     "deduplicationEnabled": False,
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
     "delayedDelivery": {"tickTime": 1000, "active": True, "maxDeliveryDelayInMillis": 0},
+    "compactionThreshold": 0,
     "maxProducers": 0,
     "maxConsumers": 0,
     "maxUnackedMessagesOnConsumer": 50_000,
