@@ -14,10 +14,14 @@ from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import TopicName
 from tenants import actions
 from tenants.actions.policy_views import levels_of
-from tenants.http.views import View, actor, body, flag, number, route, value_or_nothing
+from tenants.http.views import View, actor, body, done, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
 from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
+
+
+_NO_CONTENT = ("maxConsumersPerSubscription", "maxSubscriptionsPerTopic", "maxMessageSize", "publishRate")
+"""Paths that Pulsar answers with 204, not 200, where nothing is set."""
 
 
 class as_missing:
@@ -51,7 +55,7 @@ def topic_policy_view(path: TopicPath) -> View:
             value = path.applied(levels_of(row, of), defaults(django_settings.MAGNETAR))
         else:
             value = path.read(row.subscriptions.get(of, {}) if of else row.policies)
-        return value_or_nothing(value)
+        return done() if value is None and path.path in _NO_CONTENT else value_or_nothing(value)
 
     def write(request: HttpRequest, subscription: str = "", **parts: str) -> None:
         _check_local(request)
