@@ -19,7 +19,6 @@ from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
 from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
 
-
 _NO_CONTENT = ("maxConsumersPerSubscription", "maxSubscriptionsPerTopic", "maxMessageSize", "publishRate")
 """Paths that Pulsar answers with 204, not 200, where nothing is set."""
 
