@@ -27,7 +27,7 @@ from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
-from tests.support.raising import DeadLettersLater, Raises, UsedOrNot, boom
+from tests.support.raising import DeadLettersLater, LevelOf, Raises, UsedOrNot, boom
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
 
@@ -176,6 +176,12 @@ async def in_dispatch(at: Running, patch: pytest.MonkeyPatch) -> None:
     await eventually(lambda: at.loops["dispatch"].failures)
 
 
+async def in_rate_limits(at: Running, patch: pytest.MonkeyPatch) -> None:
+    level: Any = LevelOf(Raises())
+    at.broker.topics.services.rate_limits.timers.begin(level)
+    await eventually(lambda: at.loops["rate_limits"].failures)
+
+
 async def again(at: Running, name: str) -> None:
     await at.turns.next(name)
 
@@ -227,6 +233,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "metadata_store": (in_metadata_store, metadata_again),
     "one_off": (in_one_off, never_again),
     "pull_feed": (in_pull_feed, again),
+    "rate_limits": (in_rate_limits, never_again),
     "save_feed": (in_save_feed, save_feed_again),
     "sample_rates": (in_sample_rates, again),
     "sweep_memory": (in_sweep_memory, again),

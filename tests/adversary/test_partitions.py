@@ -274,14 +274,6 @@ async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_forc
     raise AssertionError("deleting never came to its end")
 
 
-async def test_nothing_makes_a_partition_without_its_parent(world: BrokerWorld) -> None:
-    client = DirectConnection(world)
-    for opened in (client.open_producer(partition(0)), client.subscribe(partition(0))):
-        with pytest.raises(TopicNotFound):
-            await opened
-    assert await world.meta.list_all_topics() == []
-
-
 async def test_the_late_subscription_begins_at_the_beginning(grown: BrokerWorld) -> None:
     await grow(grown, 3)
     (record,) = [one for one in await grown.meta.subscriptions(partition(2)) if one.name == "a"]

@@ -42,3 +42,19 @@ class UsedOrNot:
     def used(self) -> bool:
         boom()
         return False
+
+
+class LevelOf:
+    """A level of a rate limit at which one sender may go on."""
+
+    policy = "publish_rate_messages"
+    waiting = False
+
+    def __init__(self, sender: object) -> None:
+        self._sender = sender
+
+    def wait_s(self, now_s: float) -> float:
+        return 0
+
+    def turn(self, now_s: float) -> list[object]:
+        return [self._sender]
