@@ -7,7 +7,6 @@ have ended it for everybody, and nobody would have been told.
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -27,7 +26,7 @@ from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
-from tests.support.raising import DeadLettersLater, LevelOf, Raises, UsedOrNot, boom
+from tests.support.raising import DeadLettersLater, LevelOf, Raises, UsedOrNot, boom, raises_no_space
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
 
@@ -211,10 +210,6 @@ async def in_save_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 async def save_feed_again(at: Running, name: str) -> None:
     await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
-
-
-def raises_no_space(*_: Any) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # loop: how it fails, and how it is seen to go on

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 
 def boom(*_: Any, **__: Any) -> Any:
     raise ValueError("not expected")
+
+
+def raises_no_space(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class Raises:
