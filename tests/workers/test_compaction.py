@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
 from tests.support.worker_broker import WorkerBroker
+from workers.compaction import compact_topic
 from workers.environment import Environment
 from workers.runs import run_recorded
 from workers.task_catalog import COMPACT_TOPICS
@@ -51,3 +54,19 @@ def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: E
     assert status(environment, topic).status == "RUNNING"  # still requested
     environment.stopping.clear()
     assert run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)["compacted"] == 1
+
+
+def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = requested(environment, broker, "one", "two")
+
+    def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
+        if topic == one.topic:
+            raise ValueError("what nobody thought of")
+        return compact_topic(environment, topic, task_id, renew)
+
+    monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
+    summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
+    assert (summary["compacted"], summary["failed"]) == (1, {one.topic: "ValueError: what nobody thought of"})
+    assert status(environment, two).status == "SUCCESS"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from messaging import logs
 from messaging.adminrpc.schema import CompactionsDue
 from messaging.errors import MagnetarError
 from workers.compaction import compact_topic
-from workers.environment import Environment
+from workers.environment import Environment, Stopping
 
+log = logs.get_logger("magnetar.worker")
 PAGE_TOPICS = 500
 FAILURES_TOLD_MAX = 20
 
@@ -34,8 +36,16 @@ def compact_topics(environment: Environment, task_id: str, renew: Callable[[], N
                 removed += compact_topic(environment, topic, task_id, renew)
                 compacted += 1
             except MagnetarError as error:
-                if len(failed) < FAILURES_TOLD_MAX:
-                    failed[topic] = error.message
+                why = error.message
+            except Stopping:
+                raise
+            except Exception as error:  # whatever is in a topic, its neighbours are not to wait for it
+                log.exception("compaction-failed", topic=topic)
+                why = f"{type(error).__name__}: {error}"[:1000]
+            else:
+                continue
+            if len(failed) < FAILURES_TOLD_MAX:
+                failed[topic] = why
     return {"compacted": compacted, "removed_messages": removed, "failures": len(tried) - compacted, "failed": failed}
 
 

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
 
-from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame, key_hashes, scan
+from messaging.protocol.send_commands import message_count
 from messaging.storage.block_header import CHUNKS, DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
 from messaging.storage.ledger_store import Block, Position
 
@@ -113,7 +113,7 @@ class EntryBlock:
     def _messages_of(self, index: int) -> int:
         start = self.start_of(index)
         head = bytes(self.data[start + 8 : self._body_of(start)])
-        return pb.Command.FromString(head).send.num_messages  # 1 if the producer does not say
+        return message_count(head)
 
     def start_of(self, index: int) -> int:
         """Where entry `index` of the block begins in `data`."""

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import compress, parts, unpack
 from messaging.protocol.frames import ProtocolError, Stored, parse_stored
+from messaging.protocol.send_commands import message_count
 
 COMPACTED_OUT = pb.SingleMetadata(payload_size=0, compacted_out=True).SerializeToString()
 _LEFT_OUT = len(COMPACTED_OUT).to_bytes(4, "big") + COMPACTED_OUT
@@ -50,7 +52,7 @@ def look_into(frame: bytes | memoryview, bytes_max: int) -> EntryContent:
         metadata = stored.metadata
         if metadata.HasField("num_messages_in_batch"):
             if metadata.encryption_keys:
-                return EntryContent(None, size=metadata.num_messages_in_batch)
+                return EntryContent(None, size=_plausible_size(metadata))
             return _batch(stored, bytes_max)
     except ProtocolError:
         return EntryContent(None)
@@ -63,11 +65,17 @@ def look_into(frame: bytes | memoryview, bytes_max: int) -> EntryContent:
 
 
 def _batch(stored: Stored, bytes_max: int) -> EntryContent:
-    size = stored.metadata.num_messages_in_batch
+    size = _plausible_size(stored.metadata)
     try:
         return EntryContent([_of_batch(one) for _, one, _ in parts(stored, unpack(stored, bytes_max))], size=size)
     except ProtocolError:
         return EntryContent(None, size=size)
+
+
+def _plausible_size(metadata: pb.Metadata) -> int:
+    """Nobody has checked what the producer says."""
+    size = metadata.num_messages_in_batch
+    return size if 1 <= size <= BATCH_MESSAGES_MAX else -1
 
 
 def _of_batch(one: pb.SingleMetadata) -> KeyedMessage:
@@ -104,7 +112,7 @@ def rewrite(frame: bytes | memoryview, bytes_max: int, keep: Callable[[int], boo
 
 def messages_in(frame: bytes) -> int:
     """As its SEND command announced them; 1 if it does not say."""
-    return pb.Command.FromString(frame[8 : _head_bytes(frame)]).send.num_messages
+    return message_count(frame[8 : _head_bytes(frame)])
 
 
 def _head_bytes(frame: bytes | memoryview) -> int:

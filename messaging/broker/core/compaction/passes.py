@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from messaging.broker.core.compaction.last_values import LastValues
+from messaging.broker.core.compaction.last_values import DIGEST_BYTES, LastValues
 from messaging.broker.core.compaction.messages import EntryChunk, EntryContent, KeyedMessage, look_into, rewrite
 
 OPEN_MAX = 10_000  # chunked messages that are followed at the same time; the chunks of further ones stay
+OPEN_CHUNKS_MAX = 1_000_000  # all their chunks; as above
 
 
 class CompactionRules(NamedTuple):
@@ -30,7 +32,8 @@ class FirstPass:
         self._last_values = last_values
         self._rules = rules
         self._number = 0  # of messages so far, left-out ones included
-        self._open: dict[str | bytes, list[int]] = {}  # chunks of messages that are not complete
+        self._open: dict[bytes, array[int]] = {}  # chunks of messages that are not complete, by a digest of what they are called
+        self._open_chunks = 0
         self._groups = array("Q")  # of complete ones: last chunk, how many others, the others
         self._kept = BitMap64()
 
@@ -47,14 +50,20 @@ class FirstPass:
                 self._see_chunk(looked.chunk, message.key, number)
 
     def _see_chunk(self, chunk: EntryChunk, key: bytes, number: int) -> None:
-        numbers = self._open.setdefault(chunk.message, [])
+        called = chunk.message.encode() if isinstance(chunk.message, str) else chunk.message
+        message = blake2b(called, digest_size=DIGEST_BYTES).digest()  # producers call their messages what they like, at any length
+        numbers = self._open.setdefault(message, array("Q"))
         numbers.append(number)
+        self._open_chunks += 1
         if chunk.chunk_id == chunk.chunks - 1:
-            del self._open[chunk.message]
+            del self._open[message]
+            self._open_chunks -= len(numbers)
             self._groups.extend((number, len(numbers) - 1, *numbers[:-1]))
             self._last_values.add(key, number, tombstone=False)
-        elif len(self._open) > OPEN_MAX:
-            self._kept.update(self._open.pop(next(iter(self._open))))
+        elif len(self._open) > OPEN_MAX or self._open_chunks > OPEN_CHUNKS_MAX:
+            oldest = self._open.pop(next(iter(self._open)))
+            self._open_chunks -= len(oldest)
+            self._kept.update(oldest)
 
     def surviving(self, step: Callable[[], None] = lambda: None) -> BitMap64:
         """The numbers of the messages with a key that stay."""

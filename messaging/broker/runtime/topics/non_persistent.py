@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
@@ -188,27 +189,36 @@ class NonPersistentPublisher(Publisher):
         return size if self._topic.hand_out(block, lambda: producer.sink.append_completed(size)) else 0
 
 
+class WaitingBlock(NamedTuple):
+    block: EntryBlock
+    readers: Sequence[Subscription]
+    done: Callable[[], None]
+
+
 class FanOut:
     """Blocks on their way to more subscriptions than are sent one at once. Each of them gets the blocks in order."""
 
     def __init__(self, topic: NonPersistentTopic) -> None:
         self._topic = topic
-        self._waiting: deque[tuple[EntryBlock, deque[Subscription], Callable[[], None]]] = deque()
+        self._waiting: deque[WaitingBlock] = deque()
+        self._sent = 0  # how many readers of the first block were sent it
 
     def add(self, block: EntryBlock, readers: Sequence[Subscription], done: Callable[[], None]) -> None:
-        self._waiting.append((block, deque(readers), done))
+        if self._waiting and self._waiting[-1].readers == readers:  # blocks are small: a list for each would be far larger
+            readers = self._waiting[-1].readers
+        self._waiting.append(WaitingBlock(block, readers, done))
 
     def run(self) -> str | None:
         """Sends the first block to some subscriptions. Returns the tenant to queue under for the rest, or None."""
         if self._waiting:
-            block, readers, done = self._waiting[0]
-            for _ in range(min(READERS_AT_ONCE, len(readers))):
-                subscription = readers.popleft()
+            block, begin = self._waiting[0].block, self._sent
+            self._sent += READERS_AT_ONCE
+            for subscription in self._waiting[0].readers[begin : self._sent]:
                 if self._topic.holds(subscription):
                     self._topic.send(subscription, block)
-            if not readers:
-                self._waiting.popleft()
-                done()
+            if self._sent >= len(self._waiting[0].readers):
+                self._sent = 0
+                self._waiting.popleft().done()
         if self._waiting:
             return self._topic.name.tenant
         self._topic.handed_out()
@@ -217,4 +227,4 @@ class FanOut:
     def clear(self) -> None:
         """The topic is being closed."""
         while self._waiting:
-            self._waiting.popleft()[2]()
+            self._waiting.popleft().done()

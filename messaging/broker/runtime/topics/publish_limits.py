@@ -23,6 +23,7 @@ from messaging.storage.ledger_store import StoreError
 
 PIECES_A_TURN = 16
 PIECE_MESSAGES_MAX = 2048
+ACT_BYTES = 512  # of what waits for its place among the messages, as a refusal does
 PUBLISH_RATE = "publish_rate"
 
 Act = Callable[[bool], None]
@@ -147,6 +148,7 @@ class PublishLimits:
             self._publisher.run_after_pending(act)
         else:
             parked.append(act)
+            producer.sink.parked(ACT_BYTES)
 
     def _allowance(self) -> Allowance:
         return self._throttle.allowance(self._publisher.topic.services.rate_limits.timers.now_s())
@@ -188,6 +190,7 @@ class PublishLimits:
         if not isinstance(block, ParkedBlock):
             self._publisher.run_after_pending(block)
             parked.popleft()
+            producer.sink.unparked(ACT_BYTES)
             return
         most = allowance.messages / (1 + len(self._parked))  # the other producers' turn comes too
         found = block.first(math.ceil(most) if most < PIECE_MESSAGES_MAX else PIECE_MESSAGES_MAX)
@@ -237,6 +240,7 @@ class PublishLimits:
                 if producer.fenced:
                     producer.sink.unpublished(producer, one.first(len(one.data)))
             else:
+                producer.sink.unparked(ACT_BYTES)
                 one(False)
 
     def close(self) -> None:

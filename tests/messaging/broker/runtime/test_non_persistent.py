@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -225,3 +226,22 @@ async def test_a_slow_subscription_takes_nothing_from_the_others(world: BrokerWo
         await producer.expect("SEND_RECEIPT")
     found = await reading.messages(2000)
     assert len(found) == 2000
+
+
+async def test_small_messages_that_wait_for_many_subscriptions_take_little_memory(world: BrokerWorld) -> None:
+    """Seen: each had a list of all subscriptions of its own, many times the bytes for which it was counted."""
+    consumer = await world.connected("owner")
+    for number in range(400):
+        await consumer.subscribe(TOPIC, f"s{number}", consumer_id=10 + number)
+    topic = await world.service.topics.get(NAME, create=False)
+    producer = await world.sessions.open_producer(Principal("admin"), TOPIC, None, ProducerWatch())
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            producer.publish([OutgoingMessage(b"x")], lambda positions, error: None)
+        used_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used_bytes < 500 * 1500
+    topic.begin_close(NotReady("it is unloaded"))
+    assert world.service.memory_limiter.ingress.used_bytes == 0
