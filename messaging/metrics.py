@@ -86,8 +86,8 @@ _TABLE = (
         (),
         "Connections and WebSockets whose reading is paused by the publish limits.",
     ),
-    Metric("magnetar_throttled_bytes", "gauge", "bytes", (), "Messages of connections that wait for publish rates."),
-    Metric("magnetar_sources_throttled", "gauge", "connections", (), "Those that are not read, as too much of theirs waits so."),
+    Metric("magnetar_throttled_bytes", "gauge", "bytes", (), "Accepted messages that wait for publish rates."),
+    Metric("magnetar_sources_throttled", "gauge", "connections", (), "Connections not read, as too much waits for publish rates."),
     Metric("magnetar_catch_up_reads_total", "counter", "reads", (), "Reads of the log for consumers with a backlog."),
     Metric(
         "magnetar_catch_up_reads_shared_total",
@@ -231,9 +231,7 @@ _TABLE = (
     Metric("magnetar_topic_bytes_in_total", "counter", "bytes", _OF_A_TOPIC, "Bytes stored in the topic."),
     Metric("magnetar_topic_messages_out_total", "counter", "messages", _OF_A_TOPIC, "Messages sent to the topic's consumers."),
     Metric("magnetar_topic_bytes_out_total", "counter", "bytes", _OF_A_TOPIC, "Bytes sent to the topic's consumers."),
-    Metric(
-        "magnetar_topic_messages_dropped_total", "counter", "messages", _OF_A_TOPIC, "Not persistent, and nobody could take them."
-    ),
+    Metric("magnetar_topic_messages_dropped_total", "counter", "messages", _OF_A_TOPIC, "Messages that no consumer could take."),
     Metric("magnetar_topic_storage_bytes", "gauge", "bytes", _OF_A_TOPIC, "Bytes that the topic occupies in storage."),
     Metric(
         "magnetar_topics_left_out", "gauge", "topics", (), "Loaded topics without their own series, because there are too many."

@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before
     topic_level_policies_enabled: bool = True  # topics may have policies of their own; off: requests are refused, none is in force
     auto_topic_creation: bool = True  # create a topic when a client first uses it; default of the namespace policy
-    auto_topic_partitions: AutoPartitions = 0  # of such a topic; 0: not partitioned; default of the namespace policy
+    auto_topic_partitions: AutoPartitions = 0  # of auto-created topics; 0: not partitioned; default of the namespace policy
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # size of a log file
     commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20  # that one sync writes
@@ -117,7 +117,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     namespace_publish_rate_in_bytes: Counted = 0  # the same in bytes
     tenant_publish_rate_in_messages: Counted = 0  # messages per second that are accepted from each tenant; 0: unlimited
     tenant_publish_rate_in_bytes: Counted = 0  # the same in bytes
-    max_publish_rate_per_topic_in_messages: Counted = 0  # per second; 0: unlimited; default of the namespace policy
+    max_publish_rate_per_topic_in_messages: Counted = 0  # messages per second; 0: unlimited; default of the namespace policy
     max_publish_rate_per_topic_in_bytes: Counted = 0  # the same in bytes
     dispatch_throttling_rate_in_msg: Counted = 0  # messages per second that the broker delivers; 0: unlimited
     dispatch_throttling_rate_in_byte: Counted = 0  # the same in bytes
@@ -125,15 +125,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     namespace_dispatch_rate_in_bytes: Counted = 0  # the same in bytes
     tenant_dispatch_rate_in_messages: Counted = 0  # messages per second that are delivered to each tenant; 0: unlimited
     tenant_dispatch_rate_in_bytes: Counted = 0  # the same in bytes
-    dispatch_throttling_rate_per_topic_in_msg: Counted = 0  # per second; 0: unlimited; default of the namespace policy
+    dispatch_throttling_rate_per_topic_in_msg: Counted = 0  # messages per second; 0: unlimited; default of the namespace policy
     dispatch_throttling_rate_per_topic_in_byte: Counted = 0  # the same in bytes
     dispatch_throttling_rate_per_subscription_in_msg: Counted = 0  # per second; 0: unlimited; default of the namespace policy
     dispatch_throttling_rate_per_subscription_in_byte: Counted = 0  # the same in bytes
-    dispatch_throttling_rate_relative_to_publish_rate: bool = False  # as much more as is published; default of the policies
+    dispatch_throttling_rate_relative_to_publish_rate: bool = False  # the publish rate is added; default of the policies
     dispatch_throttling_on_batch_message_enabled: bool = False  # dispatch rates count a batch as one message
     dispatch_throttling_on_non_backlog_consumer_enabled: bool = True  # dispatch rates also limit consumers that keep up
     subscribe_throttling_rate_per_consumer: Counted = 0  # subscribes per period; 0: unlimited; default of the namespace policy
-    subscribe_rate_period_per_consumer_in_second: Positive = 30  # that period
+    subscribe_rate_period_per_consumer_in_second: Positive = 30  # the period of that rate
     subscription_key_shared_use_consistent_hashing: bool = True  # for Key_Shared consumers; else hash ranges split in half
     subscription_key_shared_consistent_hashing_replica_points: KeySharedPoints = 100  # of each consumer on the hash ring
     # Limits on numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_TOPIC = "messaging.broker.core.topic_policies:TopicPolicies"
+_TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
 
 _INACTIVITY = "messaging.broker.core.inactivity:inactivity_policies"
 _QUOTA = "messaging.broker.runtime.topics.backlog_quota:quota_of"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker.core.topic_policies import TopicPolicies
+from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.protocol.names import TopicName, parse_topic
 from tests.support.running_broker import GRANTS, running_broker
 
@@ -14,13 +14,13 @@ from tests.support.running_broker import GRANTS, running_broker
 async def test_a_change_of_one_namespace_looks_at_no_topic_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each change of any namespace asked every loaded topic for its policy, in one turn of the loop: 0.1 s at 100,000 topics."""
     looked: list[str] = []
-    asked = TopicPolicies.deduplicates
+    asked = EffectivePolicies.deduplicates
 
-    def deduplicates(policies: TopicPolicies, name: TopicName) -> bool:
+    def deduplicates(policies: EffectivePolicies, name: TopicName) -> bool:
         looked.append(str(name))
         return asked(policies, name)
 
-    monkeypatch.setattr(TopicPolicies, "deduplicates", deduplicates)
+    monkeypatch.setattr(EffectivePolicies, "deduplicates", deduplicates)
     async with running_broker(tmp_path) as broker:
         service = broker.service
         for name in ("public/default/a", "public/default/b", "acme/orders/c", "acme/orders/d"):

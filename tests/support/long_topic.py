@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.admin.stats import internal_stats
+from messaging.broker.runtime.admin.internal_stats import internal_stats
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld

@@ -1,6 +1,4 @@
-"""What becomes of messages that are stored nowhere: they are sent to consumers that can take them now, and dropped for the others.
-Pure.
-"""
+"""Subscriptions of non-persistent topics: messages go to consumers that can take them now, and are dropped for the others. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 
-MESSAGE_ID = Position(0, 0)  # what clients are told of every message, as by Pulsar
+MESSAGE_ID = Position(0, 0)  # of every message, as in Pulsar
 NO_LEDGERS = LedgerList()  # shared by all; never changed
 
 

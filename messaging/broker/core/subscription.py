@@ -7,7 +7,6 @@ loop whenever a consumer gains permits or becomes writable, or an entry is confi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from messaging.broker.core import ack_sets, bitmaps
 from messaging.broker.core.consumer import Consumer
@@ -20,22 +19,14 @@ from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import DELAYING, TYPE_NAMES, SubscriptionType
 from messaging.broker.core.unacked import UnackedMessages
 from messaging.errors import ConsumerBusy, NotReady, QuotaExceeded
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 
 ACK_SET_BYTES_MAX = 16 << 20  # of one subscription: some 50,000 batches of which some messages are acknowledged
-
-
-class SeekTarget(NamedTuple):
-    """Reading begins after `mark_delete`; of the batch at `entry`, if there are `words`, only with the messages that they leave
-    unacknowledged (ack set)."""
-
-    mark_delete: Position
-    entry: Position = EARLIEST
-    words: tuple[int, ...] = ()
 
 
 def subscription_key(name: str, durable: bool) -> str:

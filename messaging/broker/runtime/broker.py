@@ -12,13 +12,13 @@ import structlog
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.frame_progress import WINDOW_S
 from messaging.broker.core.ingress_limiter import IngressLimiter
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_discovery import TopicDiscovery
-from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
@@ -81,7 +81,7 @@ class Broker:
         self.background = storage.background
         self.access = access
         self.boot_epoch = boot_epoch
-        self.policies = TopicPolicies(access.view)
+        self.policies = EffectivePolicies(access.view)
         self.addresses = Addresses("", "", "", "")
         self.now_ms = access.now_ms
         self.started_ms, self.started_at = self.now_ms(), boottime_ms()

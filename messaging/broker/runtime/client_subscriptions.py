@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscribe_rates import ConsumerIdentity
-from messaging.broker.core.subscription import SeekTarget, Subscription
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.admission import check_creation_by_use, check_subscribe_rate
 from messaging.broker.runtime.topics.topic import Topic

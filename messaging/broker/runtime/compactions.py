@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import structlog
 
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult, bytes_after, is_due
+from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.runtime.compaction_session import PAGE_BYTES, CompactionSession, Page
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import refusal_of
@@ -46,7 +46,7 @@ class Compactions:
         self,
         topics: Topics,
         storage: Storage,
-        policies: TopicPolicies,
+        policies: EffectivePolicies,
         memory: MemoryAccount,
         now_ms: Callable[[], int],
     ) -> None:

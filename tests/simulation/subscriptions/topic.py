@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import Position
 from tests.simulation.checker import Violated
 from tests.simulation.subscriptions.client import Sink, sink_of

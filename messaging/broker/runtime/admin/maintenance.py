@@ -119,7 +119,7 @@ class MaintenanceHandlers:
 
     def _policies(self, name: TopicName) -> TopicMaintenance:
         policies = self._broker.policies
-        value = partial(policies.of, name)
+        value = partial(policies.value, name=name)
         maintenance = MaintenancePolicies(
             policies.message_ttl_s(name), int(value("retention_time_min")), int(value("retention_size_mb"))
         )

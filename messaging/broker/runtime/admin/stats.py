@@ -1,22 +1,19 @@
-"""What Pulsar's tools read of a topic: TopicStats and internal stats, with their names and spellings."""
+"""The stats of a topic, its producers, subscriptions and consumers, with Pulsar's names and spellings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from operator import itemgetter
 from typing import Any, NamedTuple
 
-from messaging.adminrpc.schema import TopicLive
 from messaging.broker.core.access_modes import MODE_NAMES
-from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.explain import explain
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
-from messaging.broker.runtime.admin.compaction_stats import compacted_ledger_stats, compaction_stats
+from messaging.broker.runtime.admin.compaction_stats import compaction_stats
 from messaging.broker.runtime.admin.drop_stats import drops_of_producer, drops_of_subscription, drops_of_topic
+from messaging.broker.runtime.admin.internal_stats import count_ack_ranges, shown_subscriptions
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.metering import max_backlog
@@ -24,12 +21,7 @@ from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
-from messaging.storage.ledger_store import Position
 from messaging.times import time_text
-
-
-def position_text(position: Position) -> str:
-    return f"{position.ledger_id}:{position.entry_id}"
 
 
 class StatsContext(NamedTuple):
@@ -64,7 +56,7 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
         "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
         "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
-        "nonContiguousDeletedMessagesRanges": sum(_ack_ranges(one) for one in topic.subscriptions.values()),
+        "nonContiguousDeletedMessagesRanges": sum(count_ack_ranges(one) for one in topic.subscriptions.values()),
         "ownerBroker": context.broker,
         "topicCreationTimeStamp": topic.created_ms,
         "lastPublishTimeStamp": topic.publisher.last_published_ms,
@@ -72,16 +64,10 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
         "publishRateLimitedTimes": 0 if topic.publisher.limits is None else topic.publisher.limits.waits,
         "publishers": [_publisher(topic, one, rates.members) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in _shown(topic)},
+        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in shown_subscriptions(topic)},
         "replication": {},
         "compaction": compaction_stats(context.compaction),
     } | drops_of_topic(topic, rates.members)
-
-
-def _shown(topic: Topic) -> Iterator[tuple[str, Subscription]]:
-    """Subscriptions with the names under which they are shown: one that is not durable gives way to a durable one of its name."""
-    for key, one in topic.subscriptions.items():
-        yield one.name if key == one.name or one.name not in topic.subscriptions else f"{one.name} (non-durable)", one
 
 
 def _age_s(at_ms: int, now_ms: int) -> int:
@@ -142,7 +128,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER
         else None,
         "allowOutOfOrderDelivery": False,
-        "nonContiguousDeletedMessagesRanges": _ack_ranges(subscription),
+        "nonContiguousDeletedMessagesRanges": count_ack_ranges(subscription),
         "subscriptionProperties": subscription.properties,
         "deadLetters": _dead_letters(subscription),  # ours: of the subscription's dead-letter policy
         "durable": subscription.durable,
@@ -192,109 +178,7 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
     }
 
 
-def internal_stats(topic: Topic) -> dict[str, Any]:
-    ledger_list, record = topic.ledger_list, topic.ledger.record
-    return {
-        "entriesAddedCounter": topic.entries_added,
-        "numberOfEntries": ledger_list.entries,
-        "totalSize": topic.ledger.stored_bytes,
-        "currentLedgerEntries": ledger_list.lasts[-1] + 1 if ledger_list.lasts else 0,
-        "currentLedgerSize": topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-        "waitingCursorsCount": 0,
-        "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": position_text(ledger_list.last_confirmed),
-        "state": "Terminated" if record.terminated_at is not None else "LedgerOpened",
-        "ledgers": [
-            {
-                "ledgerId": ledger.ledger_id,
-                "entries": ledger_list.last_of(ledger.ledger_id) + 1,
-                "size": ledger.length_bytes
-                if ledger.last_entry is not None
-                else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-                "offloaded": False,
-                "underReplicated": False,
-            }
-            for ledger in record.ledgers
-        ],
-        "cursors": {name: _cursor(topic, one) for name, one in _shown(topic)},
-        "schemaLedgers": [],
-        "compactedLedger": compacted_ledger_stats(ledger_list.compacted),
-    }
-
-
-def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
-    return {
-        "markDeletePosition": position_text(subscription.cursor.mark_delete),
-        "readPosition": position_text(subscription.read_position),
-        "waitingReadOp": False,
-        "pendingReadOps": topic.pending_reads(subscription),
-        "messagesConsumedCounter": topic.publisher.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
-        "cursorLedger": -1,
-        "cursorLedgerLastEntry": -1,
-        "individuallyDeletedMessages": _ack_ranges_text(subscription),
-        "state": "Open",
-        "active": bool(subscription.consumers),
-        "numberOfEntriesSinceFirstNotAckedMessage": topic.ledger_list.entries
-        - topic.ledger_list.count_up_to(subscription.cursor.mark_delete),
-        "totalNonContiguousDeletedMessagesRange": _ack_ranges(subscription),
-        "properties": {},
-    }
-
-
-def _ack_ranges_text(subscription: Subscription, runs_max: int = 100) -> str:
-    """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
-    texts = []
-    for ledger_id, bitmap in sorted(subscription.cursor.individual_acks.items(), key=itemgetter(0)):
-        for first, last in ranges_of(bitmap):
-            texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
-            if len(texts) == runs_max:
-                return "[" + ",".join(texts) + ",…]"
-    return "[" + ",".join(texts) + "]"
-
-
-def _ack_ranges(subscription: Subscription) -> int:
-    return sum(count_ranges(bitmap) for bitmap in subscription.cursor.individual_acks.values())
-
-
 def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
     """From the mean entry size of the topic: exact sizes of single entries are not kept."""
     entries = topic.ledger_list.entries
     return topic.ledger.stored_bytes * backlog_entries // entries if entries else 0
-
-
-def live(topic: Topic) -> TopicLive:
-    rates = topic.rates or QUIET
-    return TopicLive(
-        topic=topic.text,
-        loaded=True,
-        rate_in=rates.messages_in.a_second,
-        rate_out=rates.messages_out.a_second,
-        throughput_in=rates.bytes_in.a_second,
-        throughput_out=rates.bytes_out.a_second,
-        messages_in=topic.publisher.messages_in,
-        messages_out=topic.totals.messages_out,
-        storage_bytes=topic.ledger.stored_bytes,
-        backlog_entries=max_backlog(topic),
-        producers=len(topic.producers),
-        subscriptions=len(topic.subscriptions),
-        consumers=sum(len(one.consumers) for one in topic.subscriptions.values()),
-    )
-
-
-def not_loaded(text: str) -> TopicLive:
-    """A topic that nobody uses: nothing flows and nobody is connected; what it holds was not looked at."""
-    return TopicLive(
-        topic=text,
-        loaded=False,
-        rate_in=0.0,
-        rate_out=0.0,
-        throughput_in=0.0,
-        throughput_out=0.0,
-        messages_in=None,
-        messages_out=None,
-        storage_bytes=None,
-        backlog_entries=None,
-        producers=0,
-        subscriptions=None,
-        consumers=0,
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messaging.adminrpc import schema
-from messaging.broker.core.subscription import SeekTarget, Subscription
+from messaging.broker.core.seek_target import SeekTarget
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin import positions
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import peek

@@ -7,6 +7,7 @@ from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.internal_stats import internal_stats
 from messaging.broker.runtime.admin.naming import plain_topic, topic_name
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.admin.pulsar_stats import completed, completed_internal
@@ -30,7 +31,7 @@ class TopicStatsHandlers:
     async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
         topic = await plain_topic(self._broker, request.topic)
         opened_ms = max((one.created_ms for one in topic.ledger.record.ledgers), default=topic.created_ms)
-        return schema.Stats(stats=completed_internal(stats.internal_stats(topic), opened_ms, topic.created_ms))
+        return schema.Stats(stats=completed_internal(internal_stats(topic), opened_ms, topic.created_ms))
 
     async def partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""

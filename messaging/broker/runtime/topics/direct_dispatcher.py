@@ -9,7 +9,7 @@ from messaging.broker.runtime.topics.topic_context import TopicContext
 
 
 class DirectDispatcher(Dispatcher):
-    """Dispatch rates do not apply, as in Pulsar: nothing could wait until they allow more."""
+    """Dispatch rates do not apply: nothing is kept that could wait for them."""
 
     __slots__ = ("messages_dropped",)
 

@@ -8,11 +8,9 @@ cache are sent blocks from storage by `dispatch_backlog`, in turn with all other
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
-from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock
@@ -20,14 +18,14 @@ from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
-from messaging.broker.runtime.topics.backlog_reader import BacklogReader
 from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
 from messaging.broker.runtime.topics.dispatch_limits import DispatchLimits, following
+from messaging.broker.runtime.topics.end_of_topic import send_end_of_topic
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
-from messaging.broker.runtime.topics.stored_blocks import find_stored, readers_of
+from messaging.broker.runtime.topics.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
 
@@ -37,13 +35,12 @@ DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
 
 
 class Dispatcher:
-    __slots__ = ("backlog", "bytes_out", "cache", "closed", "compacted", "delayed", "limits", "messages_out", "records", "topic")
+    __slots__ = ("bytes_out", "cache", "closed", "delayed", "limits", "messages_out", "records", "stored", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
         self.cache = EntryCache()
-        self.backlog: BacklogReader | None = None  # blocks read from storage; None while there are none
-        self.compacted: BacklogReader | None = None  # the same of the compacted ledger
+        self.stored: StoredBlocks | None = None  # None while nothing is read from storage
         self.delayed: DelayedDelivery | None = None  # None until a message has to wait
         self.limits: DispatchLimits | None = following(None, topic, self._go_on)  # None: unlimited
         self.messages_out = 0
@@ -62,8 +59,7 @@ class Dispatcher:
 
     def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
         """Called with a durable block: caches it if one of `readers`, the subscriptions with consumers, may need it soon."""
-        backlog = self.backlog
-        if backlog is None or len(backlog.plan.subscriptions) < len(readers) or backlog.plan.near_cache():
+        if self.stored is None or not self.stored.all_far_behind(len(readers)):
             self.cache.add(pending.block(), self.topic.services.entry_caches)
 
     def dispatch(self, subscription: Subscription) -> None:
@@ -93,8 +89,8 @@ class Dispatcher:
             if block is None:
                 self.topic.services.backlog_scheduler.schedule(self, subscription)
                 return cost, False
-            if source.sequential and (self.backlog is not None or self.compacted is not None):
-                self.forget(subscription)
+            if source.sequential and self.stored is not None:
+                self.stored.forget(subscription)
             last = min(block.last_entry, position.entry_id + DISPATCH_ENTRIES_MAX - 1)
             size, more, deliveries = self._send(subscription, source, block, position, last)
             cost += size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries)
@@ -114,7 +110,9 @@ class Dispatcher:
             if self.cache.find(position) is not None:
                 self.dispatch(subscription)
                 return False
-            found = find_stored(self, subscription, source, position)
+            if self.stored is None:
+                self.stored = StoredBlocks(self, self._stored_released)
+            found = self.stored.find(subscription, source, position)
             if found is None:
                 return False
             block, position = found
@@ -125,6 +123,9 @@ class Dispatcher:
             # Skipped entries cost work too.
             sent_bytes += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
         return True
+
+    def _stored_released(self) -> None:
+        self.stored = None
 
     def _next_due(self, subscription: Subscription) -> Due | None:
         """The next entry that some consumer can be sent."""
@@ -196,14 +197,14 @@ class Dispatcher:
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position` if it is cached or was read from storage for any subscription."""
         block = self.cache.find(position)
-        return block if block is not None or self.backlog is None else self.backlog.plan.block_in_memory(position)
+        return block if block is not None or self.stored is None else self.stored.in_memory(position)
 
     def pending_reads(self, subscription: Subscription) -> int:
-        return sum(reader.plan.pending_reads(subscription) for reader in readers_of(self))
+        return 0 if self.stored is None else self.stored.pending_reads(subscription)
 
     def delivery_state(self, subscription: Subscription) -> DeliveryState:
         """What stands in the way of a delivery, beside the subscription itself."""
-        waiting, under_way = (0, 0) if self.backlog is None else self.backlog.plan.reads_of(subscription)
+        waiting, under_way = (0, 0) if self.stored is None else self.stored.reads_of(subscription)
         delays = None if self.delayed is None else self.delayed.delays
         return DeliveryState(
             closing=self.closed,
@@ -237,8 +238,8 @@ class Dispatcher:
 
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""
-        for reader in readers_of(self):
-            reader.forget(subscription)
+        if self.stored is not None:
+            self.stored.forget(subscription)
 
     def removed(self, subscription: Subscription) -> None:
         """It is deleted."""
@@ -263,8 +264,8 @@ class Dispatcher:
             self.delayed.close()
         if self.limits is not None:
             self.limits.close()
-        for reader in readers_of(self):
-            reader.close()
+        if self.stored is not None:
+            self.stored.close()
         self.topic.services.entry_caches.clear(self.cache)
 
 
@@ -281,18 +282,3 @@ class DueDispatch(NamedTuple):
         cost, more = dispatcher.dispatch_slice(subscription, min(DISPATCH_COST, turns.left_to_waiting))
         turns.left -= cost + BLOCK
         return dispatcher.topic.name.tenant if more else None
-
-
-def send_end_of_topic(subscription: Subscription) -> None:
-    """Tells consumers, once each, that everything was acknowledged and nothing follows. Consumers are told in the order in which
-    they subscribed, so if the last one knows, all do: a repeated dispatch checks one consumer only.
-    """
-    if subscription.backlog_entries:
-        return
-    for consumer in reversed(list(takewhile(_not_told, reversed(subscription.consumers)))):
-        consumer.end_told = True
-        consumer.sink.end_of_topic(consumer)
-
-
-def _not_told(consumer: Consumer) -> bool:
-    return not consumer.end_told

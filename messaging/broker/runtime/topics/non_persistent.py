@@ -1,6 +1,6 @@
 """A non-persistent topic: what is published is sent to the consumers that can take it now, and dropped for the others.
 
-It is a topic whose storage is nothing. No message outlives the turn in which it came, except while many subscriptions are sent it;
+It is a topic that stores nothing. No message outlives the turn in which it came, except while many subscriptions are sent it;
 until then it counts as being received, so that its producer is read no faster than its messages go out.
 """
 
@@ -16,7 +16,8 @@ from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock, for_log
 from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscription
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
+from messaging.broker.core.seek_target import SeekTarget
+from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.admission import check_subscription_count
 from messaging.broker.runtime.topics.direct_dispatcher import DirectDispatcher
@@ -43,8 +44,8 @@ class NonPersistentTopic(Topic):
         self.id_tail = REPEATED_ID + self.id_tail
         self.publisher = NonPersistentPublisher(self, ledger)
         self._follow_publish_policies()
-        self._entries = 0  # that came
-        self._direct: DirectDispatcher | None = None  # the same as `_dispatcher`
+        self._entries = 0  # published since the topic was loaded
+        self._direct: DirectDispatcher | None = None  # `_dispatcher` with its own type
         self._fan_out: FanOut | None = None  # None while no block waits for subscriptions
 
     @property
@@ -84,8 +85,8 @@ class NonPersistentTopic(Topic):
             self._direct.closed = self.closed is not None
         return self._direct
 
-    def handed_out(self) -> None:
-        """All subscriptions were sent all blocks."""
+    def fan_out_ended(self) -> None:
+        """All subscriptions were sent all blocks that waited."""
         self._fan_out = None
 
     def begin_close(self, why: MagnetarError) -> None:
@@ -221,7 +222,7 @@ class FanOut:
                 self._waiting.popleft().done()
         if self._waiting:
             return self._topic.name.tenant
-        self._topic.handed_out()
+        self._topic.fan_out_ended()
         return None
 
     def clear(self) -> None:

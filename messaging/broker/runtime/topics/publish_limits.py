@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.rate_limits import NO_LIMIT, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
+from messaging.broker.core.rate_limits import NO_LIMIT, NOTHING_ALLOWED, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
 from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
@@ -127,7 +127,7 @@ class PublishLimits:
         extensions) counts, but does not wait."""
         if extensions:
             return self._pass(producer, buf, sent, summary, extensions)
-        allowance = self._allowance() if producer not in self._parked else Allowance(0, 0)
+        allowance = self._allowance() if producer not in self._parked else NOTHING_ALLOWED
         count = _within(sent, summary, allowance)
         if count == len(sent):
             return self._pass(producer, buf, sent, summary)

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
-from messaging.broker.core.topic_policies import TopicPolicies
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
@@ -51,7 +51,7 @@ class TopicServices:
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     quota: TopicQuota
     policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
-    policies: TopicPolicies
+    policies: EffectivePolicies
     message_ttl_s: Callable[[TopicName], int]
     deduplicates: Callable[[TopicName], bool]
     tenant_uid: Callable[[str], str]

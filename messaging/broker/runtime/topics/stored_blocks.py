@@ -1,9 +1,9 @@
-"""Finds what a subscription is sent next in storage: in the ledgers of its topic, or in the compacted ledger."""
+"""The blocks of one topic that are read from storage: from its ledgers, or from its compacted ledger."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from messaging.broker.core.compacted_block import CompactedBlock, compacted_block
 from messaging.broker.core.dispatch.sources import EntrySource
@@ -14,56 +14,84 @@ from messaging.storage.ledger_store import Position
 from messaging.storage.managed.compacted import CompactedLog
 
 
-class StoredBlocksOwner(BacklogOwner, Protocol):
-    """A dispatcher with a reader for each log."""
+class StoredBlocks:
+    """One reader for each of the two logs, while something is read or held there. `released` is called when there is none left."""
 
-    backlog: BacklogReader | None
-    compacted: BacklogReader | None
+    __slots__ = ("_backlog", "_compacted", "_dispatcher", "_released")
 
+    def __init__(self, dispatcher: BacklogOwner, released: Callable[[], None]) -> None:
+        self._dispatcher = dispatcher
+        self._released = released
+        self._backlog: BacklogReader | None = None
+        self._compacted: BacklogReader | None = None
 
-def find_stored(
-    dispatcher: StoredBlocksOwner, subscription: Subscription, source: EntrySource, position: Position
-) -> tuple[EntryBlock, Position] | None:
-    """The block with the next entry of `source`, which is at `position`, and the position of that entry under its own id. None
-    while the block is being read."""
-    block = _reader_of(dispatcher, position).find(subscription, position, sequential=source.sequential)
-    if block is None:
-        return None
-    if isinstance(block, CompactedBlock):
-        position, passed_over = subscription.state.enter_compacted(block, durable=subscription.durable)
-        for delta in passed_over:
-            dispatcher.topic.store(subscription, delta)
-        if dispatcher.backlog is not None:
-            dispatcher.backlog.forget(subscription)
-    elif dispatcher.compacted is not None:
-        dispatcher.compacted.forget(subscription)
-    return block, position
+    @property
+    def _readers(self) -> list[BacklogReader]:
+        return [reader for reader in (self._backlog, self._compacted) if reader is not None]
 
+    def find(self, subscription: Subscription, source: EntrySource, position: Position) -> tuple[EntryBlock, Position] | None:
+        """The block with the next entry of `source`, which is at `position`, and the position of that entry under its own id. None
+        while the block is being read."""
+        block = self._reader_at(position).find(subscription, position, sequential=source.sequential)
+        if block is None:
+            return None
+        if isinstance(block, CompactedBlock):
+            position, passed_over = subscription.state.enter_compacted(block, durable=subscription.durable)
+            for delta in passed_over:
+                self._dispatcher.topic.store(subscription, delta)
+            if self._backlog is not None:
+                self._backlog.forget(subscription)
+        elif self._compacted is not None:
+            self._compacted.forget(subscription)
+        return block, position
 
-def readers_of(dispatcher: StoredBlocksOwner) -> list[BacklogReader]:
-    return [reader for reader in (dispatcher.backlog, dispatcher.compacted) if reader is not None]
+    def in_memory(self, position: Position) -> EntryBlock | None:
+        """The block of the topic's ledgers that holds `position`, if it was read for any subscription."""
+        return None if self._backlog is None else self._backlog.plan.block_in_memory(position)
 
+    def all_far_behind(self, subscriptions: int) -> bool:
+        """Whether as many subscriptions as these read the topic's ledgers, and none of them comes near the cache."""
+        backlog = self._backlog
+        return backlog is not None and len(backlog.plan.subscriptions) >= subscriptions and not backlog.plan.near_cache()
 
-def _released(dispatcher: StoredBlocksOwner, reader: BacklogReader) -> None:
-    """It holds nothing any more."""
-    if dispatcher.backlog is reader:
-        dispatcher.backlog = None
-    elif dispatcher.compacted is reader:
-        dispatcher.compacted = None
+    def reads_of(self, subscription: Subscription) -> tuple[int, int]:
+        """The reads of the topic's ledgers for a subscription: how many wait, and how many are under way."""
+        return (0, 0) if self._backlog is None else self._backlog.plan.reads_of(subscription)
 
+    def pending_reads(self, subscription: Subscription) -> int:
+        return sum(reader.plan.pending_reads(subscription) for reader in self._readers)
 
-def _reader_of(dispatcher: StoredBlocksOwner, position: Position) -> BacklogReader:
-    topic = dispatcher.topic
-    compacted = topic.ledger_list.compacted
-    if compacted is None or compacted.ledger_id != position.ledger_id:
-        if dispatcher.backlog is None:
-            dispatcher.backlog = BacklogReader(dispatcher, topic.ledger, from_log, partial(_released, dispatcher))
-        return dispatcher.backlog
-    reader = dispatcher.compacted
-    if reader is None or reader.log.ledger_list.last_id != compacted.ledger_id:
-        if reader is not None:  # of a compacted ledger that was replaced
+    def forget(self, subscription: Subscription) -> None:
+        """Releases what was read for this subscription."""
+        for reader in self._readers:
+            reader.forget(subscription)
+
+    def close(self) -> None:
+        for reader in self._readers:
             reader.close()
+
+    def _reader_at(self, position: Position) -> BacklogReader:
+        topic = self._dispatcher.topic
+        compacted = topic.ledger_list.compacted
+        if compacted is None or compacted.ledger_id != position.ledger_id:
+            if self._backlog is None:
+                self._backlog = BacklogReader(self._dispatcher, topic.ledger, from_log, self._reader_released)
+            return self._backlog
+        former = self._compacted
+        if former is not None and former.log.ledger_list.last_id == compacted.ledger_id:
+            return former
         entries_of = partial(compacted_block, base_ledger_id=compacted.base_ledger_id)
         log = CompactedLog(topic.services.storage, compacted)
-        reader = dispatcher.compacted = BacklogReader(dispatcher, log, entries_of, partial(_released, dispatcher))
-    return reader
+        reader = self._compacted = BacklogReader(self._dispatcher, log, entries_of, self._reader_released)
+        if former is not None:  # of a compacted ledger that was replaced
+            former.close()
+        return reader
+
+    def _reader_released(self, reader: BacklogReader) -> None:
+        """It holds nothing any more."""
+        if self._backlog is reader:
+            self._backlog = None
+        elif self._compacted is reader:
+            self._compacted = None
+        if self._backlog is None and self._compacted is None:
+            self._released()

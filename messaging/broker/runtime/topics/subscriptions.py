@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-import structlog
-
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.cursor_deltas import merged
 from messaging.broker.core.inactivity import IdleTimes
-from messaging.broker.core.subscription import SeekTarget, Subscription, subscription_key
+from messaging.broker.core.seek_target import SeekTarget
+from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics import dead_letter_state
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
+from messaging.broker.runtime.topics.cursor_recovery import recovered_cursor
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTIONS, SubscriptionEffects
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed
@@ -29,8 +28,6 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.meta_store import MetaConflict, SubscriptionRecord
-
-log = structlog.get_logger("broker.subscriptions")
 
 LATEST = Position(2**63 - 1, 2**63 - 1)
 SEEK_RETURN_S = 60.0  # how long a reader whose own seek closed it may take to reconnect
@@ -74,16 +71,8 @@ class TopicSubscriptions(SubscriptionEffects):
     # --- creating, moving and deleting
 
     def restore(self, record: SubscriptionRecord) -> Subscription:
-        """Restores a stored subscription and applies the deltas that the last run left in the cursor log."""
-        cursors = self.services.cursors
-        cursor = cursors.states.cursors.get(record.subscription_id)  # if it could not be saved when the topic was unloaded
-        if not isinstance(cursor, Cursor):
-            cursor = self._restored(record)
-            for delta in merged(cursors.recovered_deltas(record.subscription_id)):
-                try:
-                    cursor.apply(delta, self.ledger_list)
-                except ValueError as error:
-                    self._lost(record, error)
+        """Restores a stored subscription."""
+        cursor = recovered_cursor(self.services, self.ledger_list, record)
         self.idle.restored(record.name, record.created_ms)
         return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
 
@@ -94,18 +83,6 @@ class TopicSubscriptions(SubscriptionEffects):
             self.services.cursors.claim(subscription.subscription_id, cursor)
             if cursor.individual_acks or cursor.batches:
                 self.services.cursor_memory.charge(self.name.tenant, subscription)
-
-    def _restored(self, record: SubscriptionRecord) -> Cursor:
-        try:
-            return Cursor.restore(record.mark_delete, record.state)
-        except ValueError as error:
-            self._lost(record, error)
-            return Cursor(record.mark_delete)
-
-    def _lost(self, record: SubscriptionRecord, error: ValueError) -> None:
-        """A damaged cursor does not keep the topic from loading: acknowledged messages are delivered again."""
-        self.services.storage.damage["cursor"] += 1
-        log.critical("cursor.damaged", topic=self.text, subscription=record.name, error=str(error))
 
     def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
         return self._add(self._make_subscription(name, cursor, subscription_id, properties))

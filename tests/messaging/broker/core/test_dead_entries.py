@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted, received

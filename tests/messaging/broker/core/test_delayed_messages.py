@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.delayed.topic_delays import DelayPolicy
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from tests.support.delayed_world import START_MS, DelayedWorld, positions, taken
 

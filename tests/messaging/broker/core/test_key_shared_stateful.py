@@ -15,7 +15,7 @@ from messaging.broker.core.dispatch.holding import ready
 from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.dispatch.selectors.selector import owner_of, slot_of
 from messaging.broker.core.key_shared_mode import KeySharedMode, KeySharedSettings
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy, NotReady
 from messaging.storage.ledger_store import Position

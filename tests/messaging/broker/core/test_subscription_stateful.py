@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.subscription_world import World, counted

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 from messaging.broker.core.backlog.plan import READ_BYTES
 from messaging.broker.core.backlog.read_queue import READS_MAX
-from messaging.broker.runtime.admin.stats import internal_stats
+from messaging.broker.runtime.admin.internal_stats import internal_stats
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Corrupt, Unavailable
 from tests.support.broker_world import BrokerWorld

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc.schema import SubscriptionRef, TopicCreate
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import EARLIEST

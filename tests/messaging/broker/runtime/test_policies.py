@@ -19,7 +19,7 @@ from messaging.adminrpc.schema import (
     TopicCreate,
     TopicRef,
 )
-from messaging.broker.core.subscription import SeekTarget
+from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb

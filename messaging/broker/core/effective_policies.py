@@ -9,7 +9,7 @@ from messaging.broker.core.control_view import ControlView
 from messaging.protocol.names import TopicName
 
 
-class TopicPolicies:
+class EffectivePolicies:
     """Every method takes the name of a topic or partition; partitions have the policies of their partitioned topic."""
 
     def __init__(self, view: ControlView) -> None:
@@ -26,11 +26,8 @@ class TopicPolicies:
         """Those that have policies of their own."""
         return self._view.subscriptions_with_policies(name)
 
-    def of(self, name: TopicName, policy: str) -> Any:
-        return self.value(policy, name)
-
     def topic_deleted(self, name: TopicName) -> None:
-        """What was set on it does not apply to a later topic of the name. The control plane forgets it, too, if later."""
+        """What was set on it does not apply to a later topic of the same name. The control plane forgets it too, a little later."""
         self._view.topic_deleted(str(name))
 
     def message_ttl_s(self, name: TopicName) -> int:
@@ -44,5 +41,5 @@ class TopicPolicies:
         return bool(self.value("auto_topic_creation", name))
 
     def auto_topic_partitions(self, name: TopicName) -> int:
-        """0: topics that are created by using them are not partitioned."""
+        """0: auto-created topics are not partitioned."""
         return int(self.value("auto_topic_partitions", name))

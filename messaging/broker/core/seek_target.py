@@ -1,0 +1,16 @@
+"""Where a seek moves a subscription. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from messaging.storage.ledger_store import EARLIEST, Position
+
+
+class SeekTarget(NamedTuple):
+    """Reading begins after `mark_delete`; of the batch at `entry`, if there are `words`, only with the messages that they leave
+    unacknowledged (ack set)."""
+
+    mark_delete: Position
+    entry: Position = EARLIEST
+    words: tuple[int, ...] = ()

@@ -1,0 +1,36 @@
+"""Recovers the cursor of a stored subscription: its snapshot, then the deltas that the last run left in the cursor log."""
+
+from __future__ import annotations
+
+import structlog
+
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursor_deltas import merged
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.storage.managed.ledger_list import LedgerList
+from messaging.storage.meta_store import SubscriptionRecord
+
+log = structlog.get_logger("broker.subscriptions")
+
+
+def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: SubscriptionRecord) -> Cursor:
+    """Where the snapshot or a delta is damaged, acknowledged messages are delivered again."""
+    held = services.cursors.states.cursors.get(record.subscription_id)  # if it could not be saved when the topic was unloaded
+    if isinstance(held, Cursor):
+        return held
+    try:
+        cursor = Cursor.restore(record.mark_delete, record.state)
+    except ValueError as error:
+        _count_damage(services, record, error)
+        cursor = Cursor(record.mark_delete)
+    for delta in merged(services.cursors.recovered_deltas(record.subscription_id)):
+        try:
+            cursor.apply(delta, ledger_list)
+        except ValueError as error:
+            _count_damage(services, record, error)
+    return cursor
+
+
+def _count_damage(services: TopicServices, record: SubscriptionRecord, error: ValueError) -> None:
+    services.storage.damage["cursor"] += 1
+    log.critical("cursor.damaged", topic=record.topic, subscription=record.name, error=str(error))
