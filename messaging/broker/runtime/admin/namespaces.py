@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin import live_figures
+from messaging.broker.runtime.admin import live_stats
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
@@ -78,7 +78,7 @@ class NamespaceHandlers:
                     topic = await self._broker.topics.get(parse_topic(text), create=False)
                 except TopicNotFound:  # deleted since it was listed
                     continue
-            rows.append(live_figures.live(topic) if topic is not None else live_figures.not_loaded(text))
+            rows.append(live_stats.live(topic) if topic is not None else live_stats.not_loaded(text))
         self._live_sequence += 1
         return schema.NamespaceLive(
             sequence=self._live_sequence, at_ms=self._broker.now_ms(), boot_epoch=self._broker.boot_epoch, topics=rows

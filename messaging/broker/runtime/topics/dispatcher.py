@@ -22,11 +22,11 @@ from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
 from messaging.broker.runtime.topics.dispatch_limits import DispatchLimits, following
-from messaging.broker.runtime.topics.end_of_topic import send_end_of_topic
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.topics.topic_end import send_end_of_topic
 from messaging.storage.ledger_store import Position
 
 SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block

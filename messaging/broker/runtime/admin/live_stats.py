@@ -1,4 +1,4 @@
-"""The figures of topics in lists: rates, totals and who is connected."""
+"""The stats of topics in lists: rates, totals and who is connected."""
 
 from __future__ import annotations
 
