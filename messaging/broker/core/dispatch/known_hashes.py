@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from pyroaring import BitMap
 
-PRUNE_AT = 1 << 16  # entries
+PRUNE_AT = 1 << 18  # bytes
 SPARSE = 25  # an entry in a dict takes about as much memory as so many in an array
 HASH_BYTES = 4
 BLOCK_BYTES = 200
@@ -25,12 +25,12 @@ class _Ledger:
 class KnownHashes:
     """`keep` is told of whole blocks; `prune` forgets those of which nothing is needed any more."""
 
-    __slots__ = ("_ledgers", "_prune_at", "entries")
+    __slots__ = ("_ledgers", "_prune_at", "memory_bytes")
 
     def __init__(self) -> None:
         self._ledgers: dict[int, _Ledger] = {}
         self._prune_at = PRUNE_AT
-        self.entries = 0  # whose hashes are kept
+        self.memory_bytes = 0  # of all that is kept; a block of one entry costs far more than the hash in it
 
     def keep(self, ledger_id: int, first_entry: int, hashes: array[int]) -> None:
         ledger = self._ledgers.get(ledger_id)
@@ -43,12 +43,12 @@ class KnownHashes:
         else:
             at = bisect_left(firsts, first_entry)
             if firsts[at] == first_entry:
-                self.entries -= len(ledger.hashes[at])
+                self.memory_bytes -= _size(ledger.hashes[at])
                 ledger.hashes[at] = hashes
             else:
                 firsts.insert(at, first_entry)
                 ledger.hashes.insert(at, hashes)
-        self.entries += len(hashes)
+        self.memory_bytes += len(hashes) * HASH_BYTES + BLOCK_BYTES
 
     def of(self, ledger_id: int, entries: BitMap) -> Iterator[tuple[int, int]]:
         """(entry, hash) of entries that are kept, in order."""
@@ -66,11 +66,11 @@ class KnownHashes:
 
     @property
     def to_be_pruned(self) -> bool:
-        return self.entries > self._prune_at
+        return self.memory_bytes > self._prune_at
 
     def prune(self, needed: Mapping[int, BitMap]) -> None:
         """Keeps the hashes of the entries in `needed`, by ledger."""
-        before, self._ledgers, self.entries = self._ledgers, {}, 0
+        before, self._ledgers, self.memory_bytes = self._ledgers, {}, 0
         for ledger_id, ledger in before.items():
             entries = needed.get(ledger_id)
             if not entries:
@@ -87,15 +87,14 @@ class KnownHashes:
                     hashes = {entry - first: hashes[entry - first] for entry in there}
                 kept.firsts.append(first)
                 kept.hashes.append(hashes)
-                self.entries += len(hashes)
-        self._prune_at = max(PRUNE_AT, 2 * self.entries)
-
-    @property
-    def memory_bytes(self) -> int:
-        blocks = [hashes for ledger in self._ledgers.values() for hashes in ledger.hashes]
-        return sum(len(one) * HASH_BYTES * (SPARSE if isinstance(one, dict) else 1) + BLOCK_BYTES for one in blocks)
+                self.memory_bytes += _size(hashes)
+        self._prune_at = max(PRUNE_AT, 2 * self.memory_bytes)
 
     def clear(self) -> None:
         self._ledgers.clear()
-        self.entries = 0
+        self.memory_bytes = 0
         self._prune_at = PRUNE_AT
+
+
+def _size(hashes: array[int] | dict[int, int]) -> int:
+    return len(hashes) * HASH_BYTES * (SPARSE if isinstance(hashes, dict) else 1) + BLOCK_BYTES
