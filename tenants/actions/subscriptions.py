@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc.schema import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
-from messaging.errors import InvalidValue, NotFound
+from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, tenant_role
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker
@@ -34,8 +34,8 @@ def set_dead_letter_policy(
     initial_subscription: str = "",
 ) -> DeadLetterPolicyAnswer:
     """`target` "": beside the topic, with Pulsar's name. The broker publishes to it on behalf of the actor: if the permission is
-    missing now, this is refused; if it ends later, nothing is moved. Raises `NotAuthorized`, `InvalidValue`,
-    `SubscriptionNotFound`, `NotReady`."""
+    missing now, this is refused; if it ends later, nothing is moved. Raises `NotAuthorized`, `NotAllowed` for
+    a person and a target of another tenant, `InvalidValue`, `SubscriptionNotFound`, `NotReady`."""
     if target and "://" not in target:
         raise InvalidValue(f"target {target[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic")
     require(actor, Action.CONSUME, topic_resource(topic, subscription))
@@ -46,6 +46,8 @@ def set_dead_letter_policy(
         require(actor, Action.CONSUME, topic_resource(goal, initial_subscription))
     existing(str(goal.namespace))
     person = actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
+    if person and goal.tenant != topic.tenant:  # it would act as that tenant, which could not take the right back
+        raise NotAllowed(f"{goal} is of another tenant: set this policy with a key that may produce there")
     answer = broker.rpc().call(
         "subscriptions.set_dead_letter_policy",
         DeadLetterPolicySet(

@@ -77,6 +77,45 @@ def test_a_key_needs_permission_on_both_ends_and_the_policy_acts_as_it(world: Wo
     assert held(world).target == f"{TOPIC}-s-DLQ"
 
 
+FOREIGN = {"max_redeliver_count": 1, "target": "persistent://other/things/t"}
+
+
+def test_a_target_of_another_tenant_is_refused_whether_it_exists_or_not(world: World, caller: Callable[[str], Caller]) -> None:
+    world.broker.add("persistent://other/things/t")
+    actions.grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["consume", "produce"])
+    olga, app = caller("olga"), Caller(world.token("app@acme"))
+    world.line.calls.clear()
+    for who in (olga, app):
+        for initial in ({}, {"initial_subscription": "dead"}):
+            answers = [
+                who("PUT", AT, {**FOREIGN, **initial, "target": f"persistent://{target}/t"})
+                for target in ("other/things", "other/absent", "absent/absent")
+            ]
+            assert [one.status_code for one in answers] == [404] * 3
+            bodies = [{**one.json(), "request_id": "", "reason": ""} for one in answers]
+            assert bodies[0] == bodies[1] == bodies[2]
+    assert not [one for one in world.line.calls if "other" in str(one) or "set" in one[0]]
+    assert held(world).target == ""
+
+
+def test_a_target_of_another_tenant_takes_a_grant_of_that_tenant(world: World) -> None:
+    """The policy acts as the key, so that the other tenant can take the right back."""
+    actions.grant_permission(world.actor("olga"), "acme/orders", "app@acme", ["consume"])
+    actions.grant_permission(world.actor("sam"), "other/things", "app@acme", ["produce"])
+    app = Caller(world.token("app@acme"))
+    assert app("PUT", AT, {**FOREIGN, "initial_subscription": "dead"}).status_code in (403, 404), "that takes consume there"
+    made = app("PUT", AT, FOREIGN)
+    assert (made.status_code, made.json()["owner"]) == (200, "app@acme")
+
+
+def test_a_person_of_both_tenants_cannot_lend_the_rights_of_one_to_the_other(world: World, caller: Callable[[str], Caller]) -> None:
+    """It acted as the other tenant itself, which could neither see the policy nor take the right back."""
+    actions.set_member(world.actor("sam"), "other", "olga", "owner")
+    refused = caller("olga")("PUT", AT, FOREIGN)
+    assert refused.status_code == 405 and "set this policy with a key" in refused.json()["detail"], refused.json()
+    assert held(world).target == ""
+
+
 def test_strangers_see_nothing(world: World, caller: Callable[[str], Caller]) -> None:
     sam = caller("sam")
     assert [sam(method, AT, {"max_redeliver_count": 1}).status_code for method in ("GET", "PUT", "DELETE")] == [404] * 3

@@ -120,7 +120,13 @@ async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_no_method_answers_without_a_service_identity(edge: Edge, method: str) -> None:
-    for headers in ({}, bearer(edge.token("admin")), bearer("forged"), {"Authorization": "Basic aWRlbnRpdHk6"}):
+    for headers in (
+        {},
+        bearer(edge.token("admin")),
+        bearer(edge.token("someone@other")),
+        bearer("forged"),
+        {"Authorization": "Basic aWRlbnRpdHk6"},
+    ):
         status, body = await ask(edge.listeners.rpc_port, "POST", f"/rpc/v1/{method}", b"{}", **headers)
         assert (status, body["code"]) == (401, "authentication_failed")
     assert edge.rpc.calls == []

@@ -10,6 +10,7 @@ import websockets
 
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.permissions.model import Principal
+from messaging.permissions.table import WEBSOCKET
 from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PRODUCER, READER
 from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.http_edge import Edge, running_edge
@@ -27,6 +28,11 @@ class Forgetful(LocalSessions):
 
 
 ACME = {path: path.replace("public/default", "acme/orders") for path in ENDPOINTS}
+
+
+def test_every_endpoint_is_tried() -> None:
+    assert {path.split("/")[3] for path in ENDPOINTS} == {pattern.split("/")[3] for pattern in WEBSOCKET}
+    assert len(ENDPOINTS) == len(WEBSOCKET)
 
 
 @pytest.mark.parametrize(
