@@ -3,6 +3,8 @@ of the subscription is told why, and loses nothing."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from messaging.adminrpc.schema import SubscriptionExplain, SubscriptionRef
@@ -18,10 +20,10 @@ from tests.support.raw_client import RawClient
 from tests.support.waiting import eventually
 
 TARGET = "persistent://other/things/dead"
-POLICY = {"max_redeliver_count": 0, "target": TARGET, "initial_subscription": ""}
+POLICY: dict[str, Any] = {"max_redeliver_count": 0, "target": TARGET, "initial_subscription": ""}
 CHUNKS = [b"aa", b"bb", b"cc", b"dd", b"ee"]
 GRANTED = ("namespace", "other/things", {"grants": {"owner@acme": ["produce"]}})
-REVOKED = ("namespace", "other/things", {"grants": {}})
+REVOKED: tuple[str, str, dict[str, Any]] = ("namespace", "other/things", {"grants": {}})
 
 
 def held_by_the_neighbour(world: BrokerWorld) -> tuple[int, Position, int]:
