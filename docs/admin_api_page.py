@@ -8,7 +8,7 @@ import tempfile
 from itertools import groupby
 
 from messaging.permissions.table import REST
-from tenants.pulsar.published import PUBLISHED, Published, why_not
+from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, Published, why_not
 
 _TITLES = {
     "{domain}": "Topics (`persistent` and `non-persistent`)",
@@ -38,6 +38,7 @@ def page(note: str) -> str:
         for one in group:
             missing = [method for method in one.methods if method not in offered[one]]
             why = why_not(one.path) if missing else ""
+            why = "" if why == NOTHING_INSTEAD else why
             text += f"| `{one.path}` | {', '.join(offered[one])} | {', '.join(missing)} | {why} |\n"
     return text
 

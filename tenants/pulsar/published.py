@@ -133,15 +133,15 @@ _INSTEAD = (
     ("property", "read and set all properties together: .../properties"),
     ("broker-stats", "see GET /metrics and `magnetar doctor`, or the stats of single topics"),
     ("brokers/configuration", "settings are read when the broker starts: docs/configuration.md lists them"),
-    ("brokers/", "the operator does this: `magnetar doctor` and docs/configuration.md"),
-    ("clusters", "clusters are not administered: there is the one that the setting `cluster_name` names"),
+    ("brokers/", "this is for the operator of the platform: see `magnetar doctor` and docs/configuration.md"),
+    ("clusters", "clusters are not administered: there is one, named by the setting `cluster_name`"),
 )
-_OTHERWISE = "docs/admin-api.md lists what is offered"
+NOTHING_INSTEAD = "docs/admin-api.md lists what is offered"
 
 
 def why_not(path: str) -> str:
     """What to do instead of asking for a path of the table."""
-    return next((why for part, why in _INSTEAD if part in path), _OTHERWISE)
+    return next((why for part, why in _INSTEAD if part in path), NOTHING_INSTEAD)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

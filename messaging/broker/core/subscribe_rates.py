@@ -1,4 +1,4 @@
-"""How often consumers have subscribed of late. Pure: the caller passes the time."""
+"""Subscribe rates: how often consumers subscribed in the current period. Pure: the caller passes the time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SubscribeRates:
         self._periods: dict[tuple[str, ConsumerIdentity], tuple[int, int]] = {}  # the end of the period, and how often in it
 
     def take(self, topic: str, consumer: ConsumerIdentity, limit: int, period_s: int, now_ms: int) -> int:
-        """Counts once more and returns 0; or, if that is more than `limit`, returns in how many milliseconds it may subscribe."""
+        """Counts once more and returns 0. Where that is above `limit`: returns in how many milliseconds it may subscribe again."""
         end_ms, count = self._periods.pop((topic, consumer), (0, 0))
         if not now_ms < end_ms <= now_ms + period_s * 1000:
             end_ms, count = now_ms + period_s * 1000, 0

@@ -33,9 +33,9 @@ from messaging.storage.meta_store import CompactedLedger, MetaConflict, TopicRec
 log = structlog.get_logger("broker.compaction")
 T = TypeVar("T")
 
-SILENT_MS = 60_000  # a worker that says nothing for so long is gone
+SILENT_MS = 60_000  # a worker that sends nothing for so long is gone
 SESSIONS_MAX = 8  # at the same time
-RESULTS_MAX = 10_000  # of as many topics is known what became of the last one
+RESULTS_MAX = 10_000  # topics whose last result is remembered
 REQUESTS_MAX = 10_000
 
 
@@ -150,7 +150,7 @@ class Compactions:
     async def _topic(self, session: CompactionSession) -> Topic:
         topic = await self._topics.get(session.name, create=False)
         if topic.created_ms != session.created_ms:
-            raise TopicNotFound(f"topic {session.name} was deleted and made again")
+            raise TopicNotFound(f"topic {session.name} was deleted and created again")
         return topic
 
     async def read(self, session_id: str, position: Position) -> Page:

@@ -19,13 +19,13 @@ class SharedLimit(NamedTuple):
 
 
 class BrokerRateLimits:
-    """`counts_entries`: dispatch limits count a batch as one message. `spares_tail`: they do not apply to what is in the cache."""
+    """`counts_entries`: dispatch limits count a batch as one message. `exempts_cached`: they do not apply to cached entries."""
 
     def __init__(self, settings: Settings) -> None:
         self.timers = RateTimers()
         self.subscribes = SubscribeRates()
         self.counts_entries = settings.dispatch_throttling_on_batch_message_enabled
-        self.spares_tail = not settings.dispatch_throttling_on_non_backlog_consumer_enabled
+        self.exempts_cached = not settings.dispatch_throttling_on_non_backlog_consumer_enabled
         self.publish = SharedLimits(
             self.timers,
             SharedLimit(

@@ -1,4 +1,4 @@
-"""Ends non-persistent topics that nobody uses any more: nothing is stored of them, so that only memory is given back."""
+"""Ends non-persistent topics that nobody uses any more, so that their memory is free; nothing of them is stored."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ class UnusedTopics:
             elif topic.used:
                 self._topics[-1] = topic, now_ms
             elif now_ms - used_ms >= UNUSED_MS:
-                await self._end(topic, NotReady(f"topic {topic.text} was not used: it ended"))
+                await self._end(topic, NotReady(f"topic {topic.text} was unloaded because nobody used it"))

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
-PARTITIONS = 256
+PARTS = 256
 BUFFER_BYTES = 16 << 10  # of each part, before it is written
 DIGEST_BYTES = 16
 _RECORD = struct.Struct(f">{DIGEST_BYTES}sQ")
@@ -36,7 +36,7 @@ class LastValues:
     def __init__(self, part: Callable[[int], PartFile], salt: bytes) -> None:
         self._part = part
         self._salt = salt
-        self._buffers = [bytearray() for _ in range(PARTITIONS)]
+        self._buffers = [bytearray() for _ in range(PARTS)]
         self._files: dict[int, PartFile] = {}
 
     def add(self, key: bytes, number: int, *, tombstone: bool) -> None:

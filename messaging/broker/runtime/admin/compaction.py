@@ -89,7 +89,7 @@ def _block_given(block: schema.CompactionBlock) -> Block:
         decode(block.block_header)
         end_offsets = array("I", block.end_offsets)
     except (ValueError, OverflowError, TypeError) as error:
-        raise InvalidValue(f"this is no block: {error}") from None
+        raise InvalidValue(f"this is not a block: {error}") from None
     if not end_offsets or end_offsets[-1] != len(block.block_data) or sorted(end_offsets) != list(end_offsets):
-        raise InvalidValue("this is no block: its offsets do not fit its data")
+        raise InvalidValue("this is not a block: its offsets do not fit its data")
     return Block(block.ledger_id, block.first_entry, block.block_header, block.block_data, end_offsets)

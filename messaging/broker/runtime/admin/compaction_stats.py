@@ -1,4 +1,4 @@
-"""What the stats of a topic say of its compaction, with Pulsar's names."""
+"""Stats of the compaction of a topic, with Pulsar's names."""
 
 from __future__ import annotations
 

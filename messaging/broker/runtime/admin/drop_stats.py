@@ -1,4 +1,4 @@
-"""What the stats of a topic that keeps no messages say of those that nobody could take. The counters are ours."""
+"""Stats of non-persistent topics: the messages that were dropped. The counters (not the rates) are ours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drops_of_topic(topic: Topic, members: MemberRates) -> Figures:
 
 
 def drops_of_producer(topic: Topic) -> Figures:
-    """Nothing that came is dropped before all subscriptions were offered it."""
+    """0: a message is dropped by subscriptions only, not when it comes from its producer."""
     return {} if topic.keeps_messages else {"msgDropRate": 0.0}
 
 

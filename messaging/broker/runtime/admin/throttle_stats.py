@@ -1,4 +1,4 @@
-"""What Pulsar's stats say of rate limits."""
+"""Stats of rate limits, with Pulsar's names."""
 
 from __future__ import annotations
 

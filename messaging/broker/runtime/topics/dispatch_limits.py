@@ -26,7 +26,7 @@ RATES = tuple(f"{rate}_{unit}" for rate in (TOPIC_RATE, SUBSCRIPTION_RATE) for u
 
 
 class DispatchRate(NamedTuple):
-    """`relative`: as much more as is published."""
+    """`relative`: the publish rate is added to the limit."""
 
     limit: RateLimit
     relative: bool
@@ -64,7 +64,16 @@ def _is_limited(topic: TopicContext) -> bool:
 class DispatchLimits:
     """Ask `allows`, send what it allows (`last_within`), and say what was `sent`, with nothing in between."""
 
-    __slots__ = ("_allowed", "_counts_entries", "_go_on", "_of_subscriptions", "_of_topic", "_spares_tail", "_throttles", "_topic")
+    __slots__ = (
+        "_allowed",
+        "_counts_entries",
+        "_exempts_cached",
+        "_go_on",
+        "_of_subscriptions",
+        "_of_topic",
+        "_throttles",
+        "_topic",
+    )
 
     def __init__(self, topic: TopicContext, go_on: Callable[[Subscription], None]) -> None:
         """`go_on` sends a subscription what it may be sent now."""
@@ -75,14 +84,14 @@ class DispatchLimits:
         self._throttles: dict[Subscription, Throttle] = {}
         self._allowed: Allowance | None = None  # what was allowed last; None: anything
         self._counts_entries = topic.services.rate_limits.counts_entries
-        self._spares_tail = topic.services.rate_limits.spares_tail
+        self._exempts_cached = topic.services.rate_limits.exempts_cached
         self.follow()
 
     # --- sending
 
     def allows(self, subscription: Subscription, cache: EntryCache, position: Position) -> bool:
-        """Whether it may be sent something now, which is at `position`. If not, it goes on when it may."""
-        if self._spares_tail and cache.find(position) is not None:
+        """Whether `subscription` may be sent the entry at `position` now. If not, it is sent to again when its limits allow it."""
+        if self._exempts_cached and cache.find(position) is not None:
             self._allowed = None
             return True
         self._allowed = self._throttle(subscription).allowance(self._topic.services.rate_limits.timers.now_s())

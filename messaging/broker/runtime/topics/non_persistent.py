@@ -114,7 +114,7 @@ class NonPersistentTopic(Topic):
         return super().create_reader(name, start, properties)
 
     async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
-        raise NotAllowed(f"{self.text} is a non-persistent topic: only a consumer makes a subscription of it, which ends with it")
+        raise NotAllowed(f"{self.text} is a non-persistent topic: its subscriptions exist only while they have consumers")
 
     async def delete_subscription(self, key: str, *, force: bool = True) -> None:
         """Even while it has consumers, as by Pulsar: without them there is none."""

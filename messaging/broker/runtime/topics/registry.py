@@ -253,7 +253,7 @@ class Topics:
         """Deletes a loaded topic if nobody uses it at this moment: what connects from now on finds no such topic."""
         if topic.closed is not None or topic.in_use:
             return False
-        await self._end(topic, TopicNotFound(f"topic {topic.text} was deleted, as nobody used it"), delete=True)
+        await self._end(topic, TopicNotFound(f"topic {topic.text} was deleted because it was inactive"), delete=True)
         return True
 
     async def delete(self, name: TopicName, *, force: bool) -> None:

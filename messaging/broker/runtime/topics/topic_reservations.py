@@ -1,4 +1,4 @@
-"""How many topics there may be, and how fast clients may make them: asked before each is made."""
+"""How many topics there may be, and how fast clients may create them: checked before each is created."""
 
 from __future__ import annotations
 
