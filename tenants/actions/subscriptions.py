@@ -34,7 +34,7 @@ def set_dead_letter_policy(
     initial_subscription: str = "",
 ) -> DeadLetterPolicyAnswer:
     """`target` "": beside the topic, with Pulsar's name. The broker publishes to it on behalf of the actor: if the permission is
-    missing now, this is refused; if it ends later, nothing is moved. Raises `NotAuthorized`, `NotAllowed` for
+    missing now, this is refused; if it ends later, at either end, nothing is moved. Raises `NotAuthorized`, `NotAllowed` for
     a person and a target of another tenant, `InvalidValue`, `SubscriptionNotFound`, `NotReady`."""
     if target and "://" not in target:
         raise InvalidValue(f"target {target[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic")

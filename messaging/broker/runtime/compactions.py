@@ -37,6 +37,7 @@ SILENT_MS = 60_000  # a worker that sends nothing for so long is gone
 SESSIONS_MAX = 8  # at the same time
 RESULTS_MAX = 10_000  # topics whose last result is remembered
 REQUESTS_MAX = 10_000
+REQUESTS_OF_TENANT_MAX = 2_500
 
 
 class Compactions:
@@ -56,7 +57,7 @@ class Compactions:
         self._memory = memory
         self._now_ms = now_ms
         topics.on_deleted = self.forget
-        self._requested: dict[str, None] = {}
+        self._requested: dict[str, str] = {}  # the tenant by topic
         self._sessions: dict[str, CompactionSession] = {}  # by topic
         self._results: OrderedDict[str, CompactionResult] = OrderedDict()
 
@@ -86,7 +87,7 @@ class Compactions:
     async def due(self, names: list[str], *, requested: bool) -> list[str]:
         """Those of `names` that have reached their threshold; before them, if `requested`, all for which somebody asked."""
         await self._end_silent()
-        found = dict(self._requested) if requested else {}
+        found: dict[str, None] = dict.fromkeys(self._requested if requested else ())
         for text in names:
             threshold = self.threshold_bytes(parse_topic(text))
             if threshold and text not in self._sessions and await self._is_due(text, threshold):
@@ -113,7 +114,9 @@ class Compactions:
             raise Conflict(f"a compaction of {text} is already in progress: wait until it has ended")
         if len(self._requested) >= REQUESTS_MAX:
             raise NotReady(f"{REQUESTS_MAX} topics wait to be compacted: try again later")
-        self._requested[text] = None
+        if list(self._requested.values()).count(name.tenant) >= REQUESTS_OF_TENANT_MAX:
+            raise NotReady(f"{REQUESTS_OF_TENANT_MAX} topics of tenant {name.tenant} wait to be compacted: try again later")
+        self._requested[text] = name.tenant
 
     async def begin(self, name: TopicName) -> str:
         """The id of a new session. Raises `Conflict`, `TopicNotFound`, `NotReady`, `StorageFailed`."""

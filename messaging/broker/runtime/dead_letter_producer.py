@@ -6,6 +6,7 @@ import asyncio
 
 from messaging.broker.core.dead_letters import move_extension
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics.admission import check_creation_by_use
 from messaging.broker.runtime.topics.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed
@@ -13,7 +14,8 @@ from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
 from messaging.protocol.hot import SendFrame
 from messaging.storage.block_header import DEAD_LETTER_MOVE
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.meta_store import MetaConflict
 
 
 class DeadLetterProducer:
@@ -95,3 +97,13 @@ class DeadLetterProducer:
         if self.open:
             self.open = False
             self.topic.detach_producer(self._producer)
+
+
+async def ensure_subscription(target: Topic, name: str) -> None:
+    """So that nothing is lost before somebody subscribes. Raises `SubscriptionNotFound` where the namespace creates none by use."""
+    if name not in target.subscriptions:
+        check_creation_by_use(target.services.policy, target, name)
+        try:
+            await target.create_subscription(name, EARLIEST)
+        except MetaConflict:
+            pass  # a client was faster

@@ -29,16 +29,14 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letter_parts import DeadLetterParts, select, wanted_of
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
-from messaging.broker.runtime.topics.admission import check_creation_by_use
+from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer, ensure_subscription
 from messaging.broker.runtime.topics.dead_letter_state import parts_moved, save
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
-from messaging.storage.ledger_store import EARLIEST, Position, StoreError
-from messaging.storage.meta_store import MetaConflict
+from messaging.storage.ledger_store import Position, StoreError
 
 LOOP = "dead_letters"
 log = structlog.get_logger("broker.dead_letters")
@@ -160,7 +158,7 @@ class DeadLetterMoves:
         self, topic: Topic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
     ) -> None:
         first = letters.record.sequence_id
-        producer = await self._producer(letters.policy, first, producers)
+        producer = await self._producer(topic, subscription, letters.policy, first, producers)
         found = await select(topic, subscription)
         if not found:
             return
@@ -204,24 +202,32 @@ class DeadLetterMoves:
         return messages
 
     async def _producer(
-        self, policy: DeadLetterPolicy, sequence_id: int, producers: dict[str, DeadLetterProducer]
+        self,
+        topic: Topic,
+        subscription: Subscription,
+        policy: DeadLetterPolicy,
+        sequence_id: int,
+        producers: dict[str, DeadLetterProducer],
     ) -> DeadLetterProducer:
         """A producer on the target, or on one partition of it, on behalf of the owner."""
-        name = await self._authorized(policy)
+        name = await self._authorized(topic, subscription, policy)
         count = await self._partitions(name)
         if count:
             name = parse_topic(f"{policy.target}-partition-{sequence_id % count}")
         producer = producers.get(str(name))
         if producer is None or not producer.open:
             target = await self._open_topic(name)
-            await _ensure_subscription(target, policy.initial_subscription)
+            if policy.initial_subscription and policy.initial_subscription not in target.subscriptions:
+                await self._authorize(Principal(policy.owner), Action.CONSUME, target.resource(policy.initial_subscription))
+                await ensure_subscription(target, policy.initial_subscription)
             producer = producers[str(name)] = await self._attach(target, policy)
         return producer
 
-    async def _authorized(self, policy: DeadLetterPolicy) -> TopicName:
-        """The target, if the owner of the policy may publish there."""
-        name = parse_topic(policy.target)
-        await self._authorize(Principal(policy.owner), Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+    async def _authorized(self, topic: Topic, subscription: Subscription, policy: DeadLetterPolicy) -> TopicName:
+        """The target, if the owner of the policy may consume what is moved, and publish there."""
+        name, owner = parse_topic(policy.target), Principal(policy.owner)
+        await self._authorize(owner, Action.CONSUME, topic.resource(subscription.name))
+        await self._authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         return name
 
     async def _attach(self, target: Topic, policy: DeadLetterPolicy) -> DeadLetterProducer:
@@ -265,7 +271,7 @@ class DeadLetterMoves:
         await _end_move(topic, letters)
 
     async def _complete(self, topic: Topic, subscription: Subscription, letters: DeadLetters, target: Topic, stored: int) -> None:
-        await self._authorized(letters.policy)
+        await self._authorized(topic, subscription, letters.policy)
         producer = await self._attach(target, letters.policy)
         try:
             await self._append(topic, subscription, letters, producer, stored)
@@ -285,13 +291,3 @@ def _current(topic: Topic, subscription: Subscription, letters: DeadLetters) -> 
 
 def _bits_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:
     return any(subscription.cursor.batches.bits(one.position) != one.open_bits for one in entries)
-
-
-async def _ensure_subscription(target: Topic, name: str) -> None:
-    """So that nothing is lost before somebody subscribes. Raises `SubscriptionNotFound` where the namespace creates none by use."""
-    if name and name not in target.subscriptions:
-        check_creation_by_use(target.services.policy, target, name)
-        try:
-            await target.create_subscription(name, EARLIEST)
-        except MetaConflict:
-            pass  # a client was faster

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionCommit, CompactionsDue, TopicRef
+from messaging.broker.runtime import compactions
 from messaging.broker.runtime.compactions import SILENT_MS
 from messaging.errors import Conflict, NotFound, NotReady, TopicNotFound
 from messaging.protocol.names import parse_topic
@@ -143,3 +144,22 @@ async def test_a_full_disk_fails_the_compaction_alone(world: BrokerWorld, tmp_pa
     assert "the disk is full" in found.last_error
     await compact(world.service, tmp_path)
     assert values(await read_all(world.service)) == [("a", b"2")]
+
+
+async def test_requests_of_one_tenant_leave_room_for_those_of_others(
+    world: BrokerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: all requests that the broker holds could be those of one tenant."""
+    monkeypatch.setattr(compactions, "REQUESTS_OF_TENANT_MAX", 2)
+    mine = [TopicRef(topic=f"{TOPIC}-{number}") for number in range(3)]
+    other = TopicRef(topic="persistent://other/things/t")
+    for one in (*mine, other):
+        await publish(world.service, keyed("a", b"1"), topic=one.topic)
+    for one in mine[:2]:
+        await world.admin.compaction.request(one)
+    with pytest.raises(NotReady, match="2 topics of tenant acme wait"):
+        await world.admin.compaction.request(mine[2])
+    await world.admin.compaction.request(other)
+    assert await due(world) == [mine[0].topic, mine[1].topic, other.topic]
+    await compact(world.service, tmp_path, topic=mine[0].topic)
+    await world.admin.compaction.request(mine[2])

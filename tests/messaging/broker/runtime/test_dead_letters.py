@@ -151,7 +151,7 @@ async def test_the_owner_of_the_policy_must_be_allowed_to_publish_to_the_target(
     found = await policy_of(world)
     assert (found.waiting_entries, found.moved_messages) == (1, 0)
     assert "persistent://other/things/dead" not in world.service.topics.loaded, "nothing was created there"
-    await world.feed(("namespace", "other/things", {"grants": {"owner@acme": ["produce"]}}))
+    await world.feed(("namespace", "other/things", {"grants": {"owner@acme": ["produce", "consume"]}}))
     world.service.dead_letters.retry()
     assert (await policy_of(world)).waiting_entries == 1, "not before its time"
     clock.pass_(1_001)
