@@ -21,7 +21,8 @@ Grouped by who is at fault, and so by who can do something about it:
     │   ├── ProducerFenced       another producer owns the topic, or took it over
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
     │   │   ├── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
-    │   │   └── FewerPartitions  than the topic has
+    │   │   ├── FewerPartitions  than the topic has
+    │   │   └── InvalidRetention of which one limit is 0 and the other is not
     │   ├── TopicTerminated
     │   ├── QuotaExceeded        the quota of the topic or tenant is used up
     │   │   └── BacklogHold      the backlog quota is used up, and clients are to wait
@@ -161,6 +162,10 @@ class PolicyNotEnforced(PreconditionFailed):
 
 class FewerPartitions(PreconditionFailed):
     code, http_status = "fewer_partitions", 422
+
+
+class InvalidRetention(PreconditionFailed):
+    code, http_status = "invalid_retention", 400  # as by Pulsar, unlike other policies
 
 
 class TopicTerminated(StateError):

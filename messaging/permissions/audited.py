@@ -57,6 +57,8 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:replication"): "namespace.set_policies",
     ("POST", "admin_v2:backlog-quota"): "namespace.set_policies",
     ("DELETE", "admin_v2:backlog-quota"): "namespace.set_policies",
+    ("DELETE", "admin_v2:namespace-property"): "namespace.set_policies",
+    ("PUT", "admin_v2:namespace-property-value"): "namespace.set_policies",
     ("POST", "admin_v2:namespace-clear-backlog"): "namespace.clear_backlog",
     ("POST", "admin_v2:namespace-clear-backlog-of"): "namespace.clear_backlog",
     ("POST", "admin_v2:namespace-unsubscribe"): "namespace.unsubscribe",
@@ -131,6 +133,7 @@ _POLICIES: dict[tuple[str, str], str] = {
 _TOPIC_POLICIES: dict[tuple[str, str], str] = {
     (method, route): "topic.set_policies"
     for route, methods in (
+        ("admin_v2:topic-policies", ("DELETE",)),
         ("admin_v2:topic-backlog-quota", ("POST", "DELETE")),
         ("admin_v2:subscription-dispatch-rate", ("POST", "DELETE")),
         *((f"admin_v2:topic-policy-{path}", one.methods[1:]) for path, one in TOPIC_PATHS.items()),

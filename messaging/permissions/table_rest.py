@@ -95,6 +95,9 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:backlog-quotas"): Action.TENANT_READ,
     ("POST", "admin_v2:backlog-quota"): Action.TENANT_ADMIN,
     ("DELETE", "admin_v2:backlog-quota"): Action.TENANT_ADMIN,
+    ("GET", "admin_v2:namespace-property"): Action.TENANT_READ,
+    ("DELETE", "admin_v2:namespace-property"): Action.TENANT_ADMIN,
+    ("PUT", "admin_v2:namespace-property-value"): Action.TENANT_ADMIN,
     ("POST", "admin_v2:namespace-clear-backlog"): Action.NAMESPACE_READ,  # and CONSUME on each subscription, one by one
     ("POST", "admin_v2:namespace-clear-backlog-of"): Action.CONSUME,
     ("POST", "admin_v2:namespace-unsubscribe"): Action.CONSUME,
@@ -157,6 +160,7 @@ _POLICIES: dict[tuple[str, str], Action] = {
 }
 
 _TOPIC_POLICIES: dict[tuple[str, str], Action] = {
+    ("DELETE", "admin_v2:topic-policies"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:topic-backlog-quotas"): Action.TENANT_READ,
     ("POST", "admin_v2:topic-backlog-quota"): Action.TENANT_ADMIN,
     ("DELETE", "admin_v2:topic-backlog-quota"): Action.TENANT_ADMIN,

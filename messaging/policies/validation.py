@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from messaging.errors import InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.errors import InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
 from messaging.policies.model import Level, Policy, range_text
@@ -100,7 +100,7 @@ def _properties_fit(policies: JsonPolicies) -> None:
 def _retention_keeps_something(policies: JsonPolicies) -> None:
     time_min, size_mb = policies.get("retention_time_min"), policies.get("retention_size_mb")
     if time_min is not None and size_mb is not None and (time_min == 0) != (size_mb == 0):
-        raise PreconditionFailed(
+        raise InvalidRetention(
             f"retention of {time_min} min and {size_mb} MB is contradictory: set both to 0 for no retention, or one of them to -1 "
             f"for unlimited"
         )

@@ -7,10 +7,10 @@ the change is saved; it reaches the broker as soon as that is back. Each blocks 
 
 from tenants.actions.grants import grant_permission, restrict_subscription, revoke_permission, unrestrict_subscription
 from tenants.actions.keys import NewKey, create_key, revoke_key
-from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies
+from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
-from tenants.actions.topic_policies import set_topic_policies, topic_policies
+from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
 from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, truncate_topic
 
 __all__ = [
@@ -26,11 +26,13 @@ __all__ = [
     "forget_topic_policies",
     "grant_permission",
     "remove_member",
+    "remove_topic_policies",
     "restrict_subscription",
     "revoke_key",
     "revoke_permission",
     "set_member",
     "set_policies",
+    "set_property",
     "set_topic_policies",
     "topic_policies",
     "truncate_topic",

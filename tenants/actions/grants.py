@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from messaging.errors import InvalidValue, PreconditionFailed
+from messaging.errors import InvalidValue
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_namespace, parse_topic, subscription_name
 from tenants.access import Actor, require
@@ -37,15 +37,13 @@ def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[
 
 
 def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") -> None:
-    """Idempotent on a namespace; `PreconditionFailed` if nothing is granted on that topic itself, as with Pulsar."""
+    """Idempotent."""
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
         grant = Grant.unscoped.filter(namespace=row, topic=name, role=role).first()
-        if grant is None and name:
-            raise PreconditionFailed(f"role {role!r} has no permission on topic {name} itself, so nothing was revoked")
         if grant is not None:
             grant.delete()
             changing.audit("permission.revoke", tenant, name or namespace, _state(role, grant.actions))

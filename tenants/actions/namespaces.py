@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from messaging.adminrpc.schema import TopicDelete, TopicsList
@@ -38,12 +39,32 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
 
 def set_policies(actor: Actor, name: str, changes: JsonPolicies) -> Namespace:
     """Sets the policies named in `changes`; a value of None unsets one. Returns when live topics follow them."""
+    return _change_policies(actor, name, lambda _: changes)
+
+
+def set_property(actor: Actor, name: str, key: str, value: str | None) -> str | None:
+    """Sets one property of the namespace (None: removes it) and leaves the others. Returns the former value. Raises what
+    `set_policies` raises."""
+    former: str | None = None
+
+    def changes(held: JsonPolicies) -> JsonPolicies:
+        nonlocal former
+        properties = dict(held.get("properties", {}))
+        former = properties.pop(key, None)
+        return {"properties": (properties if value is None else {**properties, key: value}) or None}
+
+    _change_policies(actor, name, changes)
+    return former
+
+
+def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], JsonPolicies]) -> Namespace:
+    """`changes`: made of what is set."""
     tenant, _ = parse_namespace(name)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     with change(actor) as changing:
         namespace = existing(name)
         before = namespace.policies
-        namespace.policies = changed(before, changes)
+        namespace.policies = changed(before, changes(before))
         if namespace.policies != before:
             namespace.save()
             changing.audit("namespace.set_policies", tenant, name, {"policies": before}, {"policies": namespace.policies})

@@ -54,6 +54,23 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
     return row
 
 
+def remove_topic_policies(actor: Actor, topic: TopicName) -> None:
+    """Unsets everything on the topic and its subscriptions. Idempotent: a topic that does not exist has no policies, either.
+    Raises `NotFound` for the namespace, and `PreconditionFailed` for a partition."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    _check_enabled()
+    _check_whole(topic)
+    existing(str(topic.namespace))
+    with change(actor) as changing:
+        row = TopicPolicies.unscoped.filter(topic=str(topic)).first()
+        if row is None:
+            return
+        held: dict[str, object] = {"policies": row.policies, "subscriptions": row.subscriptions}
+        row.policies, row.subscriptions = {}, {}
+        changing.audit(AUDITED_SET, topic.tenant, str(topic), held, {"policies": {}, "subscriptions": {}})
+        changing.publish_topic(row)
+
+
 def compared(namespace: Namespace) -> JsonPolicies:
     """What is set on the namespace and that values of its topics must not contradict, as with Pulsar."""
     return {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
@@ -70,9 +87,13 @@ def _check_message_size(policies: JsonPolicies) -> None:
         raise PreconditionFailed(f"policy max_message_size_bytes cannot be {size}: the broker's message_bytes_max is {most}")
 
 
-def _created_ms(topic: TopicName) -> int:
+def _check_whole(topic: TopicName) -> None:
     if topic.partition >= 0:
         raise PreconditionFailed(f"topic {topic} is a partition: policies are set on the partitioned topic, {topic.base}")
+
+
+def _created_ms(topic: TopicName) -> int:
+    _check_whole(topic)
     found = broker.rpc().call("topics.times", TopicsAsked(topics=[str(topic)])).created_ms.get(str(topic))
     if found is None:
         raise TopicNotFound(f"topic {topic} does not exist")

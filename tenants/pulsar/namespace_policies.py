@@ -18,6 +18,7 @@ from tenants.names import namespace_of
 from tenants.pulsar.rows import existing_namespace
 
 _QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
+_READ_UNSET = {"maxTopicsPerNamespace": 0}  # what GET answers alone, and not the whole object
 _QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message_age": "backlog_quota_age_policy"}
 
 
@@ -36,7 +37,8 @@ def policy_view(path: PulsarPath) -> View:
     """A view that reads, sets and unsets the policies behind one of Pulsar's paths."""
 
     def read(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
-        return value_or_nothing(path.read(existing_namespace(tenant, namespace).policies))
+        value = path.read(existing_namespace(tenant, namespace).policies)
+        return value_or_nothing(_READ_UNSET.get(path.path) if value is None else value)
 
     def write(request: HttpRequest, tenant: str, namespace: str) -> None:
         value = body(request, Any, field="policy") if request.method != "DELETE" else None

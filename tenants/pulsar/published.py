@@ -130,7 +130,6 @@ _INSTEAD = (
     ("{bundle}", "a namespace is one bundle: leave --bundle out, so that the command is for the whole namespace"),
     ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),
     ("schemaAutoUpdate", "use schemaCompatibilityStrategy (set-schema-compatibility-strategy)"),
-    ("property", "read and set all properties together: .../properties"),
     ("broker-stats", "see GET /metrics and `magnetar doctor`, or the stats of single topics"),
     ("brokers/configuration", "settings are read when the broker starts: docs/configuration.md lists them"),
     ("brokers/", "this is for the operator of the platform: see `magnetar doctor` and docs/configuration.md"),

@@ -113,11 +113,21 @@ def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -
 
 
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
+    """409 only if none of the partitions has anything that could expire."""
     name, age_s = subscription_of(subscription), number(seconds, "age", 1)
-    _on_each(
-        existing(parts),
-        lambda topic: move(request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s)),
-    )
+    refused: list[Conflict] = []
+    expired: list[str] = []
+
+    def expire(topic: str) -> None:
+        try:
+            move(request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s))
+            expired.append(topic)
+        except Conflict as error:
+            refused.append(error)
+
+    _on_each(existing(parts), expire)
+    if refused and not expired:
+        raise refused[0]
 
 
 def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
@@ -129,9 +139,15 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     ]
     for _, name in found:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
+    refused: list[Conflict] = []
     for partition, name in found:
         asked = SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s)
-        move(request, "subscriptions.expire", asked, of_many=True)
+        try:
+            move(request, "subscriptions.expire", asked, of_many=True)
+        except Conflict as error:
+            refused.append(error)
+    if refused and len(refused) == len(found):
+        raise refused[0]
 
 
 def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:

@@ -82,6 +82,12 @@ def _check_local(request: HttpRequest) -> None:
         raise PreconditionFailed("isGlobal is for policies that are replicated to other clusters, and there is one: leave it out")
 
 
+def _remove_all(request: HttpRequest, **parts: str) -> None:
+    topic = topic_of(parts)
+    with as_missing(topic):
+        actions.remove_topic_policies(actor(request), topic)
+
+
 # --- backlog quotas: one path for two policies of two fields each ---------------------------------------------------------------
 
 
@@ -105,5 +111,6 @@ def _set_quota(request: HttpRequest, **parts: str) -> None:
 
 
 subscription_dispatch_rate_view = topic_policy_view(SUBSCRIPTION_DISPATCH_RATE)
+all_view = route(DELETE=_remove_all)
 quotas_view = route(GET=_get_quotas)
 quota_view = route(POST=_set_quota, DELETE=_set_quota)

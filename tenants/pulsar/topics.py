@@ -8,7 +8,7 @@ import msgspec
 from django.http import HttpRequest
 
 from messaging.adminrpc.schema import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
-from messaging.errors import InvalidName, NotAcceptable, TopicNotFound
+from messaging.errors import InvalidName, InvalidValue, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.http.views import actor, body, flag, route
@@ -117,7 +117,7 @@ def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
 def _count(request: HttpRequest) -> int:
     count = body(request, int, None, field="partitions")
     if count is None:
-        raise NotAcceptable("the request body has no number of partitions: send an integer")
+        raise InvalidValue("the request body has no number of partitions: send an integer")
     return count
 
 
@@ -229,7 +229,7 @@ def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]:
     """The effective permissions on the topic: its own grants and those of its namespace."""
-    topic = existing(parts)
+    topic = _known(parts)
     found: dict[str, set[str]] = {}
     with tenant_scope(topic.tenant):
         rows = Grant.objects.filter(namespace=str(topic.namespace), topic__in=["", str(topic), str(topic.base)])
@@ -238,8 +238,16 @@ def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]
     return {role: sorted(granted) for role, granted in found.items()}
 
 
-def _grant(request: HttpRequest, role: str, **parts: str) -> None:
+def _known(parts: dict[str, str]) -> TopicName:
+    """Raises `TopicNotFound`; a topic that is not persistent may come and go."""
     topic = existing(parts)
+    if topic.persistent:
+        partitions_of(topic)
+    return topic
+
+
+def _grant(request: HttpRequest, role: str, **parts: str) -> None:
+    topic = _known(parts)
     actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], [], field="actions"), str(topic))
 
 

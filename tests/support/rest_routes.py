@@ -27,6 +27,8 @@ FILLING = {
     "entry": "0",
     "version": "0",
     "message_id": "1:0",
+    "key": "k",
+    "value": "v",
 }
 
 

@@ -91,7 +91,7 @@ def test_a_namespace_and_its_policies(world: World, caller: Callable[[str], Call
     assert "message_ttl_s" in problem(olga("PATCH", at, {"message_ttl_s": -1}), 400, "invalid_value")["detail"]
     problem(olga("PATCH", at, {"nonsense": 1}), 400, "invalid_value")
     problem(olga("PATCH", at, [1]), 400, "invalid_value")
-    problem(olga("PATCH", at, {"retention_time_min": 0, "retention_size_mb": 1}), 412, "precondition_failed")
+    problem(olga("PATCH", at, {"retention_time_min": 0, "retention_size_mb": 1}), 400, "invalid_retention")
     assert olga("DELETE", "/api/v1/tenants/acme/namespaces/new").status_code == 204
     problem(olga("GET", at), 404, "not_found")
 

@@ -106,7 +106,7 @@ def test_a_namespace_made_with_policies(call: Call, world: World) -> None:
         ("messageTTL", "ten", 412),
         ("messageTTL", 2**40, 412),
         ("maxProducersPerTopic", -1, 412),
-        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 5}, 412),
+        ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 5}, 400),
         ("retention", [], 412),
         ("persistence", {"bookkeeperEnsemble": 1, "bookkeeperWriteQuorum": 2, "bookkeeperAckQuorum": 2}, 412),
         ("subscriptionTypesEnabled", ["Odd"], 412),
@@ -146,16 +146,36 @@ def test_backlog_quotas(call: Call, world: World) -> None:
     assert status(call("POST", f"{at}/backlogQuota", {**by_size, "policy": "odd"})) in (400, 412)
 
 
+def test_properties_of_a_namespace_are_set_one_by_one(call: Call, world: World) -> None:
+    at = "/admin/v2/namespaces/acme/orders"
+    assert status(call("PUT", f"{at}/property/e/f")) == 204
+    assert status(call("PUT", f"{at}/property/g/a-b")) == 204
+    assert call("GET", f"{at}/properties").json() == {"e": "f", "g": "a-b"}
+    assert call("GET", f"{at}/property/g").content == b"a-b"
+    assert call("DELETE", f"{at}/property/e").content == b"f"
+    for method in ("GET", "DELETE"):
+        answer = call(method, f"{at}/property/e")
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert world.broker.state[("namespace", "acme/orders")]["policies"]["properties"] == {"g": "a-b"}
+    assert status(call("PUT", f"{at}/property/{'k' * 8193}/v")) == 412
+    assert call("DELETE", f"{at}/property/g").content == b"a-b"
+    assert Namespace.unscoped.get(name="acme/orders").policies == {}
+    assert status(call("PUT", "/admin/v2/namespaces/acme/absent/property/e/f")) == 404
+
+
 def test_permissions(call: Call, world: World) -> None:
     at = "/admin/v2/namespaces/acme/orders/permissions"
     assert status(call("POST", f"{at}/app@acme", ["produce", "consume"])) == 204
     assert call("GET", at).json() == {"app@acme": ["produce", "consume"]}
     assert status(call("POST", f"{at}/app@acme", ["fly"])) == 400
+    for method, path, body in (("GET", "", None), ("POST", "/app@acme", ["consume"])):
+        assert status(call(method, f"{T}/t/permissions{path}", body)) == 404
+    assert status(call("PUT", f"{T}/t")) == 204
     assert status(call("POST", f"{T}/t/permissions/app@acme", ["consume"])) == 204
     assert status(call("POST", f"{T}/t/permissions/other", ["consume"])) == 204
     assert call("GET", f"{T}/t/permissions").json() == {"app@acme": ["consume", "produce"], "other": ["consume"]}
     assert status(call("DELETE", f"{T}/t/permissions/other")) == 204
-    assert status(call("DELETE", f"{T}/t/permissions/other")) == 412
+    assert status(call("DELETE", f"{T}/t/permissions/other")) == 204
     assert status(call("DELETE", f"{at}/app@acme")) == 204
     assert call("GET", at).json() == {}
     assert status(call("POST", f"{at}/subscription/sub", ["app@acme", "more"])) == 204
@@ -201,7 +221,7 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
         ("persistent/acme/orders/t/shadowTopics", 501),
         ("persistent/acme/orders/t/trim", 405),
         ("worker/cluster", 404),
-        ("schemas/a/b/c/other", 404),
+        ("schemas/a-b/c/other", 404),
         ("", 404),
     ],
 )

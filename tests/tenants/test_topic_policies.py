@@ -163,6 +163,20 @@ def test_a_partitioned_topic_has_policies_and_its_partitions_have_none(call: Cal
     assert value == 3
 
 
+def test_all_policies_of_a_topic_are_removed_at_once(call: Caller, world: World) -> None:
+    put(call, "maxProducers", 3)
+    put(call, "s/dispatchRate", {"dispatchThrottlingRateInMsg": 5})
+    assert told(world) is not None
+    at = "/admin/v2/persistent/acme/orders/"
+    for name in ("t", "t", "absent"):
+        assert call("DELETE", f"{at}{name}/policies").status_code == 204
+    assert told(world) is None
+    assert value_of(call("GET", f"{at}t/maxProducers")) is None
+    assert value_of(call("GET", f"{at}t/s/dispatchRate")) is None
+    assert call("DELETE", f"{at}t-partition-0/policies").status_code == 412
+    assert call("DELETE", "/admin/v2/persistent/acme/absent/t/policies").status_code == 404
+
+
 def test_policies_end_with_their_topic(call: Caller, world: World) -> None:
     world.broker.add_partitioned("persistent://acme/orders/p", 2)
     for topic, delete in (("t", AT), ("p", "/admin/v2/persistent/acme/orders/p/partitions")):

@@ -61,7 +61,7 @@ def told(world: World) -> dict[str, Any] | None:
         ("maxProducers", 0, 204),
         ("maxProducers", "x", 412),
         ("maxProducers", None, 412),
-        ("retention", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 0}, 412),
+        ("retention", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 0}, 400),
         ("retention", {"retentionTimeInMinutes": -2, "retentionSizeInMB": 0}, 412),
         ("retention", {}, 204),
         ("maxMessageSize", 5 << 20, 204),

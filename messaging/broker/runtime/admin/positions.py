@@ -7,6 +7,15 @@ from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_brok
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.ledger_store import Position
 
+_SMALL_BACKLOG = 1000
+
+
+def may_expire(subscription: Subscription) -> bool:
+    """Whether an expiration that finds no old message is answered as done, as by Pulsar: not where there is no backlog, nor for
+    connected consumers that almost caught up."""
+    backlog = subscription.backlog_entries
+    return backlog >= _SMALL_BACKLOG if subscription.consumers else backlog > 0
+
 
 async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
     """Acknowledges what the broker stored before `cutoff_ms`. Returns how many entries that were."""

@@ -97,12 +97,20 @@ class SubscriptionHandlers:
             topics = [await self._broker.topics.get(one, create=False) for one in parts.names]
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
         before = _places(pairs)
+        issued = not request.subscription
         for topic, subscription in pairs:
             if request.ledger_id is not None and request.entry_id is not None:
+                issued = True
                 last = Position(request.ledger_id, request.entry_id - int(request.excluded))
                 await topic.expire_up_to(subscription, min(last, topic.ledger_list.last))
             else:
-                await positions.expire(topic, subscription, cutoff_ms)
+                issued |= positions.may_expire(subscription)
+                issued |= await positions.expire(topic, subscription, cutoff_ms) > 0
+        if not issued:
+            raise Conflict(
+                f"no message of {request.topic} expired for subscription {request.subscription!r}: "
+                "it has no backlog, or a small one that its consumers are about to receive"
+            )
         return _moved(pairs, before) if request.subscription else schema.SubscriptionMoved()
 
     async def properties(self, request: schema.SubscriptionRef) -> schema.SubscriptionProperties:
