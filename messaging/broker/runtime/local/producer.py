@@ -53,6 +53,8 @@ class LocalProducer:
         self._producer = Producer(0, name, self, now_ms=service.now_ms())
         self._due: deque[tuple[int, Receipt]] = deque()
         self._ids: list[MessagePosition] = []  # receipted, and not yet enough for the first of `_due`
+        self._unsent: deque[tuple[int, list[MessagePosition]]] = deque()  # not stored, with bytes that may wait to be sent
+        self._sent_bytes = 0  # of the first of `_unsent`
         self._sequence = self.last_sequence_id + 1
         self.open = True
         self._stopped = False
@@ -93,8 +95,11 @@ class LocalProducer:
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
         self._due.append((len(sent), on_receipt))
+        summary = hot.summarize(sent)
         try:
-            self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent))
+            waiting_bytes = self.topic.publisher.publish(self._producer, buf, sent, summary)
+            if self._unsent:
+                self.append_completed(summary.end_offsets[-1] - waiting_bytes)
         except StoreError as error:
             self._due.pop()
             loop.call_soon(on_receipt, None, StorageFailed(f"the message could not be stored: {error}"))
@@ -129,9 +134,10 @@ class LocalProducer:
         self._receipted([MessagePosition(first.ledger_id, first.entry_id + index, -1, partition) for index in range(len(sent))])
 
     def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
-        """They come while `publish` still runs, and the client is told later."""
+        """The client is told when the messages were sent to all subscriptions: what waits until then is bounded by what it may send
+        without a receipt."""
         ids = [MessagePosition(*position, -1, self.topic.name.partition)] * len(sent)
-        asyncio.get_running_loop().call_soon(self._receipted, ids)
+        self._unsent.append((hot.summarize(sent).end_offsets[-1], ids))
 
     def _receipted(self, ids: list[MessagePosition]) -> None:
         self._ids += ids
@@ -141,7 +147,14 @@ class LocalProducer:
             on_receipt(ids, None)
 
     def append_completed(self, size: int) -> None:
-        pass
+        """May come while `publish` still runs; the client is told later."""
+        self._sent_bytes += size
+        while self._unsent and self._sent_bytes >= self._unsent[0][0]:
+            sent_bytes, ids = self._unsent.popleft()
+            self._sent_bytes -= sent_bytes
+            asyncio.get_running_loop().call_soon(self._receipted, ids)
+        if not self._unsent:
+            self._sent_bytes = 0
 
     def parked(self, size: int) -> None:
         pass

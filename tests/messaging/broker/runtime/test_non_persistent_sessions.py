@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -82,3 +83,19 @@ async def test_what_a_role_may_not_do(world: BrokerWorld) -> None:
         await world.sessions.open_producer(Principal("reader@acme"), TOPIC, None, ProducerWatch())
     with pytest.raises(NotAuthorized):
         await world.sessions.open_consumer(Principal("writer@acme"), TOPIC, "s", "Shared", "latest", True, None, Inbox())
+
+
+async def test_receipts_come_once_all_subscriptions_were_sent_the_message(world: BrokerWorld) -> None:
+    """Receipts came at once while the messages still waited for their turns: a client that sends whenever it has a receipt could
+    make the broker keep any number of them."""
+    consumer = await world.connected("owner")
+    for number in range(100):
+        await consumer.subscribe(TOPIC, f"s{number}", consumer_id=10 + number)
+    producer = await world.sessions.open_producer(Principal("admin"), TOPIC, None, ProducerWatch())
+    receipts: list[MagnetarError | None] = []
+    for _ in range(10):
+        producer.publish([OutgoingMessage(b"x" * 1_000)], lambda positions, error: receipts.append(error))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(receipts) < 3
+    await eventually(lambda: receipts == [None] * 10)
