@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from messaging.policies.model import value_schema
+from messaging.policies.model import Level, value_schema
 from messaging.policies.registry import ENFORCED, POLICIES
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace
@@ -86,7 +86,8 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
     client = browse("owner")
     page = text(client, f"{NAMESPACE}/policies")
     for name, policy in POLICIES.items():
-        offered = name in ENFORCED and value_schema(policy).get("type") not in ("array", "object")
+        settable = name in ENFORCED and Level.NAMESPACE in policy.levels
+        offered = settable and value_schema(policy).get("type") not in ("array", "object")
         assert (f'name="{name}"' in page) is offered, name
     assert '<h2 id="idle-title">Not enforced</h2>' not in page
     Namespace.unscoped.filter(name=ORDERS).update(policies={"persistence_ensemble": 7, "message_ttl_s": 60})
