@@ -30,6 +30,15 @@ class DomainConverter(SegmentConverter):
 
 register_converter(DomainConverter, "domain")
 
+
+class ClusterConverter(SegmentConverter):
+    """Names of clusters, without those that other paths of Pulsar have in their place."""
+
+    regex = rf"(?!(?:backlog-quota-check|configuration|internal-configuration)/?$){SegmentConverter.regex}"
+
+
+register_converter(ClusterConverter, "cluster")
+
 app_name = "admin_v2"
 _N = "namespaces/<segment:tenant>/<segment:namespace>"
 _T = "<domain:domain>/<segment:tenant>/<segment:namespace>"
@@ -48,7 +57,7 @@ urlpatterns = [
     path("brokers/version", brokers.version_view, name="brokers-version"),
     path("brokers/configuration/runtime", brokers.runtime_configuration_view, name="brokers-runtime-configuration"),
     path("brokers/leaderBroker", brokers.leader_view, name="leader-broker"),
-    path("brokers/<segment:cluster>", brokers.brokers_view, name="brokers-of-cluster"),
+    path("brokers/<cluster:cluster>", brokers.brokers_view, name="brokers-of-cluster"),
     path("namespaces/<segment:tenant>", namespaces.namespaces_view, name="namespaces"),
     path(_N, namespaces.namespace_view, name="namespace"),
     path(f"{_N}/topics", namespaces.topics_view, name="namespace-topics"),
