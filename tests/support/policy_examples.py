@@ -47,6 +47,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     },
     "subscribeRate": ({"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}, None),
     **{path: (value, None) for path, value in LIMITS.items()},
+    "maxTopicsPerNamespace": (LIMITS["maxTopicsPerNamespace"], 0),
     "compactionThreshold": (1 << 40, None),
     "schemaCompatibilityStrategy": ("FORWARD", "UNDEFINED"),
     "isAllowAutoUpdateSchema": (False, True),
