@@ -43,7 +43,7 @@ def addresses() -> list[tuple[str, str, str]]:
             elif namespace in TABLED:
                 path = "/" + prefix + str(pattern.pattern)
                 for name, value in FILLING.items():
-                    for converter in ("segment", "domain"):
+                    for converter in ("segment", "domain", "cluster"):
                         path = path.replace(f"<{converter}:{name}>", value)
                 assert "<" not in path
                 for method in pattern.callback.methods:
