@@ -8,18 +8,12 @@ import msgspec
 import pytest
 
 from messaging.errors import NotAuthorized, PolicyNotEnforced, PreconditionFailed, TopicNotFound
-from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TOPIC_PATHS, TopicPath
 from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.models import AuditRecord, TopicPolicies
-from tests.support.policy_examples import EXAMPLES, OF_TOPICS
+from tests.tenants.topic_policies import AT, NAME, PATHS, TOPIC, example, put, told, value_of
 from tests.tenants.world import Caller, World
-
-TOPIC = "persistent://acme/orders/t"
-NAME = parse_topic(TOPIC)
-AT = "/admin/v2/persistent/acme/orders/t"
-PATHS: dict[str, TopicPath] = {**TOPIC_PATHS, "s/dispatchRate": SUBSCRIPTION_DISPATCH_RATE}
 
 
 @pytest.fixture(autouse=True)
@@ -30,28 +24,6 @@ def topic(world: World) -> None:
 @pytest.fixture
 def call(world: World) -> Caller:
     return Caller(world.superuser_token)
-
-
-def example(path: TopicPath) -> Any:
-    return {**EXAMPLES, **OF_TOPICS}[path.of or path.path][0]
-
-
-def value_of(answer: Any) -> Any:
-    """The JSON of an answer; None where it is empty, as for what is not set."""
-    assert answer.status_code in (200, 204), answer.content
-    return answer.json() if answer.content else None
-
-
-def put(call: Caller, path: str, value: Any) -> Any:
-    row = PATHS[path]
-    if row.in_query:
-        return call(row.set_by, f"{AT}/{path}?{row.path}={value}")
-    return call(row.set_by, f"{AT}/{path}", value)
-
-
-def told(world: World) -> dict[str, Any] | None:
-    """What the broker knows of the topic."""
-    return world.broker.state.get(("topic", TOPIC))
 
 
 @pytest.mark.parametrize(
