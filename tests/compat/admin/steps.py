@@ -134,6 +134,11 @@ class Stage:
         stats = self.request("GET", f"/admin/v2/{topic.replace('://', '/')}/stats").answer
         return int(stats["subscriptions"][subscription]["unackedMessages"])
 
+    def do_compacted(self, topic: str) -> None:
+        """Waits for the end of a compaction, which a platform may reach before or after the next command."""
+        path = f"/admin/v2/{topic.replace('://', '/')}/compaction"
+        eventually_sync(lambda: self.request("GET", path).answer["status"] != "RUNNING")
+
     def do_close(self, name: str) -> None:
         self._members.pop(name).close()
 
