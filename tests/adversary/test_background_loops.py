@@ -65,10 +65,10 @@ async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
     topic.rates = None
 
 
-async def in_end_unused_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
+async def in_end_non_persistent_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
     one: Any = UsedOrNot()
-    at.broker.unused_topics.add(one)
-    await at.turns.next("end_unused_topics")
+    at.broker.non_persistent_topics.add(one)
+    await at.turns.next("end_non_persistent_topics")
     one.closed = "gone"
 
 
@@ -220,7 +220,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "collect_usage": (in_collect_usage, again),
     "dead_letters": (in_dead_letters, again),
     "dispatch": (in_dispatch, never_again),
-    "end_unused_topics": (in_end_unused_topics, again),
+    "end_non_persistent_topics": (in_end_non_persistent_topics, again),
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),

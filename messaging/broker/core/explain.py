@@ -103,7 +103,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     if subscription.fenced:
         return [Finding(Reason.FENCED, "Another request is moving or deleting the subscription.")]
     if isinstance(subscription, NonPersistentSubscription):
-        return _sent_or_dropped(subscription)
+        return _sent_or_dropped(subscription, state)
     backlog = subscription.backlog_entries
     if not backlog:
         return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
@@ -123,7 +123,7 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
 
 
-def _sent_or_dropped(subscription: NonPersistentSubscription) -> list[Finding]:
+def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliveryState) -> list[Finding]:
     """Of a subscription that keeps nothing."""
     count = subscription.messages_dropped
     dropped = f"{count} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
@@ -132,6 +132,9 @@ def _sent_or_dropped(subscription: NonPersistentSubscription) -> list[Finding]:
     if receivers and len(stuck) == len(receivers):
         first, *others = _nobody_ready(stuck, None)
         return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
+    if state.blocked_by is not None:
+        text = f"{_rate_sentence(state.blocked_by)} What exceeds it is dropped. {dropped}"
+        return [Finding(Reason.RATE_LIMIT, text), *stuck[:CONSUMERS_MAX]]
     text = f"Messages are delivered as they are published, and dropped where nobody can take them. {dropped}"
     return [Finding(Reason.DELIVERING, text), *stuck[:CONSUMERS_MAX]]
 

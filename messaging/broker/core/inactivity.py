@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 NEVER = 1 << 62
 TOPIC = ""  # in the stored times: no subscription has this name
 CAUGHT_UP = "delete_when_subscriptions_caught_up"
+NON_PERSISTENT_MS = 60_000  # by default; Pulsar's default of the policy
 
 
 class InactivityPolicies(NamedTuple):
@@ -41,6 +42,17 @@ def inactivity_policies(value: Callable[[str], Any]) -> InactivityPolicies:
         caught_up=value("inactive_topic_mode") == CAUGHT_UP,
         subscription_ms=expiration_min * 60_000 or NEVER,
     )
+
+
+def inactive_after_ms(value: Callable[[str], Any]) -> int:
+    """How long a non-persistent topic that nobody uses is kept by the policies; `NEVER`: they do not say."""
+    return int(value("inactive_topic_after_s")) * 1_000 if value("inactive_topic_delete") else NEVER
+
+
+def non_persistent_kept_ms(value: Callable[[str], Any]) -> int:
+    """How long it is kept in memory, which is all there is of it unless it is a partition."""
+    after_ms = inactive_after_ms(value)
+    return NON_PERSISTENT_MS if after_ms == NEVER else after_ms
 
 
 class IdleTimes:

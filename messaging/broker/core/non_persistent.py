@@ -50,13 +50,23 @@ class NonPersistentSubscription(Subscription):
         deliveries, _ = self.strategy.share(block, ((at.entry_id, last),))
         sent = sum(delivery.messages for delivery in deliveries)
         self.messages_out += sent
-        self.messages_dropped += block.message_count - sent
+        self.messages_dropped += _messages(block, at.entry_id, last) - sent
         if deliveries:
             self.last_consumed_ms = now_ms
         return Assignment(deliveries, [], 0, False)
+
+    def drop(self, block: EntryBlock, at: Position) -> None:
+        """Nobody is sent the entries of `block` from `at` on."""
+        self.messages_dropped += _messages(block, at.entry_id, block.last_entry)
 
     def unacked_of(self, consumer: Consumer) -> int:
         return 0
 
     def acknowledged_messages(self, consumer: Consumer) -> int:
         return 0
+
+
+def _messages(block: EntryBlock, first: int, last: int) -> int:
+    """Of entries `first` to `last`."""
+    begin, stop = first - block.first_entry, last + 1 - block.first_entry
+    return block.message_count if stop - begin == len(block.end_offsets) else block.messages_in(begin, stop)

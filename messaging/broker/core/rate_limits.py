@@ -6,7 +6,8 @@ message may take more than is left: the bucket is then in debt, and everybody wa
 time is exact, whatever the sizes of batches.
 
 A level shared by several senders is fair to them (`service_order.py`): in each turn those that wait are granted equal parts, and a
-sender that has not waited gets nothing before them.
+sender that has not waited gets nothing before them. A sender that cannot wait, because it drops what it may not send, has a share
+of its own (`fair_shares.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from messaging.broker.core.fair_shares import FairShares
+from messaging.broker.core.rate_bucket import BURST_S, RateBucket, changed
 from messaging.broker.core.service_order import ServiceOrder
 
-BURST_S = 0.15  # what accumulates while nothing is sent, and is not lost when the event loop is late
 TICK_S = 0.01  # waiting senders are looked at no more often
 SENDERS_A_TURN = 256
+DEBT_S = 0.02  # how far senders that cannot wait may go into debt where others take all that comes
 UNLIMITED = math.inf
 
 
@@ -70,47 +73,11 @@ class Allowance(NamedTuple):
 NOTHING_ALLOWED = Allowance(0, 0)
 
 
-class RateBucket:
-    """Tokens that come at `rate` a second; at most `BURST_S` of them, or one, accumulate. It may go into debt."""
-
-    __slots__ = ("_at_s", "_rate", "_tokens")
-
-    def __init__(self, rate: float, now_s: float) -> None:
-        self._rate = rate
-        self._tokens = self.burst
-        self._at_s = now_s
-
-    @property
-    def burst(self) -> float:
-        return max(1.0, self._rate * BURST_S)
-
-    def tokens(self, now_s: float) -> float:
-        if now_s > self._at_s:
-            self._tokens = min(self.burst, self._tokens + (now_s - self._at_s) * self._rate)
-            self._at_s = now_s
-        return self._tokens
-
-    def take(self, amount: float) -> float:
-        """Returns in how many seconds that much comes."""
-        self._tokens -= amount
-        return amount / self._rate
-
-    def change(self, rate: float, now_s: float) -> None:
-        self.tokens(now_s)
-        self._rate = rate
-        self._tokens = min(self._tokens, self.burst)
-
-    def wait_s(self, now_s: float) -> float:
-        """Until there are tokens again."""
-        tokens = self.tokens(now_s)
-        return -tokens / self._rate if tokens <= 0 else 0.0
-
-
 class LevelLimiter:
     """The limit at one level. `policy`: the policy or setting that sets it. `added`, if given, is a rate that is allowed beside the
     limit, in messages and in bytes: for limits that are relative to what comes in."""
 
-    __slots__ = ("__weakref__", "_granted", "_messages", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
+    __slots__ = ("__weakref__", "_granted", "_messages", "_shares", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
 
     def __init__(
         self,
@@ -128,6 +95,7 @@ class LevelLimiter:
         self._size_bytes: RateBucket | None = None
         self._waiting: ServiceOrder[Throttle] = ServiceOrder()
         self._granted: dict[Throttle, Allowance] = {}  # what is left of the parts of those whose turn has come
+        self._shares: FairShares[Throttle] | None = None  # of those that drop; None: there are none
         self.change(limit, now_s)
 
     @property
@@ -137,8 +105,8 @@ class LevelLimiter:
     def change(self, limit: RateLimit, now_s: float) -> None:
         """What was sent before counts. The caller gives those that wait a turn."""
         self.limit = limit
-        self._messages = _changed(self._messages, limit.messages, now_s)
-        self._size_bytes = _changed(self._size_bytes, limit.size_bytes, now_s)
+        self._messages = changed(self._messages, limit.messages, now_s)
+        self._size_bytes = changed(self._size_bytes, limit.size_bytes, now_s)
 
     def _tokens(self, now_s: float) -> Allowance:
         messages, size_bytes = self._messages, self._size_bytes
@@ -155,10 +123,29 @@ class LevelLimiter:
 
     def allowance(self, sender: Throttle, now_s: float) -> Allowance:
         """Nothing for a sender that has to wait for its turn."""
+        if sender.drops:
+            return self._share(sender, now_s)
         part = self._granted.get(sender)
         if part is not None:
             return self._tokens(now_s).least(part)
         return NOTHING_ALLOWED if self._waiting else self._tokens(now_s)
+
+    def _share(self, sender: Throttle, now_s: float) -> Allowance:
+        """For a sender that drops: its share, and what nobody else takes."""
+        if self._shares is None:
+            self._shares = FairShares()
+        credit_s = self._shares.credit_s(sender.tenant, sender, now_s, self._waiting)
+        tokens = self._tokens(now_s)
+        if credit_s is None:
+            return tokens
+        messages_rate = UNLIMITED if self._messages is None else self._messages.rate
+        bytes_rate = UNLIMITED if self._size_bytes is None else self._size_bytes.rate
+        room_s = min(
+            UNLIMITED if self._messages is None else tokens.messages / messages_rate,
+            UNLIMITED if self._size_bytes is None else tokens.size_bytes / bytes_rate,
+        )
+        allowed_s = max(room_s - BURST_S / 2, min(credit_s, room_s + DEBT_S))
+        return Allowance(allowed_s * messages_rate, allowed_s * bytes_rate) if allowed_s > 0 else NOTHING_ALLOWED
 
     def take(self, sender: Throttle, messages: int, size_bytes: int) -> None:
         used_s = 0.0  # the time for which the limit allows that much
@@ -167,6 +154,8 @@ class LevelLimiter:
         if self._size_bytes is not None:
             used_s = max(used_s, self._size_bytes.take(size_bytes))
         self._waiting.served(sender.tenant, sender, used_s)
+        if self._shares is not None:
+            self._shares.took(sender, used_s)
         part = self._granted.get(sender)
         if part is not None:
             left = Allowance(part.messages - messages, part.size_bytes - size_bytes)
@@ -187,6 +176,8 @@ class LevelLimiter:
         """It sends nothing more under this limit. Idempotent."""
         self._granted.pop(sender, None)
         self._waiting.forget(sender.tenant, sender)
+        if self._shares is not None:
+            self._shares.forget(sender)
 
     def turn(self, now_s: float) -> Iterator[Throttle]:
         """The senders that may go on now, each with its part. The caller lets each go on before it asks for the next."""
@@ -214,20 +205,12 @@ class LevelLimiter:
         return max(TICK_S, *(one.wait_s(now_s) for one in (self._messages, self._size_bytes) if one is not None), 0.0)
 
 
-def _changed(bucket: RateBucket | None, rate: float, now_s: float) -> RateBucket | None:
-    if not rate:
-        return None
-    if bucket is None:
-        return RateBucket(rate, now_s)
-    bucket.change(rate, now_s)
-    return bucket
-
-
 class Throttle:
     """A sender: what it may send is what each of its levels allows. Where that is nothing, `begin_wait` is called with the level
-    for which it waits, and `go_on` when its turn has come there."""
+    for which it waits, and `go_on` when its turn has come there. One that `drops` does not wait: it asks again when it has
+    something else to send."""
 
-    __slots__ = ("_begin_wait", "_go_on", "blocked_by", "levels", "tenant", "waits")
+    __slots__ = ("_begin_wait", "_go_on", "blocked_by", "drops", "levels", "tenant", "waits")
 
     def __init__(
         self,
@@ -235,6 +218,8 @@ class Throttle:
         levels: Sequence[LevelLimiter],
         go_on: Callable[[], None],
         begin_wait: Callable[[LevelLimiter], None],
+        *,
+        drops: bool = False,
     ) -> None:
         self.tenant = tenant
         self.levels = levels
@@ -242,6 +227,7 @@ class Throttle:
         self.waits: Counter[tuple[RateLevel, bool]] = Counter()
         self._go_on = go_on
         self._begin_wait = begin_wait
+        self.drops = drops
 
     def allowance(self, now_s: float) -> Allowance:
         """How much it may send now."""
@@ -251,6 +237,8 @@ class Throttle:
             if not allowed:
                 self._wait(level, now_s)
                 return NOTHING_ALLOWED
+        if self.drops:
+            self.blocked_by = None
         return allowed
 
     def _wait(self, level: LevelLimiter, now_s: float) -> None:
@@ -260,8 +248,9 @@ class Throttle:
             self.blocked_by.wait_no_more(self)
         self.blocked_by = level
         self.waits[level.level, level.short_of_bytes(now_s)] += 1
-        level.wait(self)
-        self._begin_wait(level)
+        if not self.drops:
+            level.wait(self)
+            self._begin_wait(level)
 
     def take(self, messages: int, size_bytes: int) -> None:
         """So much was sent."""

@@ -7,6 +7,7 @@ nobody saves up.
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
@@ -41,6 +42,15 @@ class ServiceOrder(Generic[Sender]):
 
     def __len__(self) -> int:
         return sum(len(self._groups[tenant].waiting) for tenant in self._waiting)
+
+    @property
+    def tenants(self) -> KeysView[str]:
+        """Those of whom somebody waits."""
+        return self._waiting.keys()
+
+    def count_of(self, tenant: str) -> int:
+        """How many of a tenant wait."""
+        return len(self._groups[tenant].waiting) if tenant in self._waiting else 0
 
     def push(self, tenant: str, sender: Sender) -> None:
         group = self._groups.get(tenant)

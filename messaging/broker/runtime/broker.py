@@ -27,6 +27,7 @@ from messaging.broker.runtime.dead_letters import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.metering import Metering
+from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
@@ -40,7 +41,6 @@ from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.unused_topics import LOOK_S, UnusedTopics
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.permissions.model import Action, Grants, Principal, Resource
@@ -130,8 +130,10 @@ class Broker:
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
         self.schemas = TopicSchemas(storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max)
         self.idle_topics = IdleTopics(storage, cursors)
-        self.unused_topics = UnusedTopics(boottime_ms, lambda topic, why: self.topics.unload(topic.name, why))
-        self.topics.on_loaded += [self.idle_topics.loaded, self.unused_topics.add]
+        self.non_persistent_topics = NonPersistentTopics(
+            boottime_ms, self.policies.value, lambda topic, why: self.topics.unload(topic.name, why)
+        )
+        self.topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add]
         self.topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
         self.topics.idle_since_ms = self.idle_topics.idle_since_ms
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
@@ -252,7 +254,7 @@ class Broker:
         background.every(RATE_SAMPLE_S, "sample_rates", self.metering.sample_rates)
         background.every(RETRY_S, DEAD_LETTERS_LOOP, self.dead_letters.retry)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
-        background.every(LOOK_S, "end_unused_topics", self.unused_topics.look)
+        background.every(LOOK_S, "end_non_persistent_topics", self.non_persistent_topics.look)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)

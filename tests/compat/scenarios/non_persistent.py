@@ -281,3 +281,15 @@ def a_burst_of_one_producer_is_delivered(w: World) -> Outcome:
         producer.send_async(str(number).encode(), lambda _, sent_as: sent.append((sent_as.ledger_id(), sent_as.entry_id())))
     producer.flush()
     return [sorted(set(sent)), len(sent), len(rest(consumer))]
+
+
+def a_dispatch_rate(w: World) -> Outcome:
+    """Whether all of a burst is delivered, or a few of it."""
+    topic = f"non-{w.namespace(dispatchRate={'dispatchThrottlingRateInMsg': 10, 'ratePeriodInSecond': 1})}t"
+    consumer = w.consumer(topic)
+    producer = w.producer(topic)
+    for number in range(50):
+        producer.send_async(str(number).encode(), None)
+    producer.flush()
+    found = len(rest(consumer))
+    return "all" if found == 50 else "a few" if 0 < found < 40 else found

@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.core.inactivity import InactivityPolicies, inactivity_policies
+from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
 from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
@@ -52,7 +52,8 @@ class MaintenanceHandlers:
 
     async def _maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
         """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""
-        if not name.persistent:  # nothing is stored of it but, of a partition, the name: `UnusedTopics` ends those that are loaded
+        if not name.persistent:
+            await self._delete_unused_partition(name, result)
             return
         policies = self._policies(name)
         loaded = self._broker.topics.loaded.get(str(name))
@@ -109,6 +110,23 @@ class MaintenanceHandlers:
         if topic.name.partition >= 0 and self._broker.settings.delete_inactive_partitioned_topics:
             await self._broker.topics.partitioned.delete_if_empty(topic.name.base)
         return True
+
+    async def _delete_unused_partition(self, name: TopicName, result: schema.MaintenanceResult) -> None:
+        """Of a non-persistent topic. Only its name is stored; `NonPersistentTopics` unloads it before."""
+        topics, storage = self._broker.topics, self._broker.storage
+        after_ms = inactive_after_ms(partial(self._broker.policies.value, name=name))
+        record = await storage.meta.get_topic(str(name))
+        if after_ms == NEVER or str(name) in topics.loaded or record is None:
+            return
+        if storage.safe_expiry_ms() - max(topics.idle_since_ms(str(name)), record.created_ms) < after_ms:
+            return
+        try:
+            await topics.delete(name, force=False)
+        except PreconditionFailed:  # a client was faster
+            return
+        result.deleted_topics += 1
+        if self._broker.settings.delete_inactive_partitioned_topics:
+            await topics.partitioned.delete_if_empty(name.base)
 
     def _is_idle(self, topic: Topic, *, was_loaded: bool) -> bool:
         """Whether the topic is to be unloaded: nobody uses it, and nobody did for a while unless it was loaded for this run."""

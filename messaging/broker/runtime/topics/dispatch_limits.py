@@ -94,6 +94,16 @@ class DispatchLimits:
         if self._exempts_cached and cache.find(position) is not None:
             self._allowed = None
             return True
+        return self._asks(subscription)
+
+    def allows_new(self, subscription: Subscription) -> bool:
+        """The same for what was published just now and is sent without a cache."""
+        if self._exempts_cached:
+            self._allowed = None
+            return True
+        return self._asks(subscription)
+
+    def _asks(self, subscription: Subscription) -> bool:
         self._allowed = self._throttle(subscription).allowance(self._topic.services.rate_limits.timers.now_s())
         return bool(self._allowed)
 
@@ -139,7 +149,8 @@ class DispatchLimits:
         throttle = self._throttles.get(subscription)
         if throttle is None:
             begin_wait = self._topic.services.rate_limits.timers.begin
-            throttle = Throttle(self._topic.name.tenant, (), partial(self._go_on, subscription), begin_wait)
+            go_on, drops = partial(self._go_on, subscription), not self._topic.keeps_messages
+            throttle = Throttle(self._topic.name.tenant, (), go_on, begin_wait, drops=drops)
             self._throttles[subscription] = throttle
             throttle.follow(self._levels(subscription, self._subscription_rate(subscription)))
         return throttle

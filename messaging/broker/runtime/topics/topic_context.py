@@ -16,6 +16,7 @@ class TopicContext(LoadedTopic, Protocol):
     __slots__ = ()
 
     services: TopicServices
+    keeps_messages: bool  # what is published is stored
 
     @property
     def ledger_list(self) -> LedgerList: ...

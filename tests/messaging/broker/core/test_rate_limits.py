@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from itertools import accumulate
 
@@ -9,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from messaging.broker.core.rate_bucket import BURST_S, RateBucket
 from messaging.broker.core.rate_limits import (
-    BURST_S,
     NO_LIMIT,
     NOTHING_ALLOWED,
     UNLIMITED,
     Allowance,
     LevelLimiter,
-    RateBucket,
     RateLevel,
     RateLimit,
     Throttle,
@@ -208,3 +208,60 @@ def test_changes_of_a_limit_take_effect_at_once() -> None:
     world.change(limiter, NO_LIMIT)
     world.run(20.02)
     assert sender.queue == deque()
+
+
+# --- senders that drop what they may not send
+
+
+class Dropping:
+    """Sends bursts at a steady rate, and drops what it may not send."""
+
+    def __init__(self, world: RateWorld, limiter: LevelLimiter, *, tenant: str, burst: int, every_s: float, until_s: float) -> None:
+        self.sent = self.dropped = 0
+        self._world = world
+        self._burst = burst
+        self._throttle = Throttle(tenant, [limiter], lambda: None, world.begin, drops=True)
+        for number in range(int(until_s / every_s)):
+            world.at(number * every_s, self._send)
+
+    def _send(self) -> None:
+        left = self._burst
+        while left and (allowed := self._throttle.allowance(self._world.now_s)):
+            count = min(left, math.ceil(allowed.messages))
+            self._throttle.take(count, count)
+            self.sent, left = self.sent + count, left - count
+        self.dropped += left
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_who_sends_little_drops_nothing_beside_who_sends_too_much(waiting: bool) -> None:
+    """Of another tenant, and of the same; beside others that wait."""
+    world, limiter = RateWorld(), level(RateLimit(messages=1000))
+    floods = [Dropping(world, limiter, tenant=tenant, burst=50, every_s=0.01, until_s=10) for tenant in ("acme", "other")]
+    few = [Dropping(world, limiter, tenant=tenant, burst=2, every_s=0.05, until_s=10) for tenant in ("acme", "third")]
+    stored = [Sender(world, [limiter], messages=20_000, tenant="acme")] if waiting else []
+    world.run(10.0)
+    assert [(one.sent, one.dropped) for one in few] == [(400, 0)] * 2
+    queued = sum(count for one in stored for _, count in one.sent)
+    assert sum(one.sent for one in [*floods, *few]) + queued == pytest.approx(10_000, rel=0.02)
+    assert floods[1].sent > 3000
+    assert queued > 1000 or not waiting
+
+
+def test_who_is_silent_has_no_share() -> None:
+    world, limiter = RateWorld(), level(RateLimit(messages=1000))
+    Dropping(world, limiter, tenant="other", burst=1, every_s=0.5, until_s=1)
+    one = Dropping(world, limiter, tenant="acme", burst=50, every_s=0.01, until_s=12)
+    world.run(12.0)
+    assert one.sent == pytest.approx(12_000, rel=0.02)
+
+
+def test_who_drops_waits_nowhere() -> None:
+    limiter = level(RateLimit(messages=10))
+    sender = Throttle("acme", [limiter], lambda: None, lambda found: None, drops=True)
+    sender.take(100, 1)
+    for _ in range(3):
+        assert not sender.allowance(0.0)
+    assert sender.blocked_by is limiter and not limiter.waiting
+    assert sender.waits == {(RateLevel.TOPIC, False): 1}
+    assert sender.allowance(10.0) and sender.blocked_by is None

@@ -8,11 +8,15 @@ import pytest
 
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.non_persistent_topics import NonPersistentTopics
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.clock import Clock, give
 from tests.support.non_persistent import NAME, TOPIC, both, ids
-from tests.support.raw_client import send_frame
+from tests.support.policies import set_policies
+from tests.support.raw_client import RawClient, send_frame
+from tests.support.unused_topic import upkeep
 from tests.support.virtual_broker import TOPIC as STORED
 from tests.support.virtual_broker import VirtualWorld, virtually
 
@@ -44,23 +48,57 @@ async def test_after_a_restart_nothing_of_it_is_left(world: BrokerWorld, make_wo
     assert await client.quiet() == []
 
 
-async def test_a_topic_that_nobody_uses_ends(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("messaging.broker.runtime.unused_topics.UNUSED_MS", 0)
+async def test_a_topic_that_nobody_uses_ends(world: BrokerWorld) -> None:
+    clock, topics = looked_at(world)
     producer, consumer = await both(world)
-    unused = world.service.unused_topics
-    await unused.look()
+    await topics.look()
+    clock.pass_(120_000)
+    await topics.look()
     assert world.service.topics.unstored_names("acme/orders") == [TOPIC]
     await producer.close()
-    await unused.look()
+    clock.pass_(120_000)
+    await topics.look()
     assert world.service.topics.unstored_names("acme/orders") == [TOPIC]  # for its consumer
-    consumer.say(C.CLOSE_CONSUMER, consumer_id=1)
-    await consumer.expect("SUCCESS")
-    topic = await world.service.topics.get(NAME, create=False)
-    assert not topic.used
-    await unused.look()
+    await unsubscribed(consumer)
+    clock.pass_(59_999)
+    await topics.look()
+    assert world.service.topics.unstored_names("acme/orders") == [TOPIC]
+    clock.pass_(1)
+    await topics.look()
     assert world.service.topics.unstored_names("acme/orders") == []
-    await unused.look()
-    assert len(unused) == 0
+    await topics.look()
+    assert len(topics) == 0
+
+
+@pytest.mark.parametrize("after_s", [5, 3600])
+async def test_policies_say_how_long_nobody_may_use_it(world: BrokerWorld, after_s: int) -> None:
+    clock, topics = looked_at(world)
+    await set_policies(world, inactive_topic_delete=True, inactive_topic_after_s=after_s)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC)
+    await topics.look()
+    await unsubscribed(client)
+    clock.pass_(after_s * 1000 - 1)
+    await topics.look()
+    assert world.service.topics.unstored_names("acme/orders") == [TOPIC]
+    clock.pass_(1)
+    await topics.look()
+    assert world.service.topics.unstored_names("acme/orders") == []
+
+
+def looked_at(world: BrokerWorld) -> tuple[Clock, NonPersistentTopics]:
+    """Topics that are loaded from now on, by a clock of their own."""
+    clock = Clock()
+    topics = NonPersistentTopics(
+        clock, world.service.policies.value, lambda topic, why: world.service.topics.unload(topic.name, why)
+    )
+    world.service.topics.on_loaded.append(topics.add)
+    return clock, topics
+
+
+async def unsubscribed(client: RawClient) -> None:
+    client.say(C.CLOSE_CONSUMER, consumer_id=1)
+    await client.expect("SUCCESS")
 
 
 async def test_lists_have_them_where_they_are_asked_for(world: BrokerWorld) -> None:
@@ -84,6 +122,34 @@ async def test_watches_of_topic_lists_are_of_persistent_topics(world: BrokerWorl
     await client.producer("persistent://acme/orders/t", 2)
     update = await client.expect("WATCH_TOPIC_UPDATE")
     assert list(update.new_topics) == ["persistent://acme/orders/t"]
+
+
+async def test_partitions_that_nobody_uses_are_deleted_where_policies_say_so(make_world: MakeWorld) -> None:
+    world = await make_world(delete_inactive_partitioned_topics=True)
+    clock = Clock()
+    give(world.service, clock)
+    base = parse_topic("non-persistent://acme/orders/p")
+    await world.service.topics.partitioned.create(base, 2, {})
+    first, second = (str(base.of_partition(index)) for index in range(2))
+    client = await world.connected("owner")
+    await client.subscribe(first, permits=10)
+    await client.producer(second)
+    await set_policies(world, inactive_topic_delete=True, inactive_topic_after_s=300)
+    clock.pass_(600_000)
+    assert (await upkeep(world, first, second)).deleted_topics == 0, "they are in use"
+    await client.close()
+    for name in (first, second):
+        await world.service.topics.unload(parse_topic(name))
+    clock.pass_(299_999)
+    assert (await upkeep(world, first, second)).deleted_topics == 0
+    clock.pass_(1)
+    await set_policies(world)
+    assert (await upkeep(world, first, second)).deleted_topics == 0
+    await set_policies(world, inactive_topic_delete=True, inactive_topic_after_s=300)
+    assert (await upkeep(world, first)).deleted_topics == 1
+    assert (await world.service.topics.partitioned.get(base)) is not None
+    assert (await upkeep(world, second)).deleted_topics == 1
+    assert await world.meta.list_all_topics() == [] and await world.service.topics.partitioned.get(base) is None
 
 
 async def test_partitions(world: BrokerWorld) -> None:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+from messaging.broker.core.inactivity import non_persistent_kept_ms
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
+from messaging.protocol.names import TopicName
 
 LOOK_S = 1.0
 LOOKED_AT_MAX = 2_000  # topics a second
-UNUSED_MS = 60_000  # without producers and consumers, as in Pulsar
 
 
-class UnusedTopics:
-    """`end` ends one topic."""
+class NonPersistentTopics:
+    """`policy`: the value of a policy that is in force for a topic. `end` ends one."""
 
-    def __init__(self, now_ms: Callable[[], int], end: Callable[[Topic, NotReady], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        policy: Callable[[str, TopicName], Any],
+        end: Callable[[Topic, NotReady], Awaitable[None]],
+    ) -> None:
         self._now_ms = now_ms
+        self._policy = policy
         self._end = end
         self._topics: deque[tuple[Topic, int]] = deque()  # with the time when each was last found in use
 
@@ -39,5 +47,8 @@ class UnusedTopics:
                 self._topics.pop()
             elif topic.used:
                 self._topics[-1] = topic, now_ms
-            elif now_ms - used_ms >= UNUSED_MS:
+            elif now_ms - used_ms >= self._kept_ms(topic):
                 await self._end(topic, NotReady(f"topic {topic.text} was unloaded because nobody used it"))
+
+    def _kept_ms(self, topic: Topic) -> int:
+        return non_persistent_kept_ms(lambda policy: self._policy(policy, topic.name))
