@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
-from tests.support.worker_broker import WorkerBroker
+from tests.support.worker_broker import Clock, WorkerBroker
 from workers.compaction import compact_topic
 from workers.environment import Environment
 from workers.runs import run_recorded
@@ -70,3 +70,32 @@ def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
     assert (summary["compacted"], summary["failed"]) == (1, {one.topic: "ValueError: what nobody thought of"})
     assert status(environment, two).status == "SUCCESS"
+
+
+def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: the topics of one tenant were compacted one after another, before those of the next. What a tenant begins to wait for
+    in the middle of them is found within a minute."""
+    tenants = ("acme", "other", "third")
+    broker.real.tell(2, {("tenant", name): {} for name in tenants} | {("namespace", f"{name}/kept"): {} for name in tenants})
+    requested(environment, broker, *(f"t{number:02}" for number in range(30)))
+    served: list[str] = []
+
+    def wait(topic: str) -> None:
+        broker.add(topic, [1, 1])
+        environment.rpc.call("topics.compact", TopicRef(topic=topic))
+
+    def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
+        served.append(topic.split("/")[2])
+        clock.advance(30 if served[-1] == "other" else 15)  # as long as two of the first tenant's
+        if len(served) == 5:
+            wait("persistent://third/kept/t")
+        return 0
+
+    for name in ("one", "two"):
+        wait(f"persistent://other/kept/{name}")
+    monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
+    assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 33
+    assert served[:5] == ["acme", "other", "acme", "acme", "other"]
+    assert served.index("third") <= 8
