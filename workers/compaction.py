@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from messaging.adminrpc import schema as s
 from messaging.broker.core.compaction.blocks import BlockBuilder
-from messaging.broker.core.compaction.last_values import LastValues
+from messaging.broker.core.compaction.last_values import LastValues, Spilled
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.errors import MagnetarError
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
@@ -50,10 +50,13 @@ def compact_topic(environment: Environment, topic: str, task_id: str, renew: Cal
 def _compact(environment: Environment, session: str, renew: Callable[[], None], folder: Path) -> int:
     settings = environment.settings
     rules = CompactionRules(settings.topic_compaction_retain_null_key, settings.message_bytes_max * UNPACKED_TIMES_MAX)
-    first = FirstPass(LastValues(lambda index: DiskPart(folder / f"part-{index}"), secrets.token_bytes(16)), rules)
+    last_values = LastValues(lambda index: DiskPart(folder / f"part-{index}"), secrets.token_bytes(16))
+    first = FirstPass(last_values, Spilled(lambda: DiskPart(folder / "chunks")), rules)
     for entry in entries_of(environment, session, renew):
         first.see(entry.frame)
-    second, builder = SecondPass(first.surviving(renew), rules), BlockBuilder()
+    surviving = first.surviving(renew)
+    removed = first.messages - len(surviving)
+    second, builder = SecondPass(surviving, rules), BlockBuilder()
     for entry in entries_of(environment, session, renew):
         kept = second.keep(entry.frame)
         if kept is not None:
@@ -62,9 +65,9 @@ def _compact(environment: Environment, session: str, renew: Callable[[], None], 
                 _write(environment, session, builder.take())
     _write(environment, session, builder.take(all_of_them=True))
     renew()
-    commit = s.CompactionCommit(session=session, removed_messages=second.removed, last_batch_index=second.last_batch_index)
+    commit = s.CompactionCommit(session=session, removed_messages=removed, last_batch_index=second.last_batch_index)
     environment.rpc.call("compaction.commit", commit)
-    return second.removed
+    return removed
 
 
 def entries_of(environment: Environment, session: str, renew: Callable[[], None]) -> Iterator[StoredEntry]:

@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-READ_BYTES = 24 * (32 << 10)  # whole records
+from messaging.errors import NotReady
+
+READ_BYTES = 24 * (32 << 10)  # whole records, of 24 or 16 bytes
+FREE_BYTES_MIN = 1 << 30  # of the disk: it is the broker's as well
 
 
 class DiskPart:
@@ -16,6 +19,9 @@ class DiskPart:
         self._path = path
 
     def write(self, records: bytes) -> None:
+        """Raises `NotReady`: there is little room left on the disk; `OSError`."""
+        if shutil.disk_usage(self._path.parent).free < FREE_BYTES_MIN:
+            raise NotReady(f"the worker's disk has less than {FREE_BYTES_MIN >> 20} MiB left, which compactions do not use")
         with self._path.open("ab") as file:
             file.write(records)
 

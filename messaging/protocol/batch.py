@@ -170,24 +170,31 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
 def parts(stored: Stored, data: bytes) -> Iterator[tuple[int, pb.SingleMetadata, bytes]]:
     """Yields (index, metadata, payload) of the messages of a batch; `data`: its unpacked payload. Raises `ProtocolError` if
     the next one is malformed."""
+    for index, (one, _, stop) in enumerate(bounds(stored, data)):
+        yield index, one, data[stop - one.payload_size : stop]
+
+
+def bounds(stored: Stored, data: bytes) -> Iterator[tuple[pb.SingleMetadata, int, int]]:
+    """Yields the metadata of the messages of a batch, and where in `data` each begins and ends, metadata included. Like `parts`."""
     size = batch_size(stored, data)
-    position = 0
+    parse, stop = pb.SingleMetadata.FromString, 0
     for index in range(size):
-        length = int.from_bytes(data[position : position + 4], "big")
-        head = data[position + 4 : position + 4 + length]
+        start = stop
+        length = int.from_bytes(data[start : start + 4], "big")
+        head = data[start + 4 : start + 4 + length]
         if length != len(head):
             raise ProtocolError(f"message {index} of a batch of {size} is cut short")
         try:
-            one = pb.SingleMetadata.FromString(head)
+            one = parse(head)
         except DecodeError:
             raise ProtocolError(f"the metadata of message {index} of a batch of {size} is not valid protobuf") from None
-        start = position + 4 + length
-        position = start + one.payload_size
-        if not one.HasField("payload_size") or one.payload_size < 0 or position > len(data):
+        payload_size = one.payload_size
+        stop = start + 4 + length + payload_size
+        if payload_size < 0 or stop > len(data) or not (payload_size or one.HasField("payload_size")):
             raise ProtocolError(
-                f"message {index} of a batch of {size} declares a payload of {one.payload_size} bytes, which exceeds the batch"
+                f"message {index} of a batch of {size} declares a payload of {payload_size} bytes, which exceeds the batch"
             )
-        yield index, one, data[start:position]
+        yield one, start, stop
 
 
 def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
+from messaging.errors import NotReady
 from tests.support.worker_broker import Clock, WorkerBroker
+from workers import part_files
 from workers.compaction import compact_topic
 from workers.environment import Environment
+from workers.part_files import DiskPart
 from workers.runs import run_recorded
 from workers.task_catalog import COMPACT_TOPICS
 from workers.tasks.compaction import compact_topics
@@ -99,3 +104,12 @@ def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 33
     assert served[:5] == ["acme", "other", "acme", "acme", "other"]
     assert served.index("third") <= 8
+
+
+def test_files_of_a_compaction_leave_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DiskPart(tmp_path / "part")
+    file.write(bytes(48))
+    monkeypatch.setattr(part_files, "FREE_BYTES_MIN", shutil.disk_usage(tmp_path).total + 1)
+    with pytest.raises(NotReady, match="the worker's disk"):
+        file.write(bytes(24))
+    assert b"".join(file.read()) == bytes(48)

@@ -6,27 +6,22 @@ not decompress, metadata that is not valid) are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.batch import compress, parts, unpack
-from messaging.protocol.frames import ProtocolError, Stored, parse_stored
+from messaging.protocol.batch import bounds, compress, unpack
+from messaging.protocol.frames import ProtocolError, Stored, parse_metadata, parse_stored
 from messaging.protocol.send_commands import message_count
 
 COMPACTED_OUT = pb.SingleMetadata(payload_size=0, compacted_out=True).SerializeToString()
 _LEFT_OUT = len(COMPACTED_OUT).to_bytes(4, "big") + COMPACTED_OUT
 
-
-class KeyedMessage(NamedTuple):
-    """`key` None: it has none. `empty`: a tombstone. `left_out`: an earlier compaction has removed its content."""
-
-    key: bytes | None
-    empty: bool
-    left_out: bool = False
+# What a message is: one with content, a tombstone, or one whose content an earlier compaction has removed.
+VALUE, TOMBSTONE, LEFT_OUT = range(3)
 
 
 class EntryChunk(NamedTuple):
@@ -38,38 +33,56 @@ class EntryChunk(NamedTuple):
 
 
 class EntryContent(NamedTuple):
-    """`messages` of an entry, in order; None: it cannot be looked into."""
+    """An entry has `numbers` messages, by its metadata. `keys` and `kinds` of them, in order; a key is None where there is none.
+    `keys` None: the entry cannot be looked into."""
 
-    messages: Sequence[KeyedMessage] | None
+    numbers: int
+    keys: Sequence[bytes | None] | None
+    kinds: Sequence[int] = ()
     chunk: EntryChunk | None = None
-    size: int = -1  # messages of a batch; -1: not a batch
 
 
 def look_into(frame: bytes | memoryview, bytes_max: int) -> EntryContent:
     """`frame` is an entry as it is stored: a whole SEND frame. `bytes_max`: of an unpacked batch."""
     try:
         stored = parse_stored(memoryview(frame)[_head_bytes(frame) :])
-        metadata = stored.metadata
-        if metadata.HasField("num_messages_in_batch"):
-            if metadata.encryption_keys:
-                return EntryContent(None, size=_plausible_size(metadata))
-            return _batch(stored, bytes_max)
     except ProtocolError:
-        return EntryContent(None)
+        return EntryContent(1, None)
+    metadata = stored.metadata
+    if metadata.HasField("num_messages_in_batch"):
+        size = _plausible_size(metadata)
+        try:
+            return EntryContent(1, None) if size < 0 else _batch(stored, size, bytes_max)
+        except ProtocolError:
+            return EntryContent(size, None)
     size = metadata.uncompressed_size if metadata.HasField("uncompressed_size") else len(stored.payload)
-    message = KeyedMessage(_key(metadata), metadata.null_value or not size)
     chunk = None
     if metadata.HasField("chunk_id") and 0 <= metadata.chunk_id < metadata.num_chunks_from_msg and metadata.num_chunks_from_msg > 1:
         chunk = EntryChunk(metadata.uuid, metadata.chunk_id, metadata.num_chunks_from_msg)
-    return EntryContent((message,), chunk)
+    key = _bytes(metadata.partition_key) if metadata.HasField("partition_key") else None
+    return EntryContent(1, (key,), (TOMBSTONE if metadata.null_value or not size else VALUE,), chunk)
 
 
-def _batch(stored: Stored, bytes_max: int) -> EntryContent:
-    size = _plausible_size(stored.metadata)
+def _batch(stored: Stored, size: int, bytes_max: int) -> EntryContent:
+    if stored.metadata.encryption_keys:
+        return EntryContent(size, None)
+    keys: list[bytes | None] = []
+    kinds = bytearray()
+    for one, _, _ in bounds(stored, unpack(stored, bytes_max)):
+        # no field is asked for that is usually not there: this runs once for each message
+        key = one.partition_key
+        keys.append(_bytes(key) if key or one.HasField("partition_key") else None)
+        kinds.append(LEFT_OUT if one.compacted_out else TOMBSTONE if one.null_value or not one.payload_size else VALUE)
+    return EntryContent(size, keys, kinds)
+
+
+def batch_size_of(frame: bytes | memoryview) -> int:
+    """The messages of a batch, as plausible metadata says it; -1: the entry is not a batch."""
     try:
-        return EntryContent([_of_batch(one) for _, one, _ in parts(stored, unpack(stored, bytes_max))], size=size)
+        metadata = parse_metadata(memoryview(frame)[_head_bytes(frame) :])
     except ProtocolError:
-        return EntryContent(None, size=size)
+        return -1
+    return _plausible_size(metadata) if metadata.HasField("num_messages_in_batch") else -1
 
 
 def _plausible_size(metadata: pb.Metadata) -> int:
@@ -78,29 +91,23 @@ def _plausible_size(metadata: pb.Metadata) -> int:
     return size if 1 <= size <= BATCH_MESSAGES_MAX else -1
 
 
-def _of_batch(one: pb.SingleMetadata) -> KeyedMessage:
-    return KeyedMessage(_key(one), one.null_value or not one.payload_size, one.compacted_out)
+def _bytes(key: str | bytes) -> bytes:
+    return key.encode() if isinstance(key, str) else bytes(key)  # protobuf gives bytes for what is not UTF-8
 
 
-def _key(metadata: pb.Metadata | pb.SingleMetadata) -> bytes | None:
-    if not metadata.HasField("partition_key"):
-        return None
-    key = metadata.partition_key  # protobuf gives bytes for what is not UTF-8
-    return key.encode() if isinstance(key, str) else bytes(key)
-
-
-def rewrite(frame: bytes | memoryview, bytes_max: int, keep: Callable[[int], bool]) -> bytes:
-    """The same batch with the messages whose index `keep` does not name marked as compacted out, without their content. Indexes
-    and the number of messages stay as they were. Raises `ProtocolError` as `look_into` would have noticed."""
+def rewrite(frame: bytes | memoryview, bytes_max: int, stays: Sequence[bool]) -> bytes:
+    """The same batch with the messages that do not stay marked as compacted out, without their content. Indexes and the number of
+    messages stay as they were. Raises `ProtocolError` for what `look_into` cannot look into."""
     head_bytes = _head_bytes(frame)
     stored = parse_stored(memoryview(frame)[head_bytes:])
     pieces: list[bytes] = []
-    for index, one, payload in parts(stored, unpack(stored, bytes_max)):
-        if keep(index):
-            head = one.SerializeToString()
-            pieces += (len(head).to_bytes(4, "big"), head, payload)
-        else:
-            pieces.append(_LEFT_OUT)
+    changed = False
+    data = unpack(stored, bytes_max)
+    for kept, (one, start, stop) in zip(stays, bounds(stored, data), strict=True):
+        pieces.append(data[start:stop] if kept else _LEFT_OUT)
+        changed |= not (kept or one.compacted_out)
+    if not changed:
+        return bytes(frame)
     content = b"".join(pieces)
     metadata = stored.metadata
     metadata.uncompressed_size = len(content)

@@ -1,11 +1,12 @@
 """The two passes of a compaction over the entries of a topic: the first finds the last message of each key, the second gives out
-what is left of each entry. Both see the same entries in the same order. Pure.
+what is left of each entry. Both see the same entries in the same order, and number the messages alike. Pure.
 
 A chunked message is one message: all its chunks stay if the last one does. Chunks of a message that is not complete yet stay.
 """
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Callable
 from hashlib import blake2b
@@ -13,11 +14,14 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from messaging.broker.core.compaction.last_values import DIGEST_BYTES, LastValues
-from messaging.broker.core.compaction.messages import EntryChunk, EntryContent, KeyedMessage, look_into, rewrite
+from messaging.broker.core.compaction.last_values import BUFFER_BYTES, DIGEST_BYTES, LastValues, Spilled
+from messaging.broker.core.compaction.messages import LEFT_OUT, VALUE, EntryChunk, batch_size_of, look_into, rewrite
+from messaging.errors import NotAllowed
 
 OPEN_MAX = 10_000  # chunked messages that are followed at the same time; the chunks of further ones stay
 OPEN_CHUNKS_MAX = 1_000_000  # all their chunks; as above
+MESSAGES_MAX = 1 << 30  # of a topic: a bitmap of at most 128 MiB, and 24 GiB of files
+_CHUNK = struct.Struct(">QQ")  # the number of a chunk, and that of the last one of its message
 
 
 class CompactionRules(NamedTuple):
@@ -28,26 +32,38 @@ class CompactionRules(NamedTuple):
 
 
 class FirstPass:
-    def __init__(self, last_values: LastValues, rules: CompactionRules) -> None:
+    """`chunks` keeps what belongs to which chunked message. `messages`: how many there are, without those that an earlier
+    compaction has left out."""
+
+    def __init__(self, last_values: LastValues, chunks: Spilled, rules: CompactionRules) -> None:
         self._last_values = last_values
+        self._chunks = chunks
         self._rules = rules
         self._number = 0  # of messages so far, left-out ones included
         self._open: dict[bytes, array[int]] = {}  # chunks of messages that are not complete, by a digest of what they are called
         self._open_chunks = 0
-        self._groups = array("Q")  # of complete ones: last chunk, how many others, the others
         self._kept = BitMap64()
+        self.messages = 0
 
     def see(self, frame: bytes) -> None:
+        """Raises `NotAllowed`: the topic has too many messages."""
         looked = look_into(frame, self._rules.unpacked_bytes_max)
-        for message in looked.messages or ():
-            number = self._number
-            self._number += 1
-            if message.left_out or message.key is None:
-                continue
-            if looked.chunk is None:
-                self._last_values.add(message.key, number, tombstone=message.empty)
-            else:
-                self._see_chunk(looked.chunk, message.key, number)
+        number = self._number
+        self._number += looked.numbers
+        self.messages += looked.numbers
+        if self._number > MESSAGES_MAX:
+            raise NotAllowed(f"the topic has more than {MESSAGES_MAX:,} messages: no topic with so many is compacted")
+        if looked.keys is None:
+            self._kept.add_range(number, self._number)
+            return
+        self.messages -= looked.kinds.count(LEFT_OUT)
+        if self._rules.retain_null_key and None in looked.keys:
+            pairs = zip(looked.keys, looked.kinds, strict=True)
+            self._kept.update(number + at for at, (key, kind) in enumerate(pairs) if key is None and kind != LEFT_OUT)
+        if looked.chunk is None:
+            self._last_values.add(looked.keys, looked.kinds, number)
+        elif looked.keys[0] is not None:
+            self._see_chunk(looked.chunk, looked.keys[0], number)
 
     def _see_chunk(self, chunk: EntryChunk, key: bytes, number: int) -> None:
         called = chunk.message.encode() if isinstance(chunk.message, str) else chunk.message
@@ -58,63 +74,48 @@ class FirstPass:
         if chunk.chunk_id == chunk.chunks - 1:
             del self._open[message]
             self._open_chunks -= len(numbers)
-            self._groups.extend((number, len(numbers) - 1, *numbers[:-1]))
-            self._last_values.add(key, number, tombstone=False)
+            for other in numbers[:-1]:
+                self._chunks.buffer += _CHUNK.pack(other, number)
+                if len(self._chunks.buffer) >= BUFFER_BYTES:
+                    self._chunks.spill()
+            self._last_values.add((key,), (VALUE,), number)
         elif len(self._open) > OPEN_MAX or self._open_chunks > OPEN_CHUNKS_MAX:
             oldest = self._open.pop(next(iter(self._open)))
             self._open_chunks -= len(oldest)
             self._kept.update(oldest)
 
     def surviving(self, step: Callable[[], None] = lambda: None) -> BitMap64:
-        """The numbers of the messages with a key that stay."""
-        found = self._last_values.surviving(step) | self._kept
+        """The numbers of the messages that stay. Calls `step` now and then."""
+        found = self._last_values.surviving(step)
+        for records in self._chunks.read():
+            found.update([chunk for chunk, last in _CHUNK.iter_unpack(records) if last in found])
+            step()
         for numbers in self._open.values():
             found.update(numbers)
-        at, groups = 0, self._groups
-        while at < len(groups):
-            others = groups[at + 2 : at + 2 + groups[at + 1]]
-            if groups[at] in found:
-                found.update(others)
-            at += 2 + len(others)
+        found |= self._kept
         return found
 
 
 class SecondPass:
-    """`removed` counts messages; `last_batch_index` is of the entry that was kept last, -1 if that is not a batch."""
+    """`last_batch_index` is of the entry that was kept last, -1 if that is not a batch."""
 
     def __init__(self, surviving: BitMap64, rules: CompactionRules) -> None:
         self._surviving = surviving
         self._rules = rules
         self._number = 0
-        self.removed = 0
         self.last_batch_index = -1
 
     def keep(self, frame: bytes) -> bytes | None:
         """What is left of an entry; None: nothing."""
-        looked = look_into(frame, self._rules.unpacked_bytes_max)
-        if looked.messages is None:
-            self.last_batch_index = looked.size - 1 if looked.size > 0 else -1
-            return frame
-        before = self._number
-        self._number += len(looked.messages)
-        stays = [self._stays(message, before + index) for index, message in enumerate(looked.messages)]
-        left_out = sum(message.left_out for message in looked.messages)
-        kept = sum(stays)
-        self.removed += len(stays) - kept - left_out
+        size = batch_size_of(frame)
+        number, numbers = self._number, max(1, size)
+        self._number += numbers
+        kept = self._surviving.range_cardinality(number, self._number)
         if not kept:
             return None
-        self.last_batch_index = _last_index(stays, looked)
-        if kept == len(stays) - left_out:
+        if kept == numbers:
+            self.last_batch_index = size - 1 if size > 0 else -1
             return frame
-        return rewrite(frame, self._rules.unpacked_bytes_max, stays.__getitem__)
-
-    def _stays(self, message: KeyedMessage, number: int) -> bool:
-        if message.left_out:
-            return False
-        if message.key is None:
-            return self._rules.retain_null_key
-        return number in self._surviving
-
-
-def _last_index(stays: list[bool], looked: EntryContent) -> int:
-    return -1 if looked.size < 0 else max(index for index, kept in enumerate(stays) if kept)
+        stays = [one in self._surviving for one in range(number, self._number)]
+        self.last_batch_index = max(index for index, one in enumerate(stays) if one)
+        return rewrite(frame, self._rules.unpacked_bytes_max, stays)
