@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from messaging.adminrpc import schema as s
 from messaging.broker.core.compaction.blocks import BlockBuilder
-from messaging.broker.core.compaction.last_values import LastValues, Spilled
+from messaging.broker.core.compaction.last_values import LastValues, RecordBuffer
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.errors import MagnetarError
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
@@ -51,7 +51,7 @@ def _compact(environment: Environment, session: str, renew: Callable[[], None], 
     settings = environment.settings
     rules = CompactionRules(settings.topic_compaction_retain_null_key, settings.message_bytes_max * UNPACKED_TIMES_MAX)
     last_values = LastValues(lambda index: DiskPart(folder / f"part-{index}"), secrets.token_bytes(16))
-    first = FirstPass(last_values, Spilled(lambda: DiskPart(folder / "chunks")), rules)
+    first = FirstPass(last_values, RecordBuffer(lambda: DiskPart(folder / "chunks")), rules)
     for entry in entries_of(environment, session, renew):
         first.see(entry.frame)
     surviving = first.surviving(renew)

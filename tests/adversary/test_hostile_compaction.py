@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from messaging.broker.core.compaction import passes
-from messaging.broker.core.compaction.last_values import LastValues, PartFile, Spilled
+from messaging.broker.core.compaction.last_values import LastValues, PartFile, RecordBuffer
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
@@ -24,7 +24,7 @@ def first_pass() -> FirstPass:
     def no_file(index: int = 0) -> PartFile:
         raise AssertionError("so few keys are not written to files")
 
-    return FirstPass(LastValues(no_file, b"salt"), Spilled(no_file), RULES)
+    return FirstPass(LastValues(no_file, b"salt"), RecordBuffer(no_file), RULES)
 
 
 def chunk(number: int, uuid: str, chunk_id: int = 0) -> bytes:

@@ -32,7 +32,7 @@ class PartFile(Protocol):
         """What was written, in order, in pieces of whole records of 24 or of 16 bytes."""
 
 
-class Spilled:
+class RecordBuffer:
     """Records that go to a file when they are more than `BUFFER_BYTES`; `make` makes it then."""
 
     def __init__(self, make: Callable[[], PartFile]) -> None:
@@ -58,7 +58,7 @@ class LastValues:
 
     def __init__(self, part: Callable[[int], PartFile], salt: bytes) -> None:
         self._hash = blake2b(digest_size=DIGEST_BYTES, key=salt)
-        self._parts = [Spilled(lambda index=index: part(index)) for index in range(PARTS)]  # type: ignore[misc]
+        self._parts = [RecordBuffer(lambda index=index: part(index)) for index in range(PARTS)]  # type: ignore[misc]
         self._buffers = [one.buffer for one in self._parts]
 
     def add(self, keys: Iterable[bytes | None], kinds: Sequence[int], first_number: int) -> None:
@@ -91,7 +91,7 @@ class LastValues:
         return found
 
 
-def _last_of(part: Spilled, divisor: int, remainder: int, step: Callable[[], None]) -> dict[bytes, int] | None:
+def _last_of(part: RecordBuffer, divisor: int, remainder: int, step: Callable[[], None]) -> dict[bytes, int] | None:
     """The last number for each digest of a part; None: they are too many."""
     last: dict[bytes, int] = {}
     for records in part.read():

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from messaging.broker.core.compaction.last_values import BUFFER_BYTES, DIGEST_BYTES, LastValues, Spilled
+from messaging.broker.core.compaction.last_values import BUFFER_BYTES, DIGEST_BYTES, LastValues, RecordBuffer
 from messaging.broker.core.compaction.messages import LEFT_OUT, VALUE, EntryChunk, batch_size_of, look_into, rewrite
 from messaging.errors import NotAllowed
 
@@ -35,7 +35,7 @@ class FirstPass:
     """`chunks` keeps what belongs to which chunked message. `messages`: how many there are, without those that an earlier
     compaction has left out."""
 
-    def __init__(self, last_values: LastValues, chunks: Spilled, rules: CompactionRules) -> None:
+    def __init__(self, last_values: LastValues, chunks: RecordBuffer, rules: CompactionRules) -> None:
         self._last_values = last_values
         self._chunks = chunks
         self._rules = rules

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from messaging.broker.core.compaction import last_values, passes
-from messaging.broker.core.compaction.last_values import LastValues, PartFile, Spilled
+from messaging.broker.core.compaction.last_values import LastValues, PartFile, RecordBuffer
 from messaging.broker.core.compaction.messages import look_into
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.errors import NotAllowed
@@ -38,7 +38,7 @@ def first_pass(files: dict[object, Pieces], rules: CompactionRules = RULES) -> F
         assert name not in files
         return files.setdefault(name, Pieces())
 
-    return FirstPass(LastValues(made, b"salt"), Spilled(lambda: made("chunks")), rules)
+    return FirstPass(LastValues(made, b"salt"), RecordBuffer(lambda: made("chunks")), rules)
 
 
 def chunk(number: int, uuid: str, chunk_id: int, chunks: int, key: str | None) -> bytes:
