@@ -191,6 +191,11 @@ class Compactions:
         topic = await self._topic(session)
         try:
             compacted = await session.writer.finish(session.end, last_batch_index)
+        except StoreError as error:
+            refused = refusal_of(error, f"the compaction of {session.name} could not be stored")
+            await self._abort(session, str(refused))
+            raise refused from error
+        try:
             await _replace(topic, session.former, compacted)
         except MetaConflict as error:
             raise Conflict(str(error)) from None

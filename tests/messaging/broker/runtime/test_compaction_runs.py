@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionCommit, CompactionsDue, TopicRef
+from messaging.broker.core.compaction.status import RETRY_MS
 from messaging.broker.runtime import compactions
 from messaging.broker.runtime.compactions import SILENT_MS
 from messaging.errors import Conflict, NotFound, NotReady, TopicNotFound
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import DiskFull, NoSuchLedger
+from messaging.storage.ledger_store import DiskFull, LedgerInfo, NoSuchLedger
 from messaging.storage.managed.orphans import collect_orphans
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.compacting import TOPIC, Killed, LoopCalls, Seen, compact, keyed, publish, read_all, topic_of
@@ -144,6 +146,59 @@ async def test_a_full_disk_fails_the_compaction_alone(world: BrokerWorld, tmp_pa
     assert "the disk is full" in found.last_error
     await compact(world.service, tmp_path)
     assert values(await read_all(world.service)) == [("a", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("method", "deletes_fail"), [("compaction.write", False), ("compaction.write", True), ("compaction.commit", False)]
+)
+async def test_a_disk_that_fills_up_in_the_middle(
+    make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, deletes_fail: bool
+) -> None:
+    """The topic stays as it was, whoever asks is told why, the policy has it tried again, and no ledger is left over."""
+    world = await make_world()
+    await world.feed(("namespace", "acme/orders", {"policies": {"compaction_threshold_bytes": 1}}))
+    await publish(world.service, keyed("a", b"1"), keyed("a", b"2"))
+    await compact(world.service, tmp_path)
+    await publish(world.service, keyed("b", b"1"), keyed("b", b"2"))
+    before, ledgers = await read_all(world.service), len(await _of_topics(world))
+    calls = LoopCalls(world.service)
+    full = DiskFull("the disk is full")
+
+    async def refuse(*_: object) -> NoReturn:
+        raise full
+
+    def fill(called: str) -> None:
+        if called != method:
+            return
+        if method == "compaction.commit":
+            monkeypatch.setattr(world.meta, "cas_topic", refuse)
+        else:
+            world.ledgers.fail_appends(full)
+        if deletes_fail:
+            world.ledgers.fail_next("delete", full)
+
+    calls.before_call = fill
+    with pytest.raises(NotReady, match="the disk is full"):
+        await compact(world.service, tmp_path, calls=calls)
+    monkeypatch.undo()
+    world.ledgers.heal()
+    found = await world.admin.compaction.status(TopicRef(topic=TOPIC))
+    assert (found.status, "the disk is full" in found.last_error) == ("ERROR", True)
+    assert await read_all(world.service) == before
+    assert await due(world) == []
+    world.service.compactions.result(TOPIC).failed_ms -= RETRY_MS
+    assert await due(world) == [TOPIC]
+    await compact(world.service, tmp_path)
+    assert values(await read_all(world.service)) == [("a", b"2"), ("b", b"2")]
+    again = await make_world(after=world)
+    await collect_orphans(again.service.storage)
+    assert values(await read_all(again.service)) == [("a", b"2"), ("b", b"2")]
+    assert len(await _of_topics(again)) == ledgers
+
+
+async def _of_topics(world: BrokerWorld) -> list[LedgerInfo]:
+    """The cursor log begins a ledger of its own with each start."""
+    return [info for info in await world.ledgers.ledgers() if "reserved" not in info.properties]
 
 
 async def test_requests_of_one_tenant_leave_room_for_those_of_others(
