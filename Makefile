@@ -75,6 +75,10 @@ simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a
 simulate: setup $(VENV)/.installed-test ## let a million things happen to a subscription of each type; STEPS=10000, ARGS="--type shared --seed 7"
 	$(BIN)/python -m tests.simulation.subscriptions --steps $(STEPS) $(ARGS)
 
+.PHONY: invoices
+invoices: setup $(VENV)/.installed-test ## rate a million random invoices and check every line of them; ARGS="--count 10000 --seed 7"
+	$(BIN)/python -m tests.support.random_invoices $(ARGS)
+
 .PHONY: oracle
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record
 	$(BIN)/python -m tests.compat.oracle $(ARGS)
