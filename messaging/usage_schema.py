@@ -5,13 +5,22 @@ A record is one meter of one series over one interval. Identity is (source, boot
 time (UTC, ms since 1970), at most 60 s wide and never crosses an hour. `cumulative` is the running total of a counter since the
 broker's boot (for a gauge: the value itself).
 
+A meter belongs to one scope, which says what its series are about (`SCOPES`). Only the meters of a topic (`COUNTERS`, `GAUGES`) are
+the whole of what was carried and held. Those of clients and subscriptions say again whose part of it that was, and may leave out a
+little: what is billed and what is attributed are never added up.
+
 Beside each Parquet file `NAME.parquet` lies `NAME.json`, the manifest: {"file", "sha256", "rows", "interval_start_ms",
 "interval_end_ms", "sums": {meter: int}, "source", "boot_epoch", "schema_version"}. The manifest is written last, so a file
 without one is not there. Files lie under `usage/raw/date=YYYY-MM-DD/hour=HH/` by event time and are never changed.
+
+`usage/raw/boots/NAME.json` says of one boot of one broker up to when its usage is in files: {"source", "boot_epoch", "started_ms",
+"covered_until_ms", "ended", "schema_version"}. `ended`: the broker stopped by itself, and wrote everything. Of a boot that was
+followed by another and did not end, what was carried from `covered_until_ms` to the start of the next one may be lost: a hole.
 """
 
-SCHEMA_VERSION = 2
-READABLE_VERSIONS = (1, 2)  # 1 had no `tenant_uid`: it is taken for ""
+SCHEMA_VERSION = 3
+# 1 had no `tenant_uid`, 1 and 2 had no `subscription` and `key`: they are taken for "". 3 has further meters.
+READABLE_VERSIONS = (1, 2, 3)
 
 # (column, Arrow type)
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -20,8 +29,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("series", "string"),  # `series_name`
     ("seq", "int64"),
     ("tenant", "string"),
-    ("namespace", "string"),  # tenant/namespace
-    ("topic", "string"),  # full name
+    ("namespace", "string"),  # tenant/namespace; "" for meters of a tenant
+    ("topic", "string"),  # full name; "" for meters of a tenant
     ("meter", "string"),
     ("value", "int64"),
     ("cumulative", "int64"),
@@ -30,14 +39,45 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("emitted_at_ms", "int64"),
     ("schema_version", "int32"),
     ("tenant_uid", "string"),  # tells a tenant from a former one of its name; "" where the broker does not know it
+    ("subscription", "string"),  # of meters of clients and subscriptions; "" for producers, and for readers
+    ("key", "string"),  # the id of the client's key, else its role; "" for the broker's own, and for those of nobody in particular
 )
 
 COUNTERS: tuple[str, ...] = ("messages_in", "bytes_in", "messages_out", "bytes_out")
 GAUGES: tuple[str, ...] = ("stored_bytes", "backlog_entries")
+# Of the clients of one topic, by subscription and key. What they do not explain of the topic's counters is nobody's in particular.
+CLIENT_COUNTERS: tuple[str, ...] = (
+    "client_messages_in",
+    "client_bytes_in",
+    "client_messages_out",
+    "client_bytes_out",
+    "client_messages_redelivered",  # of those out, the ones that were sent again
+)
+# Of one durable subscription of a topic.
+SUBSCRIPTION_GAUGES: tuple[str, ...] = ("subscription_backlog_entries", "subscription_delayed_entries")
+# Of a tenant, by key.
+TENANT_COUNTERS: tuple[str, ...] = ("api_calls",)
+TENANT_GAUGES: tuple[str, ...] = ("connections",)
+
+TOPIC, CLIENT, SUBSCRIPTION, TENANT = "topic", "client", "subscription", "tenant"
+# Scope -> its counters and its gauges.
+SCOPES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    TOPIC: (COUNTERS, GAUGES),
+    CLIENT: (CLIENT_COUNTERS, ()),
+    SUBSCRIPTION: ((), SUBSCRIPTION_GAUGES),
+    TENANT: (TENANT_COUNTERS, TENANT_GAUGES),
+}
+# The meters of all scopes but that of a topic.
+DETAIL_METERS: tuple[str, ...] = (*CLIENT_COUNTERS, *SUBSCRIPTION_GAUGES, *TENANT_COUNTERS, *TENANT_GAUGES)
+
 INTERVAL_MS_MAX = 60_000
-GAUGE_CARRY_MS_MAX = 300_000  # a gauge is carried over a silence of at most five minutes
+# A gauge is carried over a silence of at most five minutes. Of a topic that is not loaded, and so does not change, brokers with
+# very many of them say it less often than every minute, but within this.
+GAUGE_CARRY_MS_MAX = 300_000
 
 
-def series_name(meter: str, tenant_uid: str, topic: str) -> str:
-    """``<meter>|<tenant uid>|<full topic name>``, or ``<meter>|<full topic name>`` where the uid is not known."""
-    return f"{meter}|{tenant_uid}|{topic}" if tenant_uid else f"{meter}|{topic}"
+def series_name(meter: str, tenant_uid: str, topic: str, subscription: str = "", key: str = "") -> str:
+    """``<meter>|<tenant uid>|<full topic name>``, or ``<meter>|<full topic name>`` where the uid is not known; then, where one of
+    them is given, subscription and key, each after a line feed, which no name contains."""
+    name = f"{meter}|{tenant_uid}|{topic}" if tenant_uid else f"{meter}|{topic}"
+    return f"{name}\n{subscription}\n{key}" if subscription or key else name

@@ -8,7 +8,7 @@ import pyspark
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from messaging.usage_schema import COUNTERS
+from messaging.usage_schema import COUNTERS, DETAIL_METERS
 from spark_jobs import hours, io, records, sequence_gaps
 from spark_jobs.checksum import INTEGRALS, checksum_text
 from spark_jobs.config import HourResult, JobFailed, Request, Result, load_directory, quarantine_directory, run_directory
@@ -24,6 +24,7 @@ def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> 
     problems, rows_read = io.check_files(raw, plan.read)
     if problems:
         raw = raw.where(~F.col(io.FILE).isin(list(problems)))
+    raw = raw.where(~F.col("meter").isin(*DETAIL_METERS))  # hours are of topics
     targeted = records.for_hours(raw, list(plan.inputs)).persist()
     judged = records.judge(targeted).persist()
     usage = hours.usage_of_hours(records.good(judged)).persist()

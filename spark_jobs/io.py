@@ -22,7 +22,9 @@ def read_raw(session: SparkSession, manifests: Sequence[Manifest]) -> DataFrame:
     if not paths:
         return session.createDataFrame([], SCHEMA).withColumn(FILE, F.lit(""))
     reader = session.read.schema(SCHEMA).option("recursiveFileLookup", "true")  # no columns derived from folder names
-    records = reader.parquet(*paths).withColumn("tenant_uid", F.coalesce("tenant_uid", F.lit("")))  # version 1 had none
+    records = reader.parquet(*paths)
+    for column in ("tenant_uid", "subscription", "key"):  # earlier versions of the schema had none
+        records = records.withColumn(column, F.coalesce(column, F.lit("")))
     return records.select(*COLUMN_NAMES, F.col("_metadata.file_name").alias(FILE))
 
 

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.feed_store import FeedStore
 from messaging.broker.runtime.main import start
+from messaging.broker.runtime.usage_setup import meter_stored_topics
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
@@ -140,6 +142,16 @@ async def in_finish_partitioned_topics(at: Running, patch: pytest.MonkeyPatch) -
     await task
 
 
+async def in_meter_stored_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
+    name, broker = "meter_stored_topics", at.broker
+    with patch.context() as patched:
+        patched.setattr(broker.storage.meta, "list_all_topics", boom)
+        task = broker.background.until_done(name, partial(meter_stored_topics, broker))
+        await eventually(lambda: at.turns.slept[name] == 1)
+    at.turns.waiting[name].set()
+    await task
+
+
 async def in_metadata_store(at: Running, patch: pytest.MonkeyPatch) -> None:
     meta: Any = at.broker.storage.meta
     for broken in (lambda db: db.execute("rollback"), lambda db: db.close()):
@@ -226,6 +238,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "keep_alive": (in_keep_alive, again),
     "ledger_log": (in_ledger_log, never_again),
     "metadata_store": (in_metadata_store, metadata_again),
+    "meter_stored_topics": (in_meter_stored_topics, goes_on_by_itself),
     "one_off": (in_one_off, never_again),
     "pull_feed": (in_pull_feed, again),
     "rate_limits": (in_rate_limits, never_again),
@@ -250,7 +263,7 @@ async def test_nothing_runs_for_ever_that_is_not_registered(running: Running) ->
     def others() -> set[str]:
         return {task.get_name().rstrip("0123456789") for task in asyncio.all_tasks() if task is not mine and task not in registered}
 
-    await eventually(lambda: "finish_partitioned_topics" not in others())  # which runs once, after the start
+    await eventually(lambda: not {"finish_partitioned_topics", "meter_stored_topics"} & others())  # once, after the start
     assert others() <= {"http-"}
     threads = {thread.name for thread in set(threading.enumerate()) - running.threads_before}
     assert {name for name in threads - THREADS if not name.startswith(("asyncio_", "ledger-", "ThreadPool"))} == set()

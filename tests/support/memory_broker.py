@@ -31,8 +31,7 @@ from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.local.sessions import HEALTH_TOPIC, LocalSessions
 from messaging.broker.runtime.topics.topic import LATEST, Topic
-from messaging.broker.usage.collector import UsageCollector
-from messaging.broker.usage.recorder import UsageRecorder
+from messaging.broker.runtime.usage_setup import meter_usage
 from messaging.clock import wall_ms
 from messaging.identity import ServiceVerifier, service_token
 from messaging.permissions.model import Principal
@@ -113,12 +112,7 @@ class MemoryBroker(TypedCalls):
         service = await broker_over(self.settings, self.ledgers, self.meta, now_ms=self._now_ms, fetch=fetch)
         service.access.load()
         service.addresses = ADDRESSES
-        service.metering.usage = UsageCollector(
-            UsageRecorder(self.settings.broker_id, service.boot_epoch, service.now_ms()),
-            self.settings.data_path / "usage" / "raw",
-            service.metering.usage_totals,
-            service.now_ms,
-        )
+        meter_usage(service, self.settings.data_path / "usage" / "raw")
         self.service = service
         self.handlers = AdminHandlers(service)
         self.sessions = LocalSessions(service)

@@ -70,6 +70,10 @@ class ConnectionShares(Generic[Peer]):
     def unauthenticated(self) -> int:
         return self._unauthenticated
 
+    def by_tenant_and_key(self) -> Counter[tuple[str, str]]:
+        """Counts now: walks over all that have authenticated."""
+        return Counter((owner.tenant, owner.key_id) for owner in self._owners.values() if not owner.privileged)
+
     def arrive(self, peer: Peer, address: str) -> Peer | None:
         """Adds `peer`. Returns the peer that must be closed instead, which is no longer counted; it may have the same address."""
         address = place_of(address)

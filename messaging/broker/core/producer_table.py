@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from messaging.broker.core import client_usage
 from messaging.broker.core.access_modes import ANSWERS, MODE_NAMES, AccessMode, Answer, Occupancy
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.errors import MagnetarError, ProducerBusy, ProducerFenced
@@ -34,7 +35,7 @@ class ProducerTable:
     """Nearly every topic has at most one producer, so there is a dictionary only from the second on, and one of those that
     wait only from the first on. `topic_epoch` is the stored one."""
 
-    __slots__ = ("_by_name", "_only", "_waiting", "owner", "topic_epoch")
+    __slots__ = ("_by_name", "_only", "_waiting", "departed", "owner", "topic_epoch")
 
     def __init__(self, topic_epoch: int = NO_EPOCH) -> None:
         self._only: Producer | None = None
@@ -42,6 +43,7 @@ class ProducerTable:
         self._waiting: dict[Producer, None] | None = None  # in order; a connection with many of them leaves at once
         self.owner: Producer | None = None  # the exclusive producer
         self.topic_epoch = topic_epoch  # the highest one given out
+        self.departed: client_usage.Totals | None = None  # what those that are gone had published
 
     def attach(self, producer: Producer) -> Admission:
         """Raises `ProducerBusy`, `ProducerFenced`; nothing has changed then.
@@ -135,11 +137,12 @@ class ProducerTable:
             self.owner = None
         if self._only is producer:
             self._only = None
-            return True
-        if self._by_name is not None and self._by_name.get(producer.name) is producer:
+        elif self._by_name is not None and self._by_name.get(producer.name) is producer:
             del self._by_name[producer.name]
-            return True
-        return False
+        else:
+            return False
+        self.departed = client_usage.with_producer(self.departed, producer)
+        return True
 
     def detach(self, producer: Producer) -> Departure | None:
         """None if nobody takes its place. Idempotent; leaves a successor of the same name alone."""
@@ -164,6 +167,8 @@ class ProducerTable:
     def clear(self) -> tuple[list[Producer], Sequence[Producer]]:
         """Removes all of them: those that had the topic, and those that waited for it."""
         members, waiting = list(self), list(self._waiting or ())
+        for one in members:
+            self.departed = client_usage.with_producer(self.departed, one)
         self._only = self.owner = self._waiting = None
         if self._by_name is not None:
             self._by_name = {}

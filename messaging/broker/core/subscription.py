@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from messaging.broker.core import ack_sets, bitmaps
+from messaging.broker.core import ack_sets, bitmaps, client_usage
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dead_letters import DeadLetters
@@ -80,6 +80,7 @@ class Subscription:
         self.may_keep: Callable[[int], bool] = lambda size: True
         self.last_expired_ms = 0
         self.last_consumed_ms = 0
+        self.departed: client_usage.Totals | None = None  # what consumers that are gone were sent
 
     # --- consumers
 
@@ -114,6 +115,7 @@ class Subscription:
         """Idempotent. What it has not acknowledged is sent again."""
         if consumer in self.consumers:
             del self.consumers[consumer]
+            self.departed = client_usage.with_consumer(self.departed, consumer)
             self.strategy.detach(consumer)
 
     # --- sending

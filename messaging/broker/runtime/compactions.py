@@ -56,7 +56,7 @@ class Compactions:
         self._policies = policies
         self._memory = memory
         self._now_ms = now_ms
-        topics.on_deleted = self.forget
+        topics.on_deleted.append(self.forget)
         self._requested: dict[str, str] = {}  # the tenant by topic
         self._sessions: dict[str, CompactionSession] = {}  # by topic
         self._results: OrderedDict[str, CompactionResult] = OrderedDict()

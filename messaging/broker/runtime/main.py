@@ -25,11 +25,10 @@ from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.orphans import LOOP, collect_after_start
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
+from messaging.broker.runtime.usage_setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener
-from messaging.broker.usage.collector import UsageCollector
-from messaging.broker.usage.recorder import UsageRecorder
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
@@ -138,12 +137,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     stack.push_async_callback(cursors.stop)
     service = Broker(settings, storage, cursors, access, owned.fence.epoch)
     store.on_failed = service.store_failed
-    service.metering.usage = UsageCollector(
-        UsageRecorder(settings.broker_id, owned.fence.epoch, service.now_ms()),
-        settings.data_path / "usage" / "raw",
-        service.metering.usage_totals,
-        service.now_ms,
-    )
+    meter_usage(service, settings.data_path / "usage" / "raw")
     service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
     edge = Edge(service, LocalSessions(service), partial(broker_samples, service), AdminHandlers(service).methods)
     http = await start_http(edge, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
@@ -163,6 +157,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.start_background_loops()
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)
     stack.callback(finishing.cancel)
+    metering = background.until_done("meter_stored_topics", partial(meter_stored_topics, service))
+    stack.callback(metering.cancel)
     background.spawn(collect_after_start(storage), LOOP)
     return service
 

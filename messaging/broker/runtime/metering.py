@@ -11,6 +11,7 @@ from messaging.background import BackgroundLoops
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic, TopicCounters
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import TopicRates
+from messaging.broker.runtime.usage_totals import totals_of
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
 from messaging.clock import boottime_ms
@@ -24,16 +25,12 @@ MEMBERS_MAX = 2_000  # producers, subscriptions and consumers per second, over a
 MEMBERS_MIN = 4  # per topic, however many topics there are
 
 
-def max_backlog(topic: Topic) -> int:
-    """The backlog of the subscription that has most, in entries."""
-    return max((one.backlog_entries for one in topic.subscriptions.values()), default=0)
-
-
 class Metering:
     """`topics` gives the loaded topics."""
 
     def __init__(self, topics: Callable[[], Iterable[Topic]], now_ms: Callable[[], int], background: BackgroundLoops) -> None:
         self.usage: UsageCollector | None = None
+        self.tenants: Iterable[TopicTotals] = ()
         self.retired = Counter[str]()  # totals of topics that were unloaded since the start
         self._topics = topics
         self._now_ms = now_ms
@@ -52,6 +49,10 @@ class Metering:
             self.retired[name] += total
         if self.usage is not None:
             self.usage.retire(totals_of(topic))
+
+    def deleted(self, topic: str) -> None:
+        if self.usage is not None:
+            self.usage.gone(topic)
 
     def sample_rates(self) -> None:
         """Only topics where something happens are looked at, and of very many a part at a time, each in its turn: the rates of
@@ -83,6 +84,7 @@ class Metering:
                     self._collecting.failed(error, topic=topic.text)
                 else:
                     yield totals
+        yield from self.tenants
 
     def wait_s(self) -> float:
         """Until the running interval of usage ends."""
@@ -98,13 +100,6 @@ class Metering:
         if self.usage is None:
             return
         try:
-            await self.usage.collect()
+            await self.usage.collect(ended=True)
         except OSError as error:
             log.error("usage.write_failed", error=str(error))
-
-
-def totals_of(topic: Topic) -> TopicTotals:
-    name = topic.name
-    return TopicTotals(
-        name.tenant, str(name.namespace), topic.text, *topic.totals, topic.ledger.stored_bytes, max_backlog(topic), topic.tenant_uid
-    )

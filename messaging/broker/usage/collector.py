@@ -3,7 +3,8 @@
 collector = UsageCollector(UsageRecorder(broker_id, boot_epoch, now_ms()), raw_directory, totals, now_ms)
 every `collector.wait_ms()`, and for the RPC `usage.flush`:   flushed = await collector.collect()
 when a topic is unloaded or deleted:                          collector.retire(its last totals)
-at a clean stop, after the last topic is closed:              await collector.collect()
+after the start, of each topic that is stored:                collector.rest(its totals)
+at a clean stop, after the last topic is closed:              await collector.collect(ended=True)
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from messaging.adminrpc.schema import UsageFlushed
+from messaging.broker.usage.boot import BootFile
 from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.broker.usage.writer import remove_leftovers, split_by_hour, write
@@ -35,9 +38,10 @@ class UsageCollector:
     ) -> None:
         self._recorder = recorder
         self._raw_directory = raw_directory
+        self._boot = BootFile(raw_directory, recorder.source, recorder.boot_epoch, recorder.started_ms)
         self._totals = totals
         self._now_ms = now_ms
-        self._retired: list[TopicTotals] = []
+        self._changes: list[Callable[[], None]] = []  # what the recorder is to be told, in order
         self._lock = asyncio.Lock()
         self._working = threading.Lock()  # a cancelled `collect` leaves its thread at work
         self._swept = False
@@ -48,15 +52,24 @@ class UsageCollector:
 
     def retire(self, totals: TopicTotals) -> None:
         """The last totals of a topic that is no longer loaded. Does not block."""
-        self._retired.append(totals)
+        self._changes.append(partial(self._recorder.retire, totals))
 
-    async def collect(self) -> UsageFlushed:
-        """Ends the running interval and writes out every record that waits. Safe to call at any time, by several callers.
+    def rest(self, totals: TopicTotals) -> None:
+        """What a topic holds that is not loaded. Does not block."""
+        self._changes.append(partial(self._recorder.rest, totals))
+
+    def gone(self, topic: str) -> None:
+        """A topic was deleted. Does not block."""
+        self._changes.append(partial(self._recorder.gone, topic))
+
+    async def collect(self, *, ended: bool = False) -> UsageFlushed:
+        """Ends the running interval and writes out every record that waits. Safe to call at any time, by several callers. `ended`:
+        nothing is carried any more.
 
         Raises `OSError` when the disk refuses; the records are kept and go with the next call.
         """
         async with self._lock:
-            retired, self._retired = self._retired, []
+            changes, self._changes = self._changes, []
             now_ms = self._now_ms()
             totals = []
             # On the loop, which owns the topics; in slices, because 100,000 of them would hold everybody up.
@@ -64,14 +77,16 @@ class UsageCollector:
                 totals.append(one)
                 if len(totals) % SLICE_TOPICS == 0:
                     await asyncio.sleep(0)
-            return await asyncio.to_thread(self._work, now_ms, retired, totals)
+            return await asyncio.to_thread(self._work, now_ms, changes, totals, ended)
 
-    def _work(self, now_ms: int, retired: list[TopicTotals], totals: list[TopicTotals]) -> UsageFlushed:
+    def _work(self, now_ms: int, changes: list[Callable[[], None]], totals: list[TopicTotals], ended: bool) -> UsageFlushed:
         with self._working:
-            for last in retired:
-                self._recorder.retire(last)
+            for change in changes:
+                change()
             self._recorder.sample(now_ms, totals)
-            return self._write_pending()
+            flushed = self._write_pending()
+            self._boot.covered(self._recorder.interval_start_ms, ended=ended)
+            return flushed
 
     def _write_pending(self) -> UsageFlushed:
         if not self._swept:

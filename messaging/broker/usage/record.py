@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from messaging.usage_schema import COLUMNS
+from messaging.usage_schema import COLUMNS, TOPIC
 
 HOUR_MS = 3_600_000
 
 
+class DetailTotals(NamedTuple):
+    """Running totals of a part of a topic, or of one key of a tenant. `scope`: of `messaging.usage_schema.SCOPES`, whose counters
+    and gauges these are, in order."""
+
+    scope: str
+    subscription: str
+    key: str
+    counters: tuple[int, ...]
+    gauges: tuple[int, ...] = ()
+
+
 class TopicTotals(NamedTuple):
-    """Running totals of one loaded topic. Counters start at 0 when it is loaded; gauges are current values. All are >= 0."""
+    """Running totals of one loaded topic. Counters start at 0 when it is loaded; gauges are current values. All are >= 0. With
+    neither `namespace` nor `topic`: of a tenant, whose numbers are all in `details`."""
 
     tenant: str
     namespace: str  # tenant/namespace
@@ -22,6 +35,7 @@ class TopicTotals(NamedTuple):
     stored_bytes: int
     backlog_entries: int
     tenant_uid: str = ""
+    details: tuple[DetailTotals, ...] = ()
 
     @property
     def counters(self) -> tuple[int, int, int, int]:
@@ -32,6 +46,11 @@ class TopicTotals(NamedTuple):
     def gauges(self) -> tuple[int, int]:
         """In the order of `GAUGES`."""
         return self[7:9]
+
+    def parts(self) -> Iterator[DetailTotals]:
+        """Those of the topic itself, then the details."""
+        yield DetailTotals(TOPIC, "", "", self[3:7], self[7:9])
+        yield from self.details
 
 
 class UsageRecord(NamedTuple):
@@ -52,6 +71,8 @@ class UsageRecord(NamedTuple):
     emitted_at_ms: int
     schema_version: int
     tenant_uid: str = ""
+    subscription: str = ""
+    key: str = ""
 
 
 assert UsageRecord._fields == tuple(column for column, _ in COLUMNS)

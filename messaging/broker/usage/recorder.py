@@ -3,6 +3,7 @@
     recorder = UsageRecorder("broker-1", boot_epoch=7, now_ms=...)
     recorder.sample(now_ms, totals of all loaded topics)     at least once per minute and at each full hour (`next_cut_ms`)
     recorder.retire(last totals)                             when a topic is unloaded or deleted
+    recorder.rest(totals of a topic)                         it is stored but not loaded: what it holds is recorded all the same
     records = recorder.pending(); write them; recorder.confirm(len(records))
 
 What is promised:
@@ -10,56 +11,29 @@ What is promised:
 - A record is forgotten only when `confirm` says that it is on disk. While `PENDING_RECORDS_MAX` are waiting no new ones are made:
   counters lose nothing by that (the next sample carries the whole rise), gauges have a silence.
 - A crash loses what was not confirmed (the running interval, records that wait). Nobody is charged for that usage.
+- What a topic that is not loaded holds is said within `GAUGE_CARRY_MS_MAX`, every minute as long as those are not very many.
+- Meters of topics are complete. Of those of clients and subscriptions only so many series are kept for a boot, in all and for a
+  tenant: what would need more is not attributed.
 """
 
 from __future__ import annotations
 
-from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from messaging.broker.usage.record import HOUR_MS, TopicTotals, UsageRecord, hour_start_ms
-from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES, INTERVAL_MS_MAX, SCHEMA_VERSION, series_name
+from messaging.broker.usage.record import HOUR_MS, DetailTotals, TopicTotals, UsageRecord, hour_start_ms
+from messaging.broker.usage.series import Series, SeriesKey
+from messaging.usage_schema import GAUGE_CARRY_MS_MAX, INTERVAL_MS_MAX, SCHEMA_VERSION, SCOPES, TOPIC, series_name
 
 PENDING_RECORDS_MAX = 200_000  # about 60 MiB; a broker reaches it when its disk refuses usage files for a long time
+DETAILS_MAX = 200_000  # series of clients, subscriptions and keys for a boot; about 500 bytes each
+DETAILS_OF_TENANT_MAX = 50_000
+RESTING_A_SAMPLE = 20_000  # topics that are not loaded
+RESTING_SHARE = 4  # at least this part of them at each sample, one a minute: well within `GAUGE_CARRY_MS_MAX`
 
 # A timer fires some milliseconds late. What rose in them is counted before the cut, so that one minute makes one record, not two.
 LATE_MS_MAX = 250
-
-_COUNTERS = len(COUNTERS)
-# Places in the numbers of a series.
-_BASELINE = 0  # totals of the present load that are accounted for
-_OWED = _BASELINE + _COUNTERS  # rise, of finished loads too, that no record holds yet
-_CUMULATIVE = _OWED + _COUNTERS
-_GAUGE = _CUMULATIVE + _COUNTERS  # values of the last records
-_NEXT_SEQ = _GAUGE + len(GAUGES)  # of each counter, then of each gauge
-_NUMBERS = _NEXT_SEQ + _COUNTERS + len(GAUGES)
-assert TopicTotals._fields[3:9] == COUNTERS + GAUGES
-
-
-class _Series:
-    """What one topic's six series have reported so far. Kept for the boot, loaded or not: `seq` must continue where it stood.
-
-    All numbers stand in one array, since there may be as many of these as there were topics."""
-
-    __slots__ = ("names", "numbers", "tenant_uid")
-
-    def __init__(self, tenant: str, namespace: str, topic: str, tenant_uid: str) -> None:
-        self.names = (tenant, namespace, topic)
-        self.tenant_uid = tenant_uid
-        self.numbers = array("q", bytes(8 * _NUMBERS))
-
-    def rise(self, totals: TopicTotals) -> None:
-        """Adds the increase of the counters to what is not recorded yet. A counter below its baseline was restarted at 0."""
-        numbers = self.numbers
-        for index, total in enumerate(totals.counters):
-            before = numbers[_BASELINE + index]
-            numbers[_OWED + index] += total - before if total >= before else total
-            numbers[_BASELINE + index] = total
-
-    def unloaded(self) -> None:
-        """The next load of the topic counts from 0."""
-        self.numbers[_BASELINE : _BASELINE + _COUNTERS] = array("q", bytes(8 * _COUNTERS))
 
 
 class UsageRecorder:
@@ -68,10 +42,12 @@ class UsageRecorder:
     def __init__(self, broker_id: str, boot_epoch: int, now_ms: int) -> None:
         self.source = broker_id
         self.boot_epoch = boot_epoch
-        self.interval_start_ms = now_ms
-        self._series: dict[str, _Series] = {}
-        self._owing: set[str] = set()  # topics with a rise that no record holds yet
-        self._former: list[_Series] = []  # of deleted tenants whose name, and topic's name, came again: until their last record
+        self.interval_start_ms = self.started_ms = now_ms
+        self._series: dict[SeriesKey, Series] = {}
+        self._details: Counter[tuple[str, str]] = Counter()  # by tenant
+        self._details_kept = 0
+        self._owing: set[SeriesKey] = set()  # with a rise that no record holds yet
+        self._resting: dict[str, TopicTotals] = {}  # topics that are not loaded, the one last said of last
         self._pending: list[UsageRecord] = []
 
     @property
@@ -81,14 +57,29 @@ class UsageRecorder:
         return min(start + INTERVAL_MS_MAX, hour_start_ms(start) + HOUR_MS)
 
     def retire(self, totals: TopicTotals) -> None:
-        """The topic is unloaded or deleted, these are its last totals; if it is loaded again, its counters start at 0.
+        """The topic is unloaded or deleted, these are its last totals; if it is loaded again, its counters start at 0. What it
+        still holds it goes on to hold: one that was deleted has gauges of 0.
 
         A topic that merely is missing from a sample is taken to continue later from the totals it had: nothing is counted twice.
         """
-        series = self._of(totals)
-        if series is not None:
-            series.rise(totals)
-            series.unloaded()
+        for part in totals.parts():
+            key = _key(totals, part)
+            series = self._of(key, part)
+            if series is not None:
+                if series.rise(part.counters):
+                    self._owing.add(key)
+                series.unloaded()
+        self._resting[totals.topic] = totals._replace(details=())
+
+    def gone(self, topic: str) -> None:
+        """It was deleted without being loaded: it holds nothing from here on."""
+        totals = self._resting.get(topic)
+        if totals is not None:
+            self._resting[topic] = totals._replace(stored_bytes=0, backlog_entries=0)
+
+    def rest(self, totals: TopicTotals) -> None:
+        """A topic that was not loaded yet holds what `totals` says, until it is loaded. Of one that was, its last totals count."""
+        self._resting.setdefault(totals.topic, totals)
 
     def sample(self, now_ms: int, topics: Iterable[TopicTotals]) -> int:
         """Ends the running interval at `now_ms` and makes its records; their number.
@@ -106,18 +97,18 @@ class UsageRecorder:
         end_ms = cut_ms if cut_ms <= now_ms <= cut_ms + LATE_MS_MAX else now_ms
         pieces = _pieces(max(self.interval_start_ms, end_ms - GAUGE_CARRY_MS_MAX), end_ms)
         for totals in topics:
-            series = self._of(totals)
-            if series is None:
-                continue
-            series.rise(totals)
-            self._count(totals.topic, series, pieces, now_ms)
-            self._gauge(series, totals, pieces, now_ms)
-        for topic in sorted(self._owing):
-            self._count(topic, self._series[topic], pieces, now_ms)
+            self._resting.pop(totals.topic, None)
+            for part in totals.parts():
+                key = _key(totals, part)
+                series = self._of(key, part)
+                if series is not None:
+                    if series.rise(part.counters):
+                        self._count(key, series, pieces, now_ms)
+                    self._gauge(key, series, part.gauges, pieces, now_ms)
+        for key in sorted(self._owing):
+            self._count(key, self._series[key], pieces, now_ms)
         self._owing.clear()
-        for former in self._former:
-            self._count("", former, pieces, now_ms)
-        self._former.clear()
+        self._say_resting(pieces, now_ms)
         self.interval_start_ms = end_ms
         return len(self._pending) - before
 
@@ -130,53 +121,70 @@ class UsageRecorder:
         assert 0 <= count <= len(self._pending)
         del self._pending[:count]
 
-    def _of(self, totals: TopicTotals) -> _Series | None:
-        """None for a topic that never had anything to report: an idle topic takes no memory here."""
-        series = self._series.get(totals.topic)
-        if series is not None and series.tenant_uid != totals.tenant_uid:
-            self._former.append(series)
-            series = None
+    def _of(self, key: SeriesKey, part: DetailTotals) -> Series | None:
+        """None for what never had anything to report: an idle topic takes no memory here. Also for details beyond their limit."""
+        series = self._series.get(key)
         if series is None:
-            if not any(totals[3:9]):
+            if not (any(part.counters) or any(part.gauges)) or not self._may_keep(key):
                 return None
-            series = self._series[totals.topic] = _Series(totals.tenant, totals.namespace, totals.topic, totals.tenant_uid)
-        self._owing.add(totals.topic)
+            series = self._series[key] = Series(part.scope)
         return series
 
-    def _count(self, topic: str, series: _Series, pieces: list[tuple[int, int]], now_ms: int) -> None:
-        self._owing.discard(topic)
-        for index, meter in enumerate(COUNTERS):
-            owed = series.numbers[_OWED + index]
+    def _may_keep(self, key: SeriesKey) -> bool:
+        if key.scope == TOPIC:
+            return True
+        tenant = (key.tenant, key.tenant_uid)
+        if self._details_kept >= DETAILS_MAX or self._details[tenant] >= DETAILS_OF_TENANT_MAX:
+            return False
+        self._details_kept += 1
+        self._details[tenant] += 1
+        return True
+
+    def _say_resting(self, pieces: list[tuple[int, int]], now_ms: int) -> None:
+        """Of so many that each has its turn in time, those that had theirs longest ago. One that holds nothing says so once."""
+        turn = max(RESTING_A_SAMPLE, -(-len(self._resting) // RESTING_SHARE))
+        for topic in list(islice(self._resting, turn)):
+            totals = self._resting.pop(topic)
+            if any(totals.gauges):
+                self._resting[topic] = totals
+            part = next(totals.parts())
+            key = _key(totals, part)
+            series = self._of(key, part)
+            if series is not None:
+                self._gauge(key, series, part.gauges, pieces, now_ms)
+
+    def _count(self, key: SeriesKey, series: Series, pieces: list[tuple[int, int]], now_ms: int) -> None:
+        self._owing.discard(key)
+        for index, meter in enumerate(SCOPES[key.scope][0]):
+            owed = series.take_owed(index)
             if not owed:
                 continue
-            series.numbers[_OWED + index] = 0
             for (start, end), value in zip(pieces, _spread(owed, pieces), strict=True):
                 if value:
-                    series.numbers[_CUMULATIVE + index] += value
-                    self._append(series, index, meter, value, series.numbers[_CUMULATIVE + index], start, end, now_ms)
+                    self._append(key, series, index, meter, value, series.accumulate(index, value), start, end, now_ms)
 
-    def _gauge(self, series: _Series, totals: TopicTotals, pieces: list[tuple[int, int]], now_ms: int) -> None:
-        """Gauges hold the value at the interval's end. A zero after a zero says nothing new and is left out."""
-        for index, (meter, value) in enumerate(zip(GAUGES, totals.gauges, strict=True)):
-            if not value and not series.numbers[_GAUGE + index]:
-                continue
-            series.numbers[_GAUGE + index] = value
-            for start, end in pieces:
-                self._append(series, _COUNTERS + index, meter, value, value, start, end, now_ms)
+    def _gauge(self, key: SeriesKey, series: Series, values: tuple[int, ...], pieces: list[tuple[int, int]], now_ms: int) -> None:
+        """Gauges hold the value at the interval's end."""
+        counters, gauges = SCOPES[key.scope]
+        for index, (meter, value) in enumerate(zip(gauges, values, strict=True)):
+            if series.gauge(index, value):
+                for start, end in pieces:
+                    self._append(key, series, len(counters) + index, meter, value, value, start, end, now_ms)
 
     def _append(
-        self, series: _Series, index: int, meter: str, value: int, cumulative: int, start: int, end: int, now_ms: int
+        self, key: SeriesKey, series: Series, index: int, meter: str, value: int, cumulative: int, start: int, end: int, now_ms: int
     ) -> None:
-        tenant, namespace, topic = series.names
-        seq = series.numbers[_NEXT_SEQ + index]
-        series.numbers[_NEXT_SEQ + index] = seq + 1
-        name = series_name(meter, series.tenant_uid, topic)
+        name = series_name(meter, key.tenant_uid, key.topic, key.subscription, key.key)
         self._pending.append(
             UsageRecord(
-                self.source, self.boot_epoch, name, seq, tenant, namespace, topic, meter, value, cumulative, start, end, now_ms,
-                SCHEMA_VERSION, series.tenant_uid,
+                self.source, self.boot_epoch, name, series.next_seq(index), key.tenant, key.namespace, key.topic, meter, value,
+                cumulative, start, end, now_ms, SCHEMA_VERSION, key.tenant_uid, key.subscription, key.key,
             )
         )  # fmt: skip
+
+
+def _key(totals: TopicTotals, part: DetailTotals) -> SeriesKey:
+    return SeriesKey(part.scope, totals.tenant, totals.tenant_uid, totals.namespace, totals.topic, part.subscription, part.key)
 
 
 def _pieces(start_ms: int, end_ms: int) -> list[tuple[int, int]]:

@@ -50,7 +50,7 @@ def write(records: Sequence[UsageRecord], directory: Path) -> Path:
     _make_folder(folder, directory)
     start = min(record.interval_start_ms for record in records)
     # The random part prevents a second attempt from changing a file that a job may have read.
-    name = f"{_file_prefix(first.source)}{first.boot_epoch}-{start}-{uuid.uuid4().hex[:8]}"
+    name = f"{file_prefix(first.source)}{first.boot_epoch}-{start}-{uuid.uuid4().hex[:8]}"
     path = folder / f"{name}.parquet"
     sha256 = _write_parquet(records, path)
     manifest = {
@@ -72,7 +72,7 @@ def remove_leftovers(directory: Path, source: str) -> int:
     """Removes files that a crash of the broker `source` left incomplete, and returns their number. Call it before the first
     `write`."""
     removed = 0
-    for path in directory.glob(f"date=*/hour=*/{_file_prefix(source)}*"):
+    for path in directory.glob(f"date=*/hour=*/{file_prefix(source)}*"):
         half = path.suffix in _DRAFTS or (path.suffix == ".parquet" and not path.with_suffix(".json").exists())
         if half:
             path.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def remove_leftovers(directory: Path, source: str) -> int:
     return removed
 
 
-def _file_prefix(source: str) -> str:
+def file_prefix(source: str) -> str:
     """The part of a file name that is unique to this source: readable text, and a digest to tell similar names apart."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^A-Za-z0-9_.]', '_', source)[:60]}-{digest}-"

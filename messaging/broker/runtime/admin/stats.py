@@ -16,11 +16,11 @@ from messaging.broker.runtime.admin.drop_stats import drops_of_producer, drops_o
 from messaging.broker.runtime.admin.internal_stats import count_ack_ranges, shown_subscriptions
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.throttle_stats import throttled
-from messaging.broker.runtime.metering import max_backlog
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
+from messaging.broker.runtime.usage_totals import max_backlog
 from messaging.times import time_text
 
 

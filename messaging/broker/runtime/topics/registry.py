@@ -45,7 +45,7 @@ class Topics:
         self._closing: dict[str, asyncio.Task[None]] = {}
         self.on_loaded: list[Callable[[Topic], None]] = []
         self.idle_since_ms: Callable[[str], int] = lambda text: services.clock_ms()  # of a topic that is not loaded
-        self.on_deleted: Callable[[str], None] = lambda text: None
+        self.on_deleted: list[Callable[[str], None]] = []
         self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
         self.recover_dead_letters: Callable[[Topic], None] = lambda topic: None
         self.on_unloaded: list[Callable[[Topic], None]] = []
@@ -245,7 +245,8 @@ class Topics:
         if record is not None:
             self.reservations.gone(name, recorded=True)
             self.list_changed(name, False)
-        self.on_deleted(text)
+        for tell in self.on_deleted:
+            tell(text)
         for ledger_id in record.ledger_ids if record else ():
             await self.services.storage.delete_ledger(ledger_id)
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from messaging.broker.core.client_usage import DepartedSubscriptions
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.inactivity import IdleTimes
@@ -34,12 +35,13 @@ SEEK_RETURN_S = 60.0  # how long a reader whose own seek closed it may take to r
 
 
 class TopicSubscriptions(SubscriptionEffects):
-    __slots__ = ("_changes", "idle")
+    __slots__ = ("_changes", "departed", "idle")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         # Subscriptions that are being created, deleted or moved, by key; the future is done when the change is complete.
         self._changes: dict[str, asyncio.Future[None]] | None = None
+        self.departed: DepartedSubscriptions | None = None  # what subscriptions that are gone were sent
         self.idle = IdleTimes(ledger.record.idle_since, ledger.record.created_ms)
 
     # --- admitting
@@ -269,6 +271,9 @@ class TopicSubscriptions(SubscriptionEffects):
         self._release_reads(subscription)
 
     def _removed(self, subscription: Subscription) -> None:
+        if subscription.departed:
+            self.departed = self.departed or DepartedSubscriptions()
+            self.departed.add(subscription.name if subscription.durable else "", subscription.departed)
         if self._dispatcher is not None:
             self._dispatcher.removed(subscription)
 

@@ -1,0 +1,63 @@
+"""What a broker meters from its start on."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.usage_totals import TenantTotals, totals_at_rest
+from messaging.broker.usage.collector import UsageCollector
+from messaging.broker.usage.recorder import UsageRecorder
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.meta_store import TopicRecord
+
+PAGE_TOPICS = 200
+
+
+def meter_usage(service: Broker, raw_directory: Path) -> None:
+    """Gives the broker what it records its usage with. Does not touch the disk."""
+    metering = service.metering
+    metering.usage = UsageCollector(
+        UsageRecorder(service.settings.broker_id, service.boot_epoch, service.now_ms()),
+        raw_directory,
+        metering.usage_totals,
+        service.now_ms,
+    )
+    metering.tenants = TenantTotals(service.peers.shares.by_tenant_and_key, partial(_tenant_uid, service))
+    service.topics.on_deleted.append(metering.deleted)
+
+
+async def meter_stored_topics(service: Broker) -> None:
+    """Once after the start: what topics hold that nobody uses is recorded from here on. Loads none of them. Raises `StoreError`."""
+    meta, after = service.storage.meta, ""
+    while True:
+        names = await meta.list_all_topics(after=after, limit=PAGE_TOPICS)
+        for name in names:
+            record = await meta.get_topic(name) if name not in service.topics.loaded else None
+            if record is not None and record.ledgers:
+                open_bytes = await _open_bytes(service, record)
+                if name not in service.topics.loaded and service.metering.usage is not None:
+                    tenant_uid = service.access.view.tenant_uid(name.partition("://")[2].partition("/")[0])
+                    service.metering.usage.rest(totals_at_rest(record, open_bytes, tenant_uid))
+        if len(names) < PAGE_TOPICS:
+            return
+        after = names[-1]
+        await asyncio.sleep(0)
+
+
+async def _open_bytes(service: Broker, record: TopicRecord) -> int:
+    """Of the ledger that a crash left open, whose length no record has."""
+    last = record.ledgers[-1]
+    if last.last_entry is not None:
+        return 0
+    try:
+        return (await service.storage.ledgers.info(last.ledger_id)).length_bytes
+    except StoreError:
+        return 0
+
+
+def _tenant_uid(service: Broker, tenant: str) -> str | None:
+    view = service.access.view
+    return view.tenant_uid(tenant) if tenant in view.tenants else None
