@@ -46,7 +46,7 @@ def test_what_was_requested_is_compacted(environment: Environment, broker: Worke
 
 def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
     one, two = requested(environment, broker, "one", "two")
-    broker.real.service.topics.on_deleted(one.topic)  # whoever asked for it is forgotten: another worker has begun
+    broker.real.service.compactions.forget(one.topic)  # whoever asked for it is forgotten: another worker has begun
     environment.rpc.call("compaction.begin", CompactionBegin(topic=one.topic, task_id="other"))
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
     assert (status(environment, one).status, status(environment, two).status) == ("RUNNING", "SUCCESS")
