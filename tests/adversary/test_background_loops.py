@@ -10,7 +10,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,12 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.feed_store import FeedStore
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.usage_setup import meter_stored_topics
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
 from messaging.metrics import exposition
 from messaging.settings import Settings
 from messaging.storage.ledger_store import Unavailable
+from tests.support.once_after_start import once_after_start
 from tests.support.raising import DeadLettersLater, LevelOf, Raises, UsedOrNot, boom, raises_no_space
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
@@ -132,26 +131,6 @@ async def in_checkpoint_cursors(at: Running, patch: pytest.MonkeyPatch) -> None:
     await eventually(lambda: cursors.checkpointing is None)
 
 
-async def in_finish_partitioned_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
-    name, broker = "finish_partitioned_topics", at.broker
-    with patch.context() as patched:
-        patched.setattr(broker.storage.meta, "unfinished_partitioned", boom)
-        task = broker.background.until_done(name, broker.topics.partitioned.finish_interrupted)
-        await eventually(lambda: at.turns.slept[name] == 1)
-    at.turns.waiting[name].set()
-    await task
-
-
-async def in_meter_stored_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
-    name, broker = "meter_stored_topics", at.broker
-    with patch.context() as patched:
-        patched.setattr(broker.storage.meta, "list_all_topics", boom)
-        task = broker.background.until_done(name, partial(meter_stored_topics, broker))
-        await eventually(lambda: at.turns.slept[name] == 1)
-    at.turns.waiting[name].set()
-    await task
-
-
 async def in_metadata_store(at: Running, patch: pytest.MonkeyPatch) -> None:
     meta: Any = at.broker.storage.meta
     for broken in (lambda db: db.execute("rollback"), lambda db: db.close()):
@@ -234,11 +213,11 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "dispatch": (in_dispatch, never_again),
     "end_non_persistent_topics": (in_end_non_persistent_topics, again),
     "event_loop": (in_event_loop, never_again),
-    "finish_partitioned_topics": (in_finish_partitioned_topics, goes_on_by_itself),
+    "finish_partitioned_topics": (once_after_start("finish_partitioned_topics", "unfinished_partitioned"), goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),
     "ledger_log": (in_ledger_log, never_again),
     "metadata_store": (in_metadata_store, metadata_again),
-    "meter_stored_topics": (in_meter_stored_topics, goes_on_by_itself),
+    "meter_stored_topics": (once_after_start("meter_stored_topics", "list_all_topics"), goes_on_by_itself),
     "one_off": (in_one_off, never_again),
     "pull_feed": (in_pull_feed, again),
     "rate_limits": (in_rate_limits, never_again),
