@@ -90,6 +90,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     http_transfer_timeout_ms: Positive = 10_000  # for a request or response body, plus one second for each 16 KiB
     http_idle_timeout_ms: Positive = 75_000  # a connection may be idle this long between requests
     deduplication: bool = False  # store messages that a producer sends again only once; default of the namespace policy
+    deduplication_snapshot_interval_s: Counted = 120  # how often the state of deduplication is stored; 0: every 10,000 entries
     delayed_delivery_enabled: bool = True  # messages wait until their delivery time; default of the namespace policy
     delayed_delivery_tick_ms: Tick = 1_000  # precision of delivery times; default of the namespace policy
     delayed_delivery_strict: bool = False  # deliver no message before its delivery time; else up to a tick before

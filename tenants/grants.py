@@ -9,6 +9,7 @@ from django.conf import settings as django_settings
 
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.permissions.model import USER_ROLE_PREFIX
+from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
 from tenants.models import Grant, Membership, Namespace, SubscriptionGrant, Tenant, User
 
@@ -62,6 +63,10 @@ class DatabaseGrants(InheritedGrants):
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         rows = SubscriptionGrant.unscoped.filter(namespace=namespace, subscription=subscription)
         return list(rows.values_list("role", flat=True))
+
+    def prefixes_subscriptions(self, namespace: str) -> bool:
+        policies = Namespace.unscoped.filter(name=namespace).values_list("policies", flat=True).first()
+        return bool((policies or {}).get("subscription_auth_mode") == ROLE_PREFIX)
 
     def _members(self, tenant: str) -> dict[str, list[str]]:
         if tenant not in self._people:

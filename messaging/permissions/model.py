@@ -109,6 +109,9 @@ class Grants(Protocol):
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         """Roles a subscription is restricted to; empty for no restriction."""
 
+    def prefixes_subscriptions(self, namespace: str) -> bool:
+        """Whether the name of a subscription must begin with the role that uses it."""
+
 
 @runtime_checkable
 class TenantMembers(Protocol):
@@ -146,14 +149,29 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
     if action is Action.CONSUME:
         if "consume" not in held:
             return False
-        only = grants.subscription_roles(resource.namespace, resource.subscription) if resource.subscription else ()
-        return not only or principal.role in only
+        return not resource.subscription or _may_use(grants, principal.role, resource)
     return "produce" in held or "consume" in held  # LOOKUP, NAMESPACE_READ
+
+
+def _may_use(grants: Grants, role: str, resource: Resource) -> bool:
+    """Whether a role that may consume may use this subscription."""
+    only = grants.subscription_roles(resource.namespace, resource.subscription)
+    return (not only or role in only) and not _lacks_prefix(grants, role, resource)
+
+
+def _lacks_prefix(grants: Grants, role: str, resource: Resource) -> bool:
+    return not resource.subscription.startswith(role) and grants.prefixes_subscriptions(resource.namespace)
 
 
 def require(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> None:
     """Raises `NotAuthorized`, saying which role lacks what, without saying whether the resource exists."""
     if not allowed(grants, principal, action, resource):
+        may_consume = action is Action.CONSUME and allowed(grants, principal, action, resource._replace(subscription=""))
+        if may_consume and _lacks_prefix(grants, principal.role, resource):
+            raise NotAuthorized(
+                f"the name of a subscription in {resource.namespace} must begin with the role that uses it, {principal.role!r} "
+                "(policy subscription_auth_mode): choose such a name"
+            )
         where = resource.topic or resource.namespace or resource.tenant or "the platform"
         raise NotAuthorized(
             f"role {principal.role!r} lacks {action.value!r} on {where}: ask an administrator of the tenant to grant it"

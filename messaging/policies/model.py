@@ -39,6 +39,7 @@ Rate = Annotated[float, Meta(ge=0, le=_LIMIT)]
 QuotaAction = Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]
 SubscriptionTypes = Annotated[list[Literal["Exclusive", "Shared", "Failover", "Key_Shared"]], Meta(max_length=4)]
 InactiveMode = Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"]
+ROLE_PREFIX: Literal["Prefix"] = "Prefix"
 SubscriptionAuthMode = Literal["None", "Prefix"]
 SchemaStrategy = Literal[
     "UNDEFINED",

@@ -163,13 +163,14 @@ TABLE = (
             path="persistence",
             levels=m.WITH_TOPICS,
             field=field,
-            fill=2,
+            fill=1,
             meaning=meaning,
+            enforced_by="messaging.policies.validation:check_copies",
         )
         for name, field, meaning in (
-            ("ensemble", "bookkeeperEnsemble", "Number of bookies across which a ledger is spread."),
-            ("write_quorum", "bookkeeperWriteQuorum", "Number of copies of each entry."),
-            ("ack_quorum", "bookkeeperAckQuorum", "Number of copies that must be acknowledged before a receipt is sent."),
+            ("ensemble", "bookkeeperEnsemble", "Number of stores over which a ledger is spread: one, the broker's own log."),
+            ("write_quorum", "bookkeeperWriteQuorum", "Number of copies of each entry: one."),
+            ("ack_quorum", "bookkeeperAckQuorum", "Number of copies that are durable before a receipt is sent: one."),
         )
     ),
     Policy(
@@ -181,6 +182,10 @@ TABLE = (
         levels=m.WITH_TOPICS,
         field="managedLedgerMaxMarkDeleteRate",
         fill=0.0,
-        meaning="How often a cursor's mark-delete position is written; 0: unlimited.",
+        label="Writes of a cursor",
+        words={0.0: "unlimited"},
+        meaning="How often what a subscription has acknowledged is written; 0: at once. Messages whose acknowledgement was not "
+        "written are delivered again after a crash; a client that asks for a receipt gets it when it is written.",
+        enforced_by="messaging.broker.runtime.topics.cursor_writes:CursorWrites.append",
     ),
 )

@@ -85,7 +85,7 @@ def split(held: Mapping[str, Any]) -> StoredPolicies:
     return StoredPolicies(enforced, idle)
 
 
-# --- rules between policies; each raises `PreconditionFailed`, which is how Pulsar answers them -----------------------------------
+# --- rules between policies; each raises what Pulsar answers: mostly `PreconditionFailed` ----------------------------------------
 
 
 def _properties_fit(policies: JsonPolicies) -> None:
@@ -118,19 +118,29 @@ def _quota_is_below_retention(policies: JsonPolicies) -> None:
             raise PreconditionFailed(f"a backlog quota of {quota} {unit} must be below the retention of {kept} {unit}: lower it")
 
 
-def _quorums_are_possible(policies: JsonPolicies) -> None:
-    quorums = [policies.get(f"persistence_{name}") for name in ("ensemble", "write_quorum", "ack_quorum")]
-    numbers = [number for number in quorums if number is not None]
-    if len(numbers) == 3 and numbers != sorted(numbers, reverse=True):
-        raise PreconditionFailed(
-            f"persistence {'/'.join(map(str, numbers))} is not valid: it must be ensemble >= write quorum >= ack quorum"
-        )
+COPIES_MAX = 1  # of an entry: brokers keep it in one log of their own
 
 
+def check_copies(policies: JsonPolicies) -> None:
+    """Raises `InvalidValue` for numbers that contradict each other, and `PreconditionFailed` for more copies than there are."""
+    numbers = [policies.get(name, COPIES_MAX) for name in _QUORUMS]
+    if numbers != sorted(numbers, reverse=True):
+        asked = "/".join(map(str, numbers))
+        raise InvalidValue(f"persistence {asked} is contradictory: it must be ensemble >= write quorum >= ack quorum")
+    for name in _QUORUMS:
+        asked = policies.get(name, COPIES_MAX)
+        if asked > COPIES_MAX:
+            raise PreconditionFailed(
+                f"policy {name} cannot be {asked}: this platform keeps {COPIES_MAX} copy of each entry, in the broker's own log; "
+                f"set ensemble, write quorum and ack quorum to {COPIES_MAX}"
+            )
+
+
+_QUORUMS = ("persistence_ensemble", "persistence_write_quorum", "persistence_ack_quorum")
 _RETENTION = ("retention_time_min", "retention_size_mb")
 _RULES: tuple[tuple[tuple[str, ...], Callable[[JsonPolicies], None]], ...] = (
     (("properties",), _properties_fit),
     (_RETENTION, _retention_keeps_something),
     ((*_RETENTION, "backlog_quota_bytes", "backlog_quota_age_s"), _quota_is_below_retention),
-    (("persistence_ensemble", "persistence_write_quorum", "persistence_ack_quorum"), _quorums_are_possible),
+    (_QUORUMS, check_copies),
 )

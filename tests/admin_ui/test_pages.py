@@ -90,11 +90,11 @@ def test_only_what_is_enforced_is_offered_and_what_was_stored_earlier_can_be_rem
         offered = settable and value_schema(policy).get("type") not in ("array", "object")
         assert (f'name="{name}"' in page) is offered, name
     assert '<h2 id="idle-title">Not enforced</h2>' not in page
-    Namespace.unscoped.filter(name=ORDERS).update(policies={"persistence_ensemble": 7, "message_ttl_s": 60})
-    assert "persistence_ensemble" in text(browse("teammate"), f"{NAMESPACE}/policies")
+    Namespace.unscoped.filter(name=ORDERS).update(policies={"replicator_dispatch_rate_messages": 7, "message_ttl_s": 60})
+    assert "replicator_dispatch_rate_messages" in text(browse("teammate"), f"{NAMESPACE}/policies")
     assert '<h2 id="idle-title">Not enforced</h2>' in text(client, f"{NAMESPACE}/policies")
-    assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "persistence_ensemble"}).status_code == 403
-    assert client.post(f"{NAMESPACE}/policies", {"remove": "persistence_ensemble"}).status_code == 302
+    assert browse("teammate").post(f"{NAMESPACE}/policies", {"remove": "replicator_dispatch_rate_messages"}).status_code == 403
+    assert client.post(f"{NAMESPACE}/policies", {"remove": "replicator_dispatch_rate_messages"}).status_code == 302
     assert Namespace.unscoped.get(name=ORDERS).policies == {"message_ttl_s": 60}
 
 

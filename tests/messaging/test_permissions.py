@@ -33,13 +33,15 @@ class Grants:
         namespace: Mapping[str, Collection[str]] | None = None,
         topic: Mapping[str, Collection[str]] | None = None,
         subscription: Collection[str] = (),
+        prefix: bool = False,
     ) -> None:
-        self.superusers, self.admins, self.namespace, self.topic, self.only = (
+        self.superusers, self.admins, self.namespace, self.topic, self.only, self.prefix = (
             superusers,
             admins,
             namespace or {},
             topic or {},
             subscription,
+            prefix,
         )
 
     def is_superuser(self, role: str) -> bool:
@@ -56,6 +58,9 @@ class Grants:
 
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         return self.only if (namespace, subscription) == ("acme/orders", "s") else ()
+
+    def prefixes_subscriptions(self, namespace: str) -> bool:
+        return self.prefix and namespace == "acme/orders"
 
 
 class GrantsWithMembers(Grants):
@@ -125,6 +130,20 @@ def test_a_subscription_kept_for_roles() -> None:
     assert Action.CONSUME in may(grants, "x@acme", HERE._replace(subscription="another"))
     # To be named there is no grant by itself.
     assert Action.CONSUME not in may(Grants(subscription=["z@acme"]), "z@acme")
+
+
+def test_names_of_subscriptions_that_begin_with_the_role() -> None:
+    grants = Grants(namespace={"x@acme": ["consume"]}, admins=["boss@acme"], prefix=True)
+    for name, may_use in (("x@acme", True), ("x@acme-1", True), ("s", False), ("x@acm", False), ("a-x@acme", False)):
+        assert (Action.CONSUME in may(grants, "x@acme", HERE._replace(subscription=name))) is may_use
+    assert Action.CONSUME in may(grants, "x@acme", HERE._replace(subscription=""))
+    assert Action.CONSUME in may(grants, "boss@acme")
+    with pytest.raises(NotAuthorized, match="must begin with the role"):
+        require(grants, Principal("x@acme"), Action.CONSUME, HERE)
+    with pytest.raises(NotAuthorized, match="lacks 'consume'"):  # what a role may not see at all says nothing of its rules
+        require(grants, Principal("z@acme"), Action.CONSUME, HERE)
+    kept = Grants(namespace={"x@acme": ["consume"]}, subscription=["y@acme"], prefix=True)
+    assert Action.CONSUME not in may(kept, "x@acme", HERE._replace(subscription="s"))
 
 
 def test_members_read_their_tenant_and_change_nothing() -> None:

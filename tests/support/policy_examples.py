@@ -29,7 +29,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "persistence": (
-        {"bookkeeperEnsemble": 3, "bookkeeperWriteQuorum": 2, "bookkeeperAckQuorum": 1, "managedLedgerMaxMarkDeleteRate": 0.5},
+        {"bookkeeperEnsemble": 1, "bookkeeperWriteQuorum": 1, "bookkeeperAckQuorum": 1, "managedLedgerMaxMarkDeleteRate": 0.5},
         None,
     ),
     "publishRate": ({"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1}, None),

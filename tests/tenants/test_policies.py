@@ -124,7 +124,7 @@ def test_our_api_refuses_what_is_not_enforced(world: World, caller: Callable[[st
 
 
 def test_setting_all_policies_removes_what_an_earlier_release_stored(world: World, caller: Callable[[str], Caller]) -> None:
-    store(persistence_ensemble=5, from_the_past=1, message_ttl_s=5)
+    store(replicator_dispatch_rate_messages=5, from_the_past=1, message_ttl_s=5)
     assert caller("olga")("PUT", f"{API}/policies", {"deduplication": True}).json() == {"deduplication": True}
     assert stored() == {"deduplication": True}
 

@@ -12,7 +12,7 @@ from typing import Any
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.policies.model import Level
+from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
 from messaging.protocol.names import TopicName
 
@@ -140,6 +140,9 @@ class ControlView(InheritedGrants):
 
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
         return self.namespaces.get(namespace, {}).get("subscription_roles", {}).get(subscription, ())  # type: ignore[no-any-return]
+
+    def prefixes_subscriptions(self, namespace: str) -> bool:
+        return bool(self.policy("subscription_auth_mode", namespace).value == ROLE_PREFIX)
 
     # --- policies and keys
 

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Principal, Resource
+from messaging.policies.model import ROLE_PREFIX
 
 EVERYBODY = None
 State = Mapping[str, Any]
@@ -145,6 +146,8 @@ def grants_lost(before: State | None, after: State | None) -> Collection[str] | 
         return EVERYBODY
     if before is None:
         return ()
+    if _prefixed(after) and not _prefixed(before):
+        return EVERYBODY  # names of subscriptions begin with the role from now on
     lost = _lost(before.get("grants", _NOTHING), after.get("grants", _NOTHING))
     topics = after.get("topic_grants", _NOTHING)
     for topic, roles in before.get("topic_grants", _NOTHING).items():
@@ -155,6 +158,10 @@ def grants_lost(before: State | None, after: State | None) -> Collection[str] | 
             return EVERYBODY  # it was open to all who may consume
         lost |= set(former.get(subscription, ())) - set(roles)
     return lost
+
+
+def _prefixed(state: State) -> bool:
+    return (state.get("policies") or _NOTHING).get("subscription_auth_mode") == ROLE_PREFIX
 
 
 def _lost(before: Mapping[str, Collection[str]], after: Mapping[str, Collection[str]]) -> set[str]:

@@ -26,7 +26,7 @@ def test_a_policy_that_is_not_enforced_is_refused_by_its_name_and_can_always_be_
 
 
 def test_what_an_earlier_release_stored_stands_in_nobodys_way() -> None:
-    stored = {"from_the_future": {"a": 1}, "persistence_ensemble": 1}
+    stored = {"from_the_future": {"a": 1}, "replicator_dispatch_rate_messages": 1}
     result = changed(stored, {"message_ttl_s": 5})
     assert result == {**stored, "message_ttl_s": 5}
     assert split(result) == ({"message_ttl_s": 5}, stored)
@@ -77,7 +77,7 @@ def test_a_contradiction_that_is_stored_can_be_taken_back() -> None:
 
 @given(st.dictionaries(st.sampled_from(sorted(POLICIES)), st.none() | st.booleans() | st.integers() | st.text(max_size=5)))
 def test_whatever_is_given_only_enforced_policies_are_added(changes: dict[str, Any]) -> None:
-    held = {"persistence_ensemble": 1, "message_ttl_s": 5}
+    held = {"replicator_dispatch_rate_messages": 1, "message_ttl_s": 5}
     before = dict(held)
     try:
         result = changed(held, changes)

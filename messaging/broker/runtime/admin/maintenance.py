@@ -14,6 +14,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_quota import quota_of
+from messaging.broker.runtime.topics.expired_chunks import expire_chunks
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic
@@ -80,7 +81,7 @@ class MaintenanceHandlers:
         silent_ms = self._broker.settings.incomplete_chunks_expire_s * 1000
         for subscription in list(topic.subscriptions.values()):
             if subscription.durable and subscription.state.chunks:
-                result.expired_entries += await topic.expire_chunks(subscription, silent_ms)
+                result.expired_entries += await expire_chunks(topic, subscription, silent_ms)
         if topic.backlog_quota is not None:
             await topic.backlog_quota.enforce(self._broker.now_ms())
 

@@ -125,6 +125,38 @@ def _lost(topic: DeduplicatedTopic, why: str) -> None:
     log.error("deduplication.damaged", topic=topic.text, error=why)
 
 
+def save_later(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
+    """A block was stored: its entries are in a snapshot within the interval of the policy, or now where there are many of them."""
+    if dedup.entries_since_snapshot >= SNAPSHOT_ENTRIES:
+        _save_soon(topic, dedup)
+    elif topic.text not in topic.services.snapshot_timers:
+        interval_s = topic.services.policy("deduplication_snapshot_interval_s", topic.name)
+        if interval_s:
+            timer = asyncio.get_running_loop().call_later(interval_s, _save_soon, topic, dedup)
+            topic.services.snapshot_timers[topic.text] = timer
+
+
+def follow_interval(topic: DeduplicatedTopic) -> None:
+    """The policy may have changed: what is in no snapshot yet is saved as it says from now on."""
+    _cancel_timer(topic)
+    dedup = topic.publisher.dedup
+    if dedup is not None and dedup.entries_since_snapshot:
+        save_later(topic, dedup)
+
+
+def _save_soon(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
+    _cancel_timer(topic)
+    if dedup.entries_since_snapshot and _holds(topic, dedup):
+        dedup.entries_since_snapshot = 0
+        topic.services.background.spawn(save(topic), f"snapshot {topic.text}")
+
+
+def _cancel_timer(topic: DeduplicatedTopic) -> None:
+    timer = topic.services.snapshot_timers.pop(topic.text, None)
+    if timer is not None:
+        timer.cancel()
+
+
 async def save(topic: DeduplicatedTopic) -> None:
     """Stores the state as of the last confirmed entry; retention may then trim up to there. Raises `StoreError`.
 
@@ -138,6 +170,7 @@ async def save(topic: DeduplicatedTopic) -> None:
         dedup = topic.publisher.dedup
         if dedup is None:
             return
+        _cancel_timer(topic)
         dedup.entries_since_snapshot = 0
         dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
         dedup.widen()
@@ -164,6 +197,7 @@ async def end(topic: DeduplicatedTopic) -> None:
 
 def release(topic: DeduplicatedTopic) -> None:
     """Drops the state from memory and returns its share of the memory limit. Idempotent."""
+    _cancel_timer(topic)
     if topic.publisher.dedup is not None:
         topic.publisher.dedup.close()
         topic.publisher.dedup = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -64,6 +65,7 @@ class TopicServices:
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     rate_limits: BrokerRateLimits  # that topics share
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
+    snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     delivery_records: DeliveryRecords = field(init=False)
     dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises

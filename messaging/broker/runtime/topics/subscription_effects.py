@@ -13,6 +13,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
+from messaging.broker.runtime.topics import cursor_writes
 from messaging.broker.runtime.topics.acknowledgements import GONE, AckDone, AckRequest, AfterReading
 from messaging.broker.runtime.topics.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices
@@ -30,7 +31,7 @@ Stored = Callable[[StoreError | None], None]
 
 
 class SubscriptionEffects(TopicContext):
-    __slots__ = ("_dispatcher", "closed", "ledger", "name", "rates", "services", "subscriptions", "tenant_uid", "text")
+    __slots__ = ("_dispatcher", "closed", "ledger", "name", "rates", "services", "subscriptions", "tenant_uid", "text", "writes")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         self.name = name
@@ -42,6 +43,7 @@ class SubscriptionEffects(TopicContext):
         self.closed: MagnetarError | None = None  # the reason for closing, set when closing begins
         self.rates: TopicRates | None = None  # None while the topic is idle
         self._dispatcher: Dispatcher | None = None  # created for the first consumer
+        self.writes = cursor_writes.following(None, self)  # None: cursors are written at any rate
 
     @property
     def ledger_list(self) -> LedgerList:
@@ -100,6 +102,8 @@ class SubscriptionEffects(TopicContext):
         """Returns when the change is durable. Raises `StorageFailed`."""
         answer: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
         self._finish(subscription, delta, lambda error: None if answer.done() else answer.set_result(error))
+        if self.writes is not None:
+            self.writes.write_now(subscription.subscription_id)
         error = await answer
         if error is not None:
             raise StorageFailed(f"{what} of subscription {subscription.name!r} is not stored: {error}")
@@ -111,7 +115,9 @@ class SubscriptionEffects(TopicContext):
         if delta:
             self.mark_active()
             self.services.cursor_memory.changed(self.name.tenant, subscription)
-        if delta and subscription.durable:
+        if self.writes is not None and subscription.durable:
+            self.writes.append(subscription.subscription_id, delta, stored)
+        elif delta and subscription.durable:
             self.services.cursors.append(subscription.subscription_id, delta, stored)
         elif stored is not None and subscription.durable:
             self.services.cursors.when_durable(stored)
@@ -120,6 +126,7 @@ class SubscriptionEffects(TopicContext):
 
     def policies_changed(self) -> None:
         """Policies of the topic or its namespace changed."""
+        self.writes = cursor_writes.following(self.writes, self)
         if self._dispatcher is not None:
             self._dispatcher.policies_changed()
 
@@ -276,14 +283,6 @@ class SubscriptionEffects(TopicContext):
         self.check_current(subscription)
         delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
         await self._finish_durably(subscription, delta, "the change")
-
-    async def expire_chunks(self, subscription: Subscription, silent_ms: int) -> int:
-        """Acknowledges chunks of messages that nobody completed for `silent_ms`. Returns how many."""
-        found = subscription.state.unfinished_chunks(self.services.storage.safe_expiry_ms(), silent_ms)
-        if found:
-            subscription.entries_expired += len(found)
-            await self.acknowledge_entries(subscription, found, DeliveryEvent.EXPIRED)
-        return len(found)
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
         """Like `skip_to`, for expired messages. Returns the number of expired entries."""

@@ -100,6 +100,7 @@ class Topic(TopicSubscriptions):
         self.follow_unacked_limits()
         if self.services.deduplicates(self.name) != (self.publisher.dedup is not None):
             self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
+        dedup_state.follow_interval(self)
         super().policies_changed()
         self._follow_publish_policies()
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
@@ -191,9 +192,8 @@ class Topic(TopicSubscriptions):
                 for subscription in readers[READERS_AT_ONCE:]:
                     dispatcher.dispatch_soon(subscription)
         dedup = self.publisher.dedup
-        if dedup is not None and dedup.entries_since_snapshot >= dedup_state.SNAPSHOT_ENTRIES:
-            dedup.entries_since_snapshot = 0
-            self.services.background.spawn(dedup_state.save(self), f"snapshot {self.text}")
+        if dedup is not None:
+            dedup_state.save_later(self, dedup)
 
     def append_refused(self) -> None:
         self.services.failed(self, NotReady(f"topic {self.text} is being reloaded"))
@@ -221,9 +221,7 @@ class Topic(TopicSubscriptions):
                 producer.sink.closed(producer)
 
     async def recover(self) -> bool:
-        """Called after the log refused a block: closes the producers, which reconnect; consumers stay connected. Returns False if
-        the topic must be loaded again instead.
-        """
+        """After the log refused a block: closes the producers, which reconnect. False: the topic must be loaded again instead."""
         self._close_producers()
         if self.publisher.dedup is not None:  # it counted entries that were not stored
             return False
@@ -251,6 +249,8 @@ class Topic(TopicSubscriptions):
             self.publisher.limits.close()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
+        if self.writes is not None:
+            self.writes.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
 

@@ -46,6 +46,9 @@ class Session:
         ({}, {"subscription_roles": {"s": ["a"]}}, EVERYBODY),
         ({"subscription_roles": {"s": ["a", "b"]}}, {"subscription_roles": {"s": ["b"]}}, {"a"}),
         ({"subscription_roles": {"s": ["a"]}}, {"subscription_roles": {}}, set()),
+        ({"policies": {}}, {"policies": {"subscription_auth_mode": "Prefix"}}, EVERYBODY),
+        ({"policies": {"subscription_auth_mode": "Prefix"}}, {"policies": {"subscription_auth_mode": "Prefix"}}, set()),
+        ({"policies": {"subscription_auth_mode": "Prefix"}}, {"policies": {"subscription_auth_mode": "None"}}, set()),
     ],
 )
 def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collection[str] | None) -> None:

@@ -14,6 +14,7 @@ from messaging.broker.core.dispatch.chunk_sets import Chunk, ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.topics.expired_chunks import expire_chunks as chunks_expired
 from messaging.broker.runtime.topics.subscription_effects import SubscriptionEffects
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
@@ -134,7 +135,7 @@ async def expire_chunks(held: Held) -> None:
     chunks = held.subscription.state.chunks = ChunkSets(lambda ledger_id, entries: None)
     chunks.sent(held.consumer, held.at(0), Chunk(b"m", 0, 2), 0, counted=True)
     chunks.newest_ms = 1_000
-    assert await held.topic.expire_chunks(held.subscription, 1) == 1
+    assert await chunks_expired(held.topic, held.subscription, 1) == 1
 
 
 def resume(held: Held) -> None:
@@ -197,8 +198,9 @@ async def test_a_consumer_that_can_be_written_again_is_sent_more(world: BrokerWo
 def test_every_effect_is_in_a_table() -> None:
     public = {name for name, _ in inspect.getmembers(SubscriptionEffects) if not name.startswith("_")}
     slots = set(SubscriptionEffects.__slots__)
+    elsewhere = {"expire_chunks"}  # a function of its own module that acknowledges as the others do
     listed = {effect.__name__ for effect in (*AT_ITS_LIMIT, *WITHOUT_PERMITS, *NOT_WRITABLE)}
-    assert public - slots - READING - PARTS == listed
+    assert public - slots - READING - PARTS == listed - elsewhere
 
 
 async def test_what_is_gone_is_not_skipped_in(world: BrokerWorld) -> None:
