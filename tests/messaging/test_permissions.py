@@ -111,7 +111,8 @@ def test_an_admin_of_the_tenant_may_all_of_it_and_nothing_else() -> None:
 )
 @pytest.mark.parametrize("level", ["namespace", "topic"])
 def test_grants(held: set[str], actions: set[Action], level: str) -> None:
-    grants = Grants(**{level: {"x@acme": held}})
+    granted = {"x@acme": held}
+    grants = Grants(namespace=granted) if level == "namespace" else Grants(topic=granted)
     assert may(grants, "x@acme") & OF_A_TENANT == actions
     assert may(grants, "y@acme") & OF_A_TENANT == set()
     elsewhere = Resource("acme", "acme/other", "persistent://acme/other/t")

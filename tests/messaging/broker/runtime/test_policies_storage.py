@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from messaging.broker.runtime.topics.cursor_writes import WAITING_BYTES_MAX, CursorWrites
@@ -75,7 +77,7 @@ async def test_policy_persistence_ack_quorum_one_copy_is_durable_before_the_rece
 # --- how often cursors are written, in virtual time
 
 
-async def acknowledging(world: VirtualWorld, messages: int, **policies: float) -> Topic:
+async def acknowledging(world: VirtualWorld, messages: int, **policies: Any) -> Topic:
     """A topic with so many messages for the subscription ``s``."""
     await world.set_policies(**policies)
     client = await world.producing()
