@@ -22,7 +22,8 @@ Grouped by who is at fault, and so by who can do something about it:
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
     │   │   ├── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
     │   │   ├── FewerPartitions  than the topic has
-    │   │   └── InvalidRetention of which one limit is 0 and the other is not
+    │   │   ├── InvalidRetention of which one limit is 0 and the other is not
+    │   │   └── InvalidPersistence of which the quorums contradict each other
     │   ├── TopicTerminated
     │   ├── QuotaExceeded        the quota of the topic or tenant is used up
     │   │   └── BacklogHold      the backlog quota is used up, and clients are to wait
@@ -166,6 +167,10 @@ class FewerPartitions(PreconditionFailed):
 
 class InvalidRetention(PreconditionFailed):
     code, http_status = "invalid_retention", 400  # as by Pulsar, unlike other policies
+
+
+class InvalidPersistence(PreconditionFailed):
+    code, http_status = "invalid_persistence", 400  # the same
 
 
 class TopicTerminated(StateError):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from messaging.errors import InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
+from messaging.errors import InvalidPersistence, InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
 from messaging.policies.model import Level, Policy, range_text
@@ -122,11 +122,11 @@ COPIES_MAX = 1  # of an entry: brokers keep it in one log of their own
 
 
 def check_copies(policies: JsonPolicies) -> None:
-    """Raises `InvalidValue` for numbers that contradict each other, and `PreconditionFailed` for more copies than there are."""
+    """Raises `InvalidPersistence` for numbers that contradict each other, and `PreconditionFailed` for more copies than there are."""
     numbers = [policies.get(name, COPIES_MAX) for name in _QUORUMS]
     if numbers != sorted(numbers, reverse=True):
         asked = "/".join(map(str, numbers))
-        raise InvalidValue(f"persistence {asked} is contradictory: it must be ensemble >= write quorum >= ack quorum")
+        raise InvalidPersistence(f"persistence {asked} is contradictory: it must be ensemble >= write quorum >= ack quorum")
     for name in _QUORUMS:
         asked = policies.get(name, COPIES_MAX)
         if asked > COPIES_MAX:
