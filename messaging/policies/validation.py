@@ -122,7 +122,7 @@ COPIES_MAX = 1  # of an entry: brokers keep it in one log of their own
 
 
 def check_copies(policies: JsonPolicies) -> None:
-    """Raises `InvalidPersistence` for numbers that contradict each other, and `PreconditionFailed` for more copies than there are."""
+    """Raises `InvalidPersistence` for numbers that contradict each other, `PreconditionFailed` for more copies than there are."""
     numbers = [policies.get(name, COPIES_MAX) for name in _QUORUMS]
     if numbers != sorted(numbers, reverse=True):
         asked = "/".join(map(str, numbers))
