@@ -7,6 +7,7 @@ A program gets one argument, a JSON object of strings:
     topics                    a prefix of topics that do not exist yet
     partitioned, single       topics with three partitions and with one
     ended                     a terminated topic that holds the message "last"
+    compacted                 a topic of which a compaction left "a2" of the key a and "c1" of the key c
     hashed                    a topic with three partitions
     interwoven                a topic with the messages "first" and "second" in chunks, one between those of the other
     unfinished                a topic with the first chunk of a message that is never completed, and the message "after"

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -93,6 +94,23 @@ def _run(client: Client, platform: Platform, keys: Keys, only: str) -> Result:
     return Result(features, (done.stdout + done.stderr)[-4000:], done.returncode)
 
 
+@lru_cache
+def _compacted(platform: Platform) -> str:
+    """One for all clients."""
+    world = World(platform, "compacted")
+    try:
+        topic = world.topic()
+        producer = world.batching(topic, 3)
+        for key, value in (("a", "a1"), ("b", "b1"), ("a", "a2"), ("b", "b2"), ("c", "c1"), ("b", "")):
+            producer.send_async(value.encode(), lambda result, identifier: None, partition_key=key)
+        producer.flush()
+        producer.close()
+        assert world.compact(topic) == "SUCCESS"
+    finally:
+        world.close()
+    return topic
+
+
 def _plan(world: World, keys: Keys) -> dict[str, str]:
     ended = world.topic("ended")
     world.send(ended, "last")
@@ -104,6 +122,7 @@ def _plan(world: World, keys: Keys) -> dict[str, str]:
         "partitioned": world.partitioned(3, "three"),
         "single": world.partitioned(1, "one"),
         "ended": ended,
+        "compacted": _compacted(world.platform),
         "hashed": world.partitioned(3, "hashed"),
         "interwoven": _chunked(world, "interwoven", INTERWOVEN),
         "unfinished": _chunked(world, "unfinished", UNFINISHED),

@@ -15,6 +15,7 @@ import pulsar
 
 from tests.support.waiting import eventually_sync
 
+COMPACTED_S = 60.0
 Outcome = Any
 """JSON values: what a client observed, without what differs from run to run."""
 Scenario = Callable[["World"], Outcome]
@@ -155,6 +156,13 @@ class World:
 
     def backlog(self, topic: str, name: str = "s") -> int:
         return int(self.subscription_stats(topic, name)["msgBacklog"])
+
+    def compact(self, topic: str) -> str:
+        """Compacts a topic. How that ended: SUCCESS."""
+        path = f"{topic_path(topic)}/compaction"
+        answer = self.admin("PUT", path)
+        assert answer.status == 204, answer
+        return str(self.settled(lambda: self.admin("GET", path).body["status"], "SUCCESS", COMPACTED_S))
 
     def settled(self, look: Callable[[], Any], wanted: Any, seconds: float = 3.0) -> Any:
         """What `look` finds: `wanted` as soon as it is that (acknowledgements are on their way), or what it is in the end."""

@@ -53,6 +53,23 @@ class Consuming {
                 Probe.same(new String(view.get("k")), "2");
             }
         });
+        features.put("table_views_of_compacted_topics", client -> {
+            try (var view = client.newTableView().topic(Probe.plan.get("compacted")).create()) {
+                Probe.same(view.keySet(), Set.of("a", "c"));
+                Probe.same(new String(view.get("a")), "a2");
+            }
+        });
+        features.put("readers_of_compacted_topics", client -> {
+            var reader = client.newReader().topic(Probe.plan.get("compacted")).startMessageId(MessageId.earliest).readCompacted(true).create();
+            List<String> found = new ArrayList<>();
+            while (reader.hasMessageAvailable()) found.add(new String(reader.readNext(8, TimeUnit.SECONDS).getData()));
+            Probe.same(found, List.of("a2", "c1"));
+        });
+        features.put("consumers_of_compacted_topics", client -> {
+            var consumer = client.newConsumer().topic(Probe.plan.get("compacted")).subscriptionName("compacted").readCompacted(true)
+                    .subscriptionInitialPosition(EARLIEST).subscribe();
+            Probe.same(Probe.receive(consumer, 2), List.of("a2", "c1"));
+        });
         features.put("unsubscribe", client -> {
             Probe.on(client, "unsub").subscribe().unsubscribe();
             Probe.send(client, "unsub", "a");
