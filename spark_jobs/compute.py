@@ -1,92 +1,208 @@
-"""The usage job on a running Spark session: verify, judge, recompute, write (`hourly_usage` describes the steps)."""
+"""The usage job on an engine that runs tasks: read, put together, check (`hourly_usage` describes the steps).
+
+The driver holds manifests, batches and hours; nothing here grows with the number of records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol, TypeVar
 
-import pyspark
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from messaging.usage_schema import COUNTERS
+from spark_jobs import batches
+from spark_jobs.checksum import checksum_text
+from spark_jobs.config import HourResult, JobFailed, Request, Result, SequenceGap
+from spark_jobs.hours import GAPS_MAX, HourPart, HourTask, make_hour
+from spark_jobs.partials import SHARDS, Batch, make_batch
+from spark_jobs.plan import HOUR_MS, Manifest, Plan, hour_name
 
-from messaging.usage_schema import COUNTERS, DETAIL_METERS
-from spark_jobs import hours, io, records, sequence_gaps
-from spark_jobs.checksum import INTEGRALS, checksum_text
-from spark_jobs.config import HourResult, JobFailed, Request, Result, load_directory, quarantine_directory, run_directory
-from spark_jobs.java import Java
-from spark_jobs.plan import HOUR_MS, Plan, hour_name
-from spark_jobs.session import fit_to
+T = TypeVar("T")
+R = TypeVar("R")
+ROWS_A_PART = 1_000_000  # of partial sums that one task puts together
+ATTEMPTS = 3
 
 
-def compute(session: SparkSession, request: Request, plan: Plan, java: Java) -> Result:
-    """Writes the hours of `plan` and returns their description. Raises `JobFailed` and whatever Spark raises."""
-    fit_to(session, sum(manifest.rows for manifest in plan.read), request.shuffle_partitions)
-    raw = io.read_raw(session, plan.read)
-    problems, rows_read = io.check_files(raw, plan.read)
-    if problems:
-        raw = raw.where(~F.col(io.FILE).isin(list(problems)))
-    raw = raw.where(~F.col("meter").isin(*DETAIL_METERS))  # hours are of topics
-    targeted = records.for_hours(raw, list(plan.inputs)).persist()
-    judged = records.judge(targeted).persist()
-    usage = hours.usage_of_hours(records.good(judged)).persist()
-    unbilled = records.quarantine(judged)
-    try:
-        quarantined = {row["reason"]: row["count"] for row in unbilled.groupBy("reason").count().collect()}
-        checks = {int(row["hour_start_ms"]): row for row in hours.checks_of_hours(usage).collect()}
-        _check_conservation(raw, unbilled, checks, list(plan.inputs))
-        duplicates = targeted.where("own").count() - judged.where("own").count()
-        gaps = sequence_gaps.gaps(judged.where(F.col("own") & F.col("problem").isNull())).limit(sequence_gaps.HOLES_MAX).collect()
-        output = request.output_directory
-        io.write_hours(usage, run_directory(output, request.run_id))
-        io.write_rows_to_load(usage, load_directory(output, request.run_id))
-        if quarantined:
-            io.write_quarantine(unbilled, quarantine_directory(output, request.run_id))
-    finally:
-        for frame in (usage, judged, targeted):
-            frame.unpersist()
-    found = sequence_gaps.unexplained_gaps(gaps, plan.unread, request.now_ms - request.lookback_days * 24 * HOUR_MS)
-    rejected = {entry.name: entry.reason for entry in plan.rejected}
-    rejected |= {manifest.name: problems[manifest.path.name] for manifest in plan.read if manifest.path.name in problems}
+class Engine(Protocol):
+    def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
+        """The results of `work` on each item, in the order of the items; `rows`: how many there are in all, for the progress shown.
+        An item may be worked on more than once."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    batches: list[list[Manifest]]
+    directory: Path
+
+
+def read(task: ReadTask) -> list[Batch]:
+    return [make_batch(manifests, task.directory) for manifests in task.batches]
+
+
+@dataclass
+class _Run:
+    """What is known of a run in the middle of it. `problems`: files left out since the plan was made."""
+
+    request: Request
+    plan: Plan
+    engine: Engine
+    problems: dict[str, str] = field(default_factory=dict)
+    rows_read: int = 0
+    files_read: int = 0
+
+
+class _FilesFailed(Exception):
+    """Files that were whole before are not now; the hours must be planned without them."""
+
+
+def compute(engine: Engine, request: Request, plan: Plan) -> Result:
+    """Writes the hours of `plan` and returns their description. Raises `JobFailed` and whatever the engine raises."""
+    run = _Run(request, plan, engine)
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(run)
+        except _FilesFailed:
+            continue
+    raise JobFailed(f"files change while they are read: {', '.join(sorted(run.problems)[:5])}")
+
+
+def _attempt(run: _Run) -> Result:
+    files = [one for one in run.plan.files if one.name not in run.problems]
+    originals, copies = _without_copies(files)
+    by_hour = batches.files_by_hour(originals)
+    inputs = run.plan.inputs_of(files)
+    known = _batches_for(run, inputs, by_hour)
+    if run.problems.keys() & {one.name for one in files}:
+        return _attempt(run)
+    parts = _hours(run, inputs, known, by_hour)
+    results = tuple(_result_of(hour, digest, parts[hour]) for hour, digest in inputs.items())
+    _check_conservation(parts, by_hour)
+    batches.drop_unused(
+        Path(run.request.partials_directory), [one for group in known.values() for one in group], inputs, run.plan.oldest_ms
+    )
+    every = [part for hour in inputs for part in parts[hour]]
+    quarantined: Counter[str] = Counter()
+    for part in every:
+        quarantined.update(part.quarantined)
+    gaps: list[SequenceGap] = [gap for part in every for gap in part.gaps]
     return Result(
-        run_id=request.run_id,
-        hours=_result_hours(plan, checks),
-        files_read=len(plan.read) - len(problems),
-        rows_read=rows_read,
-        duplicates=duplicates,
-        quarantined=quarantined,
-        rejected_files=rejected,
-        holes=tuple(found),
-        hole_count=len(found),
-        java=f"{java.origin}: {java.home}",
-        spark=pyspark.__version__,
+        run_id=run.request.run_id,
+        hours=results,
+        files_read=run.files_read,
+        files_reused=sum(len(one.members) for group in known.values() for one in group) - run.files_read,
+        rows_read=run.rows_read,
+        rows_judged=sum(part.exact_rows for part in every),
+        duplicates=sum(part.duplicates for part in every) + sum(one.rows for one in copies if one.hour_ms in inputs),
+        quarantined={reason: count for reason, count in quarantined.items() if count},
+        rejected_files={entry.name: entry.reason for entry in run.plan.rejected} | run.problems,
+        holes=tuple(gaps[:GAPS_MAX]),
+        hole_count=sum(part.gap_count for part in every),
     )
 
 
-def _result_hours(plan: Plan, checks: Mapping[int, Row]) -> tuple[HourResult, ...]:
-    """Every dirty hour, including those without usage: an empty version is a version too."""
-    result = []
-    for hour_ms, inputs in sorted(plan.inputs.items()):
-        check = checks.get(hour_ms)
-        sums = {column: int(check[column]) if check else 0 for column in (*COUNTERS, *INTEGRALS)}
-        rows, digest_sum = (int(check["rows"]), int(check["digest_sum"])) if check else (0, 0)
-        result.append(HourResult(hour_name(hour_ms), inputs, rows, checksum_text(rows, digest_sum), sums))
-    return tuple(result)
+def _without_copies(files: Iterable[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
+    """Files, and those of the same contents as one of them, which say nothing new."""
+    seen: set[tuple[str, str, int]] = set()
+    originals: list[Manifest] = []
+    copies: list[Manifest] = []
+    for one in sorted(files, key=lambda one: one.name):
+        content = (one.sha256, one.source, one.boot_epoch)
+        (copies if content in seen else originals).append(one)
+        seen.add(content)
+    return originals, copies
 
 
-def _check_conservation(raw: DataFrame, unbilled: DataFrame, checks: Mapping[int, Row], hours: list[int]) -> None:
-    """Checks that each counter's total in the files, minus quarantine, equals its total in the hours.
+def _batches_for(run: _Run, hours: Mapping[int, str], by_hour: Mapping[int, Sequence[Manifest]]) -> dict[int, list[Batch]]:
+    """Hour -> its batches: those there were, and those that are made now. Files that cannot be read become problems of the run."""
+    directory = Path(run.request.partials_directory)
+    known: dict[int, list[Batch]] = {}
+    missing: list[Manifest] = []
+    for hour, files in batches.needed_files(hours, by_hour).items():
+        known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))
+        there = {name for batch in known[hour] for name in batch.members}
+        missing += [one for one in files if one.name not in there]
+    for hour in {hour - HOUR_MS for hour in hours} - set(known):
+        known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))  # not needed, but they tell of holes
+    tasks = [ReadTask(one, directory) for one in batches.bins(batches.new_batches(missing))]
+    made = [batch for found in run.engine.run("read", read, tasks, sum(one.rows for one in missing)) for batch in found]
+    for batch in made:
+        run.problems.update(batch.problems)
+        if batch.members:
+            known[batch.hour_ms].append(batch)
+            run.rows_read += batch.rows
+            run.files_read += len(batch.members)
+    return known
 
-    The expected total is computed from the files in a simpler way than the hours are. That files match their manifests was checked
-    earlier."""
 
-    def sums(rows: DataFrame) -> dict[tuple[int, str], int]:
-        counters = rows.where(F.col("meter").isin(*COUNTERS) & F.col("hour_start_ms").isin(hours))
-        summed = counters.groupBy("hour_start_ms", "meter").agg(F.sum(F.col("value").cast("decimal(38,0)")).alias("sum"))
-        return {(int(row["hour_start_ms"]), str(row["meter"])): int(row["sum"] or 0) for row in summed.collect()}
+def _hours(
+    run: _Run, inputs: Mapping[int, str], known: Mapping[int, Sequence[Batch]], by_hour: Mapping[int, Sequence[Manifest]]
+) -> dict[int, list[HourPart]]:
+    begun: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for boot, hour in run.plan.boots.items():
+        begun[hour].append(boot)
+    tasks: list[HourTask] = []
+    rows = 0
+    for hour in inputs:
+        beside = (hour - HOUR_MS, hour, hour + HOUR_MS)
+        own = tuple(batch for near in beside for batch in known.get(near, ()))
+        files = tuple(one for near in beside for one in by_hour.get(near, ()))
+        size = sum(batch.partial_rows for batch in own) + _rows_that_overlap(by_hour.get(hour, ()))
+        rows += size
+        for shards in _parts(size):
+            tasks.append(
+                HourTask(
+                    hour,
+                    shards,
+                    own,
+                    files,
+                    tuple(begun[hour]),
+                    Path(run.request.partials_directory),
+                    Path(run.request.output_directory),
+                    run.request.run_id,
+                )
+            )
+    parts: dict[int, list[HourPart]] = defaultdict(list)
+    for part in run.engine.run("put together", make_hour, tasks, rows):
+        parts[part.hour_ms].append(part)
+        run.problems.update(part.problems)
+    if any(part.problems for group in parts.values() for part in group):
+        raise _FilesFailed
+    return parts
 
-    once = raw.select(*records.COLUMN_NAMES).distinct()
-    expected = sums(once.withColumn("hour_start_ms", records.floor_hour(F.col("interval_start_ms"))))
-    for key, value in sums(unbilled).items():
-        expected[key] -= value
-    computed = {(hour, meter): int(check[meter]) for hour, check in checks.items() for meter in COUNTERS}
-    if {k: v for k, v in expected.items() if v} != {k: v for k, v in computed.items() if v}:
-        raise JobFailed(f"the hours do not add up to the records: {expected} in, {computed} out; nothing was published")
+
+def _rows_that_overlap(files: Sequence[Manifest]) -> int:
+    """Rows of files that share some time with another file of the same boot: they may have to be judged one by one."""
+    rows, ends = 0, dict[tuple[str, int], int]()
+    for one in sorted(files, key=lambda one: one.interval_start_ms):
+        boot = (one.source, one.boot_epoch)
+        if one.interval_start_ms < ends.get(boot, 0):
+            rows += 2 * one.rows
+        ends[boot] = max(ends.get(boot, 0), one.interval_end_ms)
+    return rows
+
+
+def _parts(rows: int) -> list[range]:
+    count = min(SHARDS, max(1, -(-rows // ROWS_A_PART)))
+    cuts = [SHARDS * index // count for index in range(count + 1)]
+    return [range(start, stop) for start, stop in pairwise(cuts)]
+
+
+def _result_of(hour: int, inputs: str, parts: Sequence[HourPart]) -> HourResult:
+    """Every dirty hour has one, also without usage: an empty version is a version too."""
+    rows, digest_sum = sum(part.rows for part in parts), sum(part.digest_sum for part in parts)
+    sums = {name: sum(part.sums[name] for part in parts) for name in parts[0].sums}
+    return HourResult(hour_name(hour), inputs, rows, checksum_text(rows, digest_sum), sums)
+
+
+def _check_conservation(parts: Mapping[int, Sequence[HourPart]], by_hour: Mapping[int, Sequence[Manifest]]) -> None:
+    """Each counter's total in the manifests equals what is billed, quarantined, or a copy."""
+    for hour, group in parts.items():
+        expected = {meter: sum(one.sums.get(meter, 0) for one in by_hour.get(hour, ())) for meter in COUNTERS}
+        found = {meter: sum(part.sums[meter] + part.unbilled[meter] for part in group) for meter in COUNTERS}
+        if expected != found:
+            raise JobFailed(
+                f"the hour {hour_name(hour)} does not add up to its records: {expected} in, {found} out; nothing was published"
+            )

@@ -25,12 +25,16 @@ class Request:
     output_directory: str
     cache_directory: str
     now_ms: int
+    partials_directory: str = ""  # of partial sums that later runs use again; empty: beside `output_directory`
     known: Mapping[str, str] = field(default_factory=dict)
     lookback_days: int = 35
     master: str = "local[*]"
     java_home: str = ""
-    shuffle_partitions: int = 4
-    driver_memory: str = "1g"
+    driver_memory: str = "512m"  # Java holds names of tasks, no records
+
+    def __post_init__(self) -> None:
+        if not self.partials_directory:
+            object.__setattr__(self, "partials_directory", str(Path(self.output_directory).parent / "partials"))
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,15 @@ class SequenceGap:
 
 @dataclass(frozen=True)
 class Result:
-    """`quarantined`: rows not billed, by reason. `holes`: the first thousand of `hole_count`."""
+    """`files_reused`: of which partial sums were there. `rows_judged`: those that were looked at one by one, because files overlap.
+    `quarantined`: rows not billed, by reason. `holes`: the first thousand of `hole_count`."""
 
     run_id: str
     hours: tuple[HourResult, ...] = ()
     files_read: int = 0
+    files_reused: int = 0
     rows_read: int = 0
+    rows_judged: int = 0
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     rejected_files: Mapping[str, str] = field(default_factory=dict)

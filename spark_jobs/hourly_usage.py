@@ -1,10 +1,14 @@
 """`python -m spark_jobs.hourly_usage REQUEST RESULT`: raw usage records into usage per hour, tenant, namespace and topic.
 
-    plan        which hours have other inputs than their present version (`plan`; no Spark yet: mostly there is nothing to do)
-    verify      SHA-256, rows, sums and interval of each file against its manifest; what disagrees is left out and said
-    judge       rules of the schema, duplicates, conflicts (`records`); what is not billed goes to quarantine
-    recompute   the whole of each dirty hour (`hours`), from nothing but the files: running twice changes nothing
-    write       `output/run_id=<id>/`, never changed afterwards; the rows again for the caller to load; and the result
+    plan          which hours have other inputs than their present version (`plan`; no Spark yet: mostly there is nothing to do)
+    read          SHA-256, rows, sums and interval of each file against its manifest (what disagrees is left out and said), rules of
+                  the schema, sums for each series: kept, so that a file is read once (`partials`)
+    put together  the whole of each dirty hour from those sums (`joined`); series whose records repeat or overlap record by record
+                  (`exact`); what is not billed goes to quarantine
+    write         `output/run_id=<id>/`, never changed afterwards; the rows again for the caller to load; and the result
+
+The work on files is done in Spark's Python workers, with Arrow and NumPy; Spark distributes it and does it again where a worker
+died. Running it twice changes nothing.
 
 Ends with 0 and a result, or 1 and a result with `error`. Ends at once when its standard input does: whoever started it is gone.
 """
@@ -17,6 +21,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from spark_jobs.config import JobFailed, Request, Result, request_from, write_json
@@ -37,12 +42,13 @@ def run(request: Request) -> Result:
     Path(request.cache_directory).mkdir(parents=True, exist_ok=True)
     work_directory = Path(tempfile.mkdtemp(prefix="spark-", dir=request.cache_directory))
     from spark_jobs.compute import compute  # imported here: usually there is nothing to do, and then Spark is not loaded at all
-    from spark_jobs.session import start_session
+    from spark_jobs.session import SparkEngine, start_session
 
     try:
         session = start_session(java, request.master, work_directory, request.driver_memory)
         try:
-            return compute(session, request, plan, java)
+            result = compute(SparkEngine(session), request, plan)
+            return replace(result, java=f"{java.origin}: {java.home}", spark=session.version)
         finally:
             session.stop()
     finally:

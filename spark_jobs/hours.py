@@ -1,86 +1,223 @@
-"""Good records into an hour's usage per tenant, namespace and topic. Integers and decimals only.
-
-Counters: the sum of their values. Gauges: the integral of a step function over the hour. A value holds from its interval's start
-to its end, or to the next record's start if that is sooner (whichever broker it is from: a topic has one size); over a silence of
-at most `GAUGE_CARRY_MS_MAX` it holds until the next record; over a longer one nothing is charged. The integral is exact in
-unit-milliseconds and rounded down once, to whole unit-seconds per topic and hour: every sum shown is a sum of these.
-"""
+"""One hour, or a part of its topics: partial sums put together, what they cannot say from the records, and the hour's files.
+Runs inside Spark's Python workers."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES
-from spark_jobs.checksum import DIGEST_HEX_DIGITS, HOUR_COLUMNS, INTEGRALS, SEPARATOR
-from spark_jobs.plan import HOUR_MS
+from spark_jobs.checksum import HOUR_COLUMNS, INTEGRALS, row_digest
+from spark_jobs.config import JobFailed, SequenceGap, load_directory, quarantine_directory, run_directory
+from spark_jobs.exact import Amounts, amounts_in, decide, own
+from spark_jobs.joined import amounts_of, gaps_of, join, suspects
+from spark_jobs.partials import Batch, read_partials, replace, write_table
+from spark_jobs.plan import HOUR_MS, Manifest, hour_folder, hour_name
+from spark_jobs.raw_files import FileProblem, read_file
+from spark_jobs.rows import ATTRIBUTES, COUNTED, Rows, judge, rows_of, sorted_by
 
-_GROUP = ["target", "tenant", "tenant_uid", "namespace", "topic"]
-_EXACT = "decimal(38,0)"
-_UNIT_SECONDS_END = 2**63  # results are 64-bit integers; 2.5 PB in one topic for an hour would pass that
-
-
-def usage_of_hours(records: DataFrame) -> DataFrame:
-    """Columns `HOUR_COLUMNS`: one row for each hour and topic in which anything was used. `records`: those of `records.good`."""
-    counters = records.where(F.col("own") & F.col("meter").isin(*COUNTERS)).select(
-        *_GROUP, "meter", F.col("value").cast(_EXACT).alias("amount")
-    )
-    summed = (
-        counters.unionByName(gauge_milliseconds(records))
-        .groupBy(*_GROUP)
-        .agg(
-            *[_sum_of(meter).cast("long").alias(meter) for meter in COUNTERS],
-            *[_whole_seconds(_sum_of(meter)).alias(name) for meter, name in zip(GAUGES, INTEGRALS, strict=True)],
-        )
-    )
-    used = F.lit(False)
-    for column in (*COUNTERS, *INTEGRALS):
-        used = used | (F.col(column) > 0)
-    return summed.withColumnRenamed("target", "hour_start_ms").where(used).select(*HOUR_COLUMNS)
+INVALID = "invalid"  # breaks a rule of the schema
+CONFLICT = "conflict"  # one identity with different contents
+GAPS_MAX = 1000
+_UNITS_END = 2**63  # numbers of an hour are 64-bit integers; 2.5 PB in one topic for an hour would pass that
+_SUMMED = (*COUNTERS, *INTEGRALS)
 
 
-def gauge_milliseconds(records: DataFrame) -> DataFrame:
-    """For each gauge record, `amount`: its value times the milliseconds for which it holds within the target hour."""
-    start, end, next_start = F.col("interval_start_ms"), F.col("interval_end_ms"), F.col("next_start_ms")
-    in_order = Window.partitionBy("target", "tenant_uid", "topic", "meter").orderBy(
-        "interval_start_ms", "interval_end_ms", "source", "boot_epoch", "seq"
-    )
-    holds_until = (
-        F.when(next_start.isNull(), end)
-        .when(next_start - end <= GAUGE_CARRY_MS_MAX, next_start)  # cut short by the next record, or extended to it
-        .otherwise(end)
-    )
-    held_ms = F.least(F.col("target") + HOUR_MS, holds_until) - F.greatest(F.col("target"), start)
+@dataclass(frozen=True)
+class HourTask:
+    """`batches`: of the hour itself, and of the hours beside it as far as they are known. `files`: all raw files that may affect
+    the hour. `begun`: the boots whose first file is of this hour."""
+
+    hour_ms: int
+    shards: range
+    batches: tuple[Batch, ...]
+    files: tuple[Manifest, ...]
+    begun: tuple[tuple[str, int], ...]
+    partials: Path
+    output: Path
+    run_id: str
+
+
+@dataclass
+class HourPart:
+    """`unbilled`: of each counter, the sum in records that are quarantined or copies. `problems`: files that cannot be used."""
+
+    hour_ms: int
+    rows: int = 0
+    digest_sum: int = 0
+    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMMED, 0))
+    duplicates: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    unbilled: Counter[str] = field(default_factory=Counter)
+    gaps: list[SequenceGap] = field(default_factory=list)
+    gap_count: int = 0
+    exact_rows: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def make_hour(task: HourTask) -> HourPart:
+    """Writes the part's files and describes them. Running it again writes the same."""
+    part = HourPart(task.hour_ms)
+    tables = [read_partials(batch.path(task.partials, ".parquet"), task.shards) for batch in task.batches]
+    joined = join(task.batches, tables, task.hour_ms)
+    left_out = suspects(joined)
+    amounts = amounts_of(joined, left_out)
+    gaps = gaps_of(joined, task.batches, left_out, task.begun)
+    refused: list[dict[str, Any]] = []
+    if left_out.any():
+        try:
+            rows = _records_of(task, joined.series(left_out))
+        except _Unusable as unusable:
+            part.problems = unusable.problems
+            return part
+        part.exact_rows = len(rows)
+        refused += _judge_records(part, rows, amounts, gaps, task)
+    if task.shards.start == 0:
+        refused += _invalid_records(part, task)
+    part.gap_count, part.gaps = len(gaps), gaps[:GAPS_MAX]
+    if refused:
+        name = f"{hour_name(task.hour_ms)}-{task.shards.start:03}.json"
+        _write_lines(quarantine_directory(task.output, task.run_id) / name, refused)
+    _write_hour(part, amounts, task)
+    return part
+
+
+class _Unusable(Exception):
+    def __init__(self, problems: dict[str, str]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def _records_of(task: HourTask, series: list[str]) -> Rows:
+    """The records of these series near the hour."""
+    wanted, tables, origins, problems = pa.array(series), [], [], {}
+    for manifest in task.files:
+        if not _near(manifest, task.hour_ms):
+            continue
+        try:
+            table = read_file(manifest)
+        except FileProblem as problem:
+            problems[manifest.name] = str(problem)
+            continue
+        tables.append(table.filter(pc.is_in(table["series"], wanted)))
+        origins.append((manifest.source, manifest.boot_epoch))
+    if problems:
+        raise _Unusable(problems)
+    rows, _ = rows_of(tables, origins)
+    return rows
+
+
+def _near(manifest: Manifest, hour_ms: int) -> bool:
     return (
-        records.where(F.col("meter").isin(*GAUGES))
-        .withColumn("next_start_ms", F.lead("interval_start_ms").over(in_order))
-        .select(
-            *_GROUP,
-            "meter",
-            (F.col("value").cast("decimal(19,0)") * F.greatest(held_ms, F.lit(0)).cast("decimal(19,0)")).alias("amount"),
-        )
-        .select(*_GROUP, "meter", F.col("amount").cast(_EXACT))
+        manifest.interval_start_ms < hour_ms + HOUR_MS + GAUGE_CARRY_MS_MAX
+        and manifest.interval_end_ms > hour_ms - GAUGE_CARRY_MS_MAX
     )
 
 
-def _sum_of(meter: str) -> Column:
-    return F.coalesce(F.sum(F.when(F.col("meter") == meter, F.col("amount"))), F.lit(0)).cast(_EXACT)
+def _judge_records(part: HourPart, rows: Rows, amounts: Amounts, gaps: list[SequenceGap], task: HourTask) -> list[dict[str, Any]]:
+    judged = judge(rows)
+    verdict = decide(rows, judged, task.hour_ms)
+    amounts.update(amounts_in(rows, judged, verdict.good, task.hour_ms))
+    part.duplicates += len(verdict.copies)
+    part.quarantined[CONFLICT] += len(verdict.conflicts)
+    conflicts = rows.where(verdict.conflicts).records()
+    _count_unbilled(part, [*conflicts, *rows.where(verdict.copies).records()])
+    present = rows.where(np.sort(np.concatenate([verdict.good, verdict.conflicts])))
+    gaps += _gaps_in(present, task)
+    hour = hour_name(task.hour_ms)
+    return [
+        {**record, "reason": CONFLICT, "detail": "the same identity with different contents", "hour": hour} for record in conflicts
+    ]
 
 
-def _whole_seconds(milliseconds: Column) -> Column:
-    too_many = F.raise_error(F.lit("a gauge's integral over an hour passes 2^63 unit-seconds"))
-    whole = (milliseconds - milliseconds % 1000) / 1000
-    return F.when(milliseconds < F.lit(str(_UNIT_SECONDS_END * 1000)).cast(_EXACT), whole.cast("long")).otherwise(
-        too_many.cast("long")
-    )
+def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
+    order = sorted_by(rows.codes["series"], rows.origin, rows.numbers["seq"])
+    in_hour = own(rows, task.hour_ms)
+    series, origin, seq = rows.codes["series"][order], rows.origin[order], rows.numbers["seq"][order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (series[1:] != series[:-1]) | (origin[1:] != origin[:-1])
+    last = np.full(len(order), -1, dtype=np.int64)
+    last[1:] = np.where(first[1:], -1, seq[:-1])
+    starting = np.array([one in task.begun for one in rows.origins], dtype=bool)
+    missing = np.flatnonzero((seq > last + 1) & in_hour[order] & (~first | starting[origin]))
+    meters, total, value = rows.words["meter"].to_pylist(), rows.numbers["cumulative"][order], rows.numbers["value"][order]
+    found = []
+    for at in missing.tolist():
+        counts = meters[rows.codes["meter"][order[at]]] in COUNTED
+        before = 0 if first[at] else int(total[at - 1])
+        source, boot = rows.origins[origin[at]]
+        name = rows.words["series"][int(series[at])].as_py()
+        lost = int(total[at] - value[at]) - before if counts else None
+        found.append(SequenceGap(source, boot, name, int(last[at]) + 1, int(seq[at]) - 1, lost))
+    return found
 
 
-def checks_of_hours(hours: DataFrame) -> DataFrame:
-    """For each hour: `rows`, `digest_sum` (`spark_jobs.checksum`) and the sum of each column, as decimals."""
-    text = F.concat_ws(SEPARATOR, *[F.col(column).cast("string") for column in HOUR_COLUMNS])
-    digest = F.conv(F.substring(F.sha2(text, 256), 1, DIGEST_HEX_DIGITS), 16, 10).cast(_EXACT)
-    return hours.groupBy("hour_start_ms").agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.sum(digest).cast(_EXACT).alias("digest_sum"),
-        *[F.sum(F.col(column).cast(_EXACT)).cast(_EXACT).alias(column) for column in (*COUNTERS, *INTEGRALS)],
-    )
+def _invalid_records(part: HourPart, task: HourTask) -> list[dict[str, Any]]:
+    """Records that break a rule, once each."""
+    lines: Counter[str] = Counter()
+    for batch in task.batches:
+        if batch.invalid and batch.hour_ms == task.hour_ms:
+            lines.update(batch.path(task.partials, ".invalid.json").read_text().splitlines())
+    records = [json.loads(line) for line in lines]
+    part.quarantined[INVALID] += len(records)
+    part.duplicates += lines.total() - len(lines)
+    _count_unbilled(part, [json.loads(line) for line in lines.elements()])
+    hour = hour_name(task.hour_ms)
+    return [{**record, "reason": INVALID, "hour": hour} for record in records]
+
+
+def _count_unbilled(part: HourPart, records: list[dict[str, Any]]) -> None:
+    for record in records:
+        part.unbilled[record["meter"]] += record["value"] or 0
+
+
+def usage_rows(amounts: Mapping[tuple[str, ...], int], hour_ms: int) -> list[tuple[Any, ...]]:
+    """In the order of `HOUR_COLUMNS`: one for each topic in which anything was used, by topic. Raises `JobFailed`."""
+    topics: dict[tuple[str, ...], list[int]] = {}
+    columns = {meter: place for place, meter in enumerate((*COUNTERS, *GAUGES))}
+    for values, amount in amounts.items():
+        of = dict(zip(ATTRIBUTES, values, strict=True))
+        if of["meter"] not in columns:
+            continue  # hours are of topics
+        units = amount if of["meter"] in COUNTERS else amount // 1000
+        if units >= _UNITS_END:
+            raise JobFailed(f"{of['meter']} of {of['topic']} in {hour_name(hour_ms)} passes 2^63: nothing was published")
+        key = (of["topic"], of["tenant_uid"], of["tenant"], of["namespace"])
+        topics.setdefault(key, [0] * len(columns))[columns[of["meter"]]] += units
+    return [
+        (hour_ms, tenant, tenant_uid, namespace, topic, *numbers)
+        for (topic, tenant_uid, tenant, namespace), numbers in sorted(topics.items())
+        if any(numbers)
+    ]
+
+
+def _write_hour(part: HourPart, amounts: Amounts, task: HourTask) -> None:
+    rows = usage_rows(amounts, task.hour_ms)
+    part.rows = len(rows)
+    part.digest_sum = sum(row_digest(row) for row in rows)
+    for place, name in enumerate(HOUR_COLUMNS):
+        if name in part.sums:
+            part.sums[name] = sum(row[place] for row in rows)
+    if not rows:
+        return
+    columns = dict(zip(HOUR_COLUMNS, zip(*rows, strict=True), strict=True))
+    types = {name: pa.int64() if name in _SUMMED or name == "hour_start_ms" else pa.string() for name in HOUR_COLUMNS}
+    folder = run_directory(task.output, task.run_id) / hour_folder(task.hour_ms)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+    write_table(table, folder / f"part-{task.shards.start:03}.parquet")
+    lines = [dict(zip(HOUR_COLUMNS, row, strict=True)) for row in rows]
+    _write_lines(load_directory(task.output, task.run_id) / f"{hour_name(task.hour_ms)}-{task.shards.start:03}.json", lines)
+
+
+def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, "".join(json.dumps(record) + "\n" for record in records).encode())

@@ -19,6 +19,7 @@ from pathlib import Path
 from messaging.usage_schema import GAUGE_CARRY_MS_MAX, READABLE_VERSIONS
 
 HOUR_MS = 3_600_000
+HASHED_AT_ONCE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,13 @@ class Manifest:
     source: str
     boot_epoch: int
 
-    def own_hours(self) -> range:
-        """The start times of the hours in which its records lie."""
-        return range(floor_hour(self.interval_start_ms), self.interval_end_ms, HOUR_MS)
+    @property
+    def hour_ms(self) -> int:
+        """The start of the hour in which its records lie."""
+        return floor_hour(self.interval_start_ms)
 
     def touched_hours(self) -> range:
-        """`own_hours`, and the neighbouring hours that its records may affect."""
+        """Its hour, and the neighbouring hours that its records may affect."""
         return range(floor_hour(self.interval_start_ms - GAUGE_CARRY_MS_MAX), self.interval_end_ms + GAUGE_CARRY_MS_MAX, HOUR_MS)
 
 
@@ -54,12 +56,21 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Plan:
-    """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `read`: their files. `unread`: all other files."""
+    """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `files`: all whole files that may affect these hours.
+    `known`: hour -> inputs of its current version. `boots`: (source, boot epoch) -> the hour of its first file, if it is certain
+    that there were none before. `oldest_ms`: earlier files are ignored."""
 
     inputs: Mapping[int, str]
-    read: tuple[Manifest, ...]
-    unread: tuple[Manifest, ...]
+    files: tuple[Manifest, ...]
     rejected: tuple[Rejected, ...]
+    known: Mapping[int, str]
+    boots: Mapping[tuple[str, int], int]
+    oldest_ms: int
+
+    def inputs_of(self, files: Iterable[Manifest]) -> dict[int, str]:
+        """`inputs`, if of `files` only these are left."""
+        left = _dirty(files, self.known)
+        return {hour: left[hour] for hour in self.inputs if hour in left}
 
 
 def floor_hour(at_ms: int) -> int:
@@ -71,26 +82,44 @@ def hour_name(hour_ms: int) -> str:
     return f"{datetime.fromtimestamp(hour_ms / 1000, UTC):%Y-%m-%dT%H}"
 
 
+def hour_folder(hour_ms: int) -> str:
+    """ "date=2026-11-21/hour=08", UTC."""
+    return f"{datetime.fromtimestamp(hour_ms / 1000, UTC):date=%Y-%m-%d/hour=%H}"
+
+
 def hour_of_name(name: str) -> int:
     return int(datetime.strptime(name, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp()) * 1000
 
 
 def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookback_days: int) -> Plan:
-    """Reads the manifests of the last `lookback_days` and hashes the files of hours whose inputs differ from `known`."""
+    """Reads the manifests of the last `lookback_days`. If that is little to read, it also hashes the files of hours whose inputs
+    differ from `known`: where only a damaged file is new, no engine is started for it."""
     manifests, rejected = read_manifests(raw_directory, now_ms, lookback_days)
     oldest_ms = floor_hour(now_ms - lookback_days * 24 * HOUR_MS)
     known = {hour: inputs for hour, inputs in known.items() if hour >= oldest_ms}
+    files = _files_of(_dirty(manifests, known), manifests)
     damaged: set[str] = set()
-    for manifest in _files_of(_dirty(manifests, known), manifests):
-        problem = _damage(manifest)
-        if problem:
-            rejected.append(Rejected(manifest.name, problem))
-            damaged.add(manifest.name)
+    if sum(_size(manifest.path) for manifest in files) <= HASHED_AT_ONCE_BYTES:
+        for manifest in files:
+            problem = _damage(manifest)
+            if problem:
+                rejected.append(Rejected(manifest.name, problem))
+                damaged.add(manifest.name)
     whole = [manifest for manifest in manifests if manifest.name not in damaged]
     dirty = _dirty(whole, known)  # again: a file that was left out may have been the only change
-    read = _files_of(dirty, whole)
-    names = {manifest.name for manifest in read}
-    return Plan(dirty, tuple(read), tuple(m for m in manifests if m.name not in names), tuple(rejected))
+    boots: dict[tuple[str, int], int] = {}
+    for one in whole:
+        boot = (one.source, one.boot_epoch)
+        boots[boot] = min(one.hour_ms, boots.get(boot, one.hour_ms))
+    certain = {boot: hour for boot, hour in boots.items() if hour >= oldest_ms + 24 * HOUR_MS}
+    return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def read_manifests(raw_directory: Path, now_ms: int, lookback_days: int) -> tuple[list[Manifest], list[Rejected]]:
@@ -126,6 +155,8 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
         raise ValueError(f"it speaks of {file!r}, a file of another name")
     if not 0 < integer("interval_end_ms") - integer("interval_start_ms") <= HOUR_MS:
         raise ValueError("its interval is empty or wider than an hour")
+    if floor_hour(integer("interval_start_ms")) != floor_hour(integer("interval_end_ms") - 1):
+        raise ValueError("its interval crosses an hour")
     sums = fields["sums"]
     if not isinstance(sums, dict) or not all(type(value) is int for value in sums.values()):
         raise ValueError("sums is not a table of integers")
@@ -146,7 +177,7 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
 def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str]) -> dict[int, str]:
     """Hour -> checksum of its inputs, for hours where it differs from the known one."""
     manifests = list(manifests)
-    present = {hour for manifest in manifests for hour in manifest.own_hours()}
+    present = {manifest.hour_ms for manifest in manifests}
     touching: dict[int, list[str]] = defaultdict(list)
     for manifest in manifests:
         for hour in manifest.touched_hours():

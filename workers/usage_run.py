@@ -18,6 +18,7 @@ NEEDS_SPARK = (
     'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
     "and will be computed then"
 )
+NEEDED = ("pyspark", "pyarrow", "numpy")
 COMMAND = (sys.executable, "-P", "-m", "spark_jobs.hourly_usage")
 POLL_S = 0.25
 _END_S = 5.0
@@ -78,7 +79,7 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
     caller lets only one run at a time. The caller removes
     the run's load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log and quarantine.
     """
-    if importlib.util.find_spec("pyspark") is None:
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise NeedsSpark(NEEDS_SPARK)
     files = RunFiles.of(settings, run_id)
     _sweep(files)

@@ -1,36 +1,35 @@
-"""One Spark engine for all tests of a run: a start costs ten seconds and half a gigabyte."""
+"""The job on Spark and without: one Spark engine for all tests of a run, since a start costs ten seconds and half a gigabyte."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.java import Java, choose_java
-from tests.spark_jobs.job import Job
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_jobs.compute import Engine
+from spark_jobs.java import choose_java
+from tests.spark_jobs.job import InProcess, Job
 
 
 @pytest.fixture(scope="session")
-def engine(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SparkSession, Java]]:
-    from spark_jobs.session import start_session
+def spark_engine(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    from spark_jobs.session import SparkEngine, start_session
 
     work = tmp_path_factory.mktemp("spark")
     java = choose_java(os.environ.get("MAGNETAR_JAVA_HOME", ""), os.environ, work)
     session = start_session(java, "local[2]", work, driver_memory="512m")
-    yield session, java
+    yield SparkEngine(session)
     session.stop()
 
 
 @pytest.fixture
-def new_job(engine: tuple[SparkSession, Java], tmp_path: Path) -> Callable[[str], Job]:
+def new_job(spark: None, tmp_path: Path) -> Callable[[str], Job]:
+    """Jobs whose tasks run in this process."""
+
     def make(name: str = "usage") -> Job:
-        return Job(*engine, tmp_path / name)
+        return Job(InProcess(), tmp_path / name)
 
     return make
 
@@ -38,3 +37,8 @@ def new_job(engine: tuple[SparkSession, Java], tmp_path: Path) -> Callable[[str]
 @pytest.fixture
 def job(new_job: Callable[[str], Job]) -> Job:
     return new_job("usage")
+
+
+@pytest.fixture
+def spark_job(spark_engine: Engine, tmp_path: Path) -> Job:
+    return Job(spark_engine, tmp_path / "on spark")

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
-from spark_jobs.compute import compute
+from spark_jobs.compute import Engine, compute
 from spark_jobs.config import Request, Result, run_directory
-from spark_jobs.java import Java
 from spark_jobs.plan import hour_of_name, make_plan
 from tests.spark_jobs.usage_files import HOUR_MS, NOON_MS, Hours
 
-if TYPE_CHECKING:
-    pass
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class InProcess:
+    """Runs tasks here, one after the other."""
+
+    def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
+        return [work(item) for item in items]
 
 
 @dataclass
 class Job:
     """Runs the job as the worker would, remembering which version of each hour is current."""
 
-    session: Any
-    java: Java
+    engine: Engine
     directory: Path
     runs: int = 0
     known: dict[str, str] = field(default_factory=dict)
@@ -45,7 +51,7 @@ class Job:
         plan = make_plan(self.raw, {hour_of_name(name): inputs for name, inputs in self.known.items()}, now_ms, 35)
         if not plan.inputs:
             return Result(request.run_id, rejected_files={entry.name: entry.reason for entry in plan.rejected})
-        result = compute(self.session, request, plan, self.java)
+        result = compute(self.engine, request, plan)
         for hour in result.hours:
             self.known[hour.hour] = hour.inputs
             rows = self._rows(run_directory(request.output_directory, request.run_id), hour.hour)

@@ -16,9 +16,6 @@ from messaging.usage_schema import COLUMNS, COUNTERS
 from tests.spark_jobs.job import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
-
 NEW = "persistent://acme/orders/new"
 
 
@@ -76,14 +73,18 @@ def test_a_second_run_finds_nothing_to_do_and_one_from_scratch_finds_the_same(jo
     assert again.checksums() == job.checksums()
 
 
-def test_an_engine_set_up_for_many_rows_finds_the_same(new_job: Callable[[str], Job], monkeypatch: pytest.MonkeyPatch) -> None:
-    few, many = new_job("few"), new_job("many")
-    for job in (few, many):
-        write_all(golden(), job.raw)
-    few.run()
-    monkeypatch.setattr("spark_jobs.session.FEW_ROWS", 0)
-    many.run()
-    assert many.checksums() == few.checksums()
+def test_files_and_topics_apart_give_the_same(new_job: Callable[[str], Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with very many records: each file read by a task of its own, and each hour put together in many parts."""
+    together, apart = new_job("together"), new_job("apart")
+    for job in (together, apart):
+        for one in [*golden(), *golden()[3:7], golden()[4]._replace(value=8)]:
+            write_all([one], job.raw)
+    result = together.run()
+    monkeypatch.setattr("spark_jobs.batches.ROWS_A_BATCH", 1)
+    monkeypatch.setattr("spark_jobs.compute.ROWS_A_PART", 1)
+    again = apart.run()
+    assert apart.checksums() == together.checksums()
+    assert (again.quarantined, again.duplicates, again.hole_count) == (result.quarantined, result.duplicates, result.hole_count)
 
 
 def test_conservation_from_topics_to_manifests(job: Job) -> None:
@@ -262,3 +263,16 @@ def test_files_of_the_first_version_are_read(job: Job, monkeypatch: pytest.Monke
     job.run()
     [(_, rows)] = job.current.values()
     assert {(row[2], row[4]): row[5] for row in rows} == {("", NEW): 3, ("uid", OLD): 4}
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_spark_finds_the_same(job: Job, spark_job: Job) -> None:
+    records = [*golden(), golden()[4]._replace(value=8), *golden()[:3]]
+    for one in (job, spark_job):
+        write_all(golden(), one.raw)
+        write_all(records[11:], one.raw)
+        one.run()
+    assert spark_job.checksums() == job.checksums()
+    assert spark_job.run().hours == ()

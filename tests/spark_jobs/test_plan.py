@@ -22,7 +22,7 @@ def test_new_files_make_their_hour_dirty_and_known_inputs_do_not(tmp_path: Path)
     write_all([record("messages_in", 1, NOON_MS + 10 * MINUTE_MS)], tmp_path)
     first = make_plan(tmp_path, {}, NOW_MS, 35)
     assert list(first.inputs) == [NOON_MS]
-    assert len(first.read) == 1
+    assert len(first.files) == 1
     assert make_plan(tmp_path, first.inputs, NOW_MS, 35).inputs == {}
     write_all([record("messages_in", 1, NOON_MS + 11 * MINUTE_MS, seq=1)], tmp_path)
     assert list(make_plan(tmp_path, first.inputs, NOW_MS, 35).inputs) == [NOON_MS]
@@ -56,7 +56,7 @@ def test_an_hour_whose_files_are_gone_is_dirty_once(tmp_path: Path) -> None:
     known = dict(make_plan(tmp_path, {}, NOW_MS, 35).inputs)
     file.with_suffix(".json").unlink()
     plan = make_plan(tmp_path, known, NOW_MS, 35)
-    assert list(plan.inputs) == [NOON_MS] and plan.read == ()
+    assert list(plan.inputs) == [NOON_MS] and plan.files == ()
     assert make_plan(tmp_path, plan.inputs, NOW_MS, 35).inputs == {}
 
 
@@ -84,7 +84,7 @@ def test_a_broken_manifest_is_rejected_and_hides_no_other(tmp_path: Path, change
     fields = json.loads(manifest.read_bytes())
     manifest.write_text("[" if change is None else json.dumps(fields | change))
     plan = make_plan(tmp_path, {}, NOW_MS, 35)
-    assert len(plan.read) == 1
+    assert len(plan.files) == 1
     (rejected,) = plan.rejected
     assert why in rejected.reason
 

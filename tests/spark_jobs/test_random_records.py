@@ -14,9 +14,6 @@ from messaging.usage_schema import COUNTERS, GAUGES
 from tests.spark_jobs.job import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-
-
 OTHER = "non-persistent://globex/sensors/heat"
 
 

@@ -81,7 +81,7 @@ def commits(settings: Settings) -> Iterator[Finding]:
 
 
 def java(settings: Settings) -> Iterator[Finding]:
-    if importlib.util.find_spec("pyspark") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
         yield Finding("Spark", "warn", "not installed: usage is recorded but not aggregated", 'pip install -e ".[spark]"')
         return
     from spark_jobs.java import NoJava, choose_java

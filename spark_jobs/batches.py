@@ -1,0 +1,107 @@
+"""Which partial sums a run needs, which of them are there, and which files must be read for the rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from messaging.usage_schema import GAUGE_CARRY_MS_MAX
+from spark_jobs.partials import Batch, batch_from
+from spark_jobs.plan import HOUR_MS, Manifest, hour_folder
+
+ROWS_A_BATCH = 1_000_000  # about 300 MB in the process that reads it
+BATCHES_OF_AN_HOUR_MAX = 12  # of one boot; where late files made more, the hour's files are read again and leave fewer
+
+
+def files_by_hour(manifests: Iterable[Manifest]) -> dict[int, list[Manifest]]:
+    found: dict[int, list[Manifest]] = defaultdict(list)
+    for manifest in manifests:
+        found[manifest.hour_ms].append(manifest)
+    return found
+
+
+def needed_files(hours: Iterable[int], by_hour: Mapping[int, Sequence[Manifest]]) -> dict[int, list[Manifest]]:
+    """Hour -> the files of it that are needed to compute `hours`: all of these hours, and those near them beside."""
+    wanted = set(hours)
+    beside = {hour + step for hour in wanted for step in (-HOUR_MS, HOUR_MS)} - wanted
+    needed = {hour: list(by_hour.get(hour, ())) for hour in wanted}
+    for hour in beside:
+        near = [
+            one
+            for one in by_hour.get(hour, ())
+            if (hour + HOUR_MS in wanted and one.interval_end_ms > hour + HOUR_MS - GAUGE_CARRY_MS_MAX)
+            or (hour - HOUR_MS in wanted and one.interval_start_ms < hour + GAUGE_CARRY_MS_MAX)
+        ]
+        if near:
+            needed[hour] = near
+    return needed
+
+
+def kept_batches(hour_ms: int, directory: Path, present: Sequence[Manifest]) -> list[Batch]:
+    """Those of the hour whose files are all among `present`, no two of them with a file in common, the largest first."""
+    hashes = {one.name: one.sha256 for one in present}
+    found = [batch_from(path) for path in sorted((directory / hour_folder(hour_ms)).glob("*.json")) if "." not in path.stem]
+    usable = [batch for batch in found if batch and all(hashes.get(name) == sha256 for name, sha256 in batch.members.items())]
+    taken: set[str] = set()
+    kept: list[Batch] = []
+    for batch in sorted(usable, key=lambda one: (-len(one.members), one.id)):
+        if taken.isdisjoint(batch.members):
+            taken.update(batch.members)
+            kept.append(batch)
+    boots: dict[tuple[str, int], int] = defaultdict(int)
+    for batch in kept:
+        boots[batch.source, batch.boot_epoch] += 1
+    return [batch for batch in kept if boots[batch.source, batch.boot_epoch] < BATCHES_OF_AN_HOUR_MAX]
+
+
+def new_batches(files: Iterable[Manifest]) -> list[list[Manifest]]:
+    """Files of one boot and hour together, in the order of time, as many as have up to `ROWS_A_BATCH` rows."""
+    groups: dict[tuple[int, str, int], list[Manifest]] = defaultdict(list)
+    for one in files:
+        groups[one.hour_ms, one.source, one.boot_epoch].append(one)
+    batches: list[list[Manifest]] = []
+    for _, group in sorted(groups.items()):
+        group.sort(key=lambda one: (one.interval_start_ms, one.name))
+        total = sum(one.rows for one in group)
+        share = total / -(-total // ROWS_A_BATCH) if total else 0  # all about equal
+        rows = 0.0
+        batches.append([])
+        for one in group:
+            if batches[-1] and rows + one.rows / 2 > share:
+                batches.append([])
+                rows = 0
+            batches[-1].append(one)
+            rows += one.rows
+    return batches
+
+
+def bins(batches: Sequence[list[Manifest]]) -> list[list[list[Manifest]]]:
+    """Batches for one task each time, small ones together."""
+    result: list[list[list[Manifest]]] = []
+    rows = ROWS_A_BATCH
+    for batch in sorted(batches, key=_rows, reverse=True):
+        if rows + _rows(batch) > ROWS_A_BATCH:
+            result.append([])
+            rows = 0
+        result[-1].append(batch)
+        rows += _rows(batch)
+    return result
+
+
+def drop_unused(directory: Path, used: Iterable[Batch], hours: Iterable[int], oldest_ms: int) -> None:
+    """Removes partial sums of `hours` that are not `used`, and all from before the day of `oldest_ms`."""
+    names = {batch.id for batch in used}
+    for hour in hours:
+        for path in list((directory / hour_folder(hour)).glob("*")):
+            if path.name.partition(".")[0] not in names:
+                path.unlink(missing_ok=True)
+    oldest = hour_folder(oldest_ms).partition("/")[0]
+    for day in [path for path in directory.glob("date=*") if path.name < oldest]:
+        for path in sorted(day.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+        day.rmdir()
+
+
+def _rows(batch: Sequence[Manifest]) -> int:
+    return sum(one.rows for one in batch)
