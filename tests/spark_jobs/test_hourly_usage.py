@@ -138,6 +138,19 @@ def test_records_that_break_the_rules_are_quarantined(job: Job) -> None:
     assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
 
 
+def test_meters_of_clients_and_tenants_are_no_part_of_what_topics_used(job: Job) -> None:
+    client = record("client_bytes_in", 7, NOON_MS)
+    client = client._replace(series=f"{client.series}\nreports\nkey-1", subscription="reports", key="key-1")
+    calls = record("api_calls", 3, NOON_MS)._replace(namespace="", topic="", series="api_calls|\n\nkey-1", key="key-1")
+    strange = record("api_calls", 3, NOON_MS)._replace(series="api_calls|\n\nkey-1", key="key-1")
+    attributed = record("messages_in", 9, NOON_MS, seq=1)._replace(series=f"messages_in|{NEW}\n\nkey-1", key="key-1")
+    write_all([record("messages_in", 1, NOON_MS), client, calls], job.raw)
+    write_all([strange, attributed], job.raw)
+    result = job.run()
+    assert result.quarantined == {"invalid": 2}
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+
+
 def test_a_late_file_changes_its_own_hour_only(job: Job) -> None:
     records = golden()
     late = record("messages_in", 100, NOON_MS - HOUR_MS + 10 * MINUTE_MS, topic=OLD)
