@@ -9,6 +9,7 @@ COLLECT_USAGE = "workers.collect_usage"
 RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
+MAKE_INVOICES = "workers.make_invoices"
 
 
 class TaskEntry(NamedTuple):
@@ -25,5 +26,6 @@ TASKS: tuple[TaskEntry, ...] = (
     TaskEntry(COMPACT_TOPICS, "Compact topics", "workers.tasks.compaction:compact_topics", "compaction_interval_s"),
     TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s"),
     TaskEntry(RUN_USAGE_JOB, "Compute hourly usage", "workers.tasks.usage_job:run_usage_job", "usage_job_interval_s"),
+    TaskEntry(MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s"),
     TaskEntry(COLLECT_AUDIT, "Write the broker's events to the audit log", "workers.tasks.audit:collect_audit", "audit_interval_s"),
 )

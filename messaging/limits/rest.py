@@ -59,6 +59,27 @@ API: dict[str, Limit] = {
     "NewDeadLetterPolicy.initial_subscription": _NAME,
 }
 
+_PLAN_NAME = Limit("names of price plans have 63 characters", bytes_max=63)
+_DETAILS = Limit("is printed on invoices", bytes_max=1000, count_max=8)
+_CURRENCY = Limit("a code of ISO 4217", bytes_max=3)
+_AMOUNT = Limit("18 digits on each side of the point", bytes_max=40)
+
+API |= {
+    "NewPricePlan.document": Limit("a price plan; its fields have their own limits (workers.rating.plan)", count_max=16),
+    "NewIssuer.details": _DETAILS,
+    "NewIssuer.forgiven_minor": Limit("an amount of a few cents", minimum=0, maximum=1_000_000),
+    "BillingChange.details": _DETAILS,
+    "BillingChange.tax_label": Limit("is printed on invoices", bytes_max=40),
+    "BillingChange.tax_rate": Limit("per cent, with a few digits", bytes_max=12),
+    "BillingChange.payment_days": Limit("within a year", minimum=0, maximum=365),
+    "NewPlanAssignment.plan": _PLAN_NAME,
+    "NewCredit.title": Limit("is printed on invoices", bytes_max=200),
+    "NewCredit.currency": _CURRENCY,
+    "NewCredit.amount": _AMOUNT,
+    "NewCreditNote.note": Limit("is printed on the credit note", bytes_max=1000),
+    "NewCreditNote.amounts": Limit("one for each line of an invoice", bytes_max=200, count_max=500),
+}
+
 PULSAR: dict[str, Limit] = {
     # Bodies that are a single value
     "body.actions": Limit("there are six actions", bytes_max=64, count_max=16),

@@ -62,6 +62,25 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:message-trace"): Action.LOOKUP,
 }
 
+_BILLING: dict[tuple[str, str], Action] = {
+    ("GET", "billing:price-plans"): Action.SUPERUSER,  # a tenant sees the versions that its own invoices name
+    ("POST", "billing:price-plans"): Action.SUPERUSER,
+    ("GET", "billing:issuer"): Action.SUPERUSER,
+    ("PUT", "billing:issuer"): Action.SUPERUSER,
+    ("GET", "billing:account"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:account"): Action.SUPERUSER,
+    ("GET", "billing:plan-assignments"): Action.TENANT_ADMIN,
+    ("POST", "billing:plan-assignments"): Action.SUPERUSER,
+    ("GET", "billing:credits"): Action.TENANT_ADMIN,
+    ("POST", "billing:credits"): Action.SUPERUSER,
+    ("GET", "billing:invoices"): Action.TENANT_ADMIN,
+    ("GET", "billing:invoice"): Action.TENANT_ADMIN,
+    ("POST", "billing:credit-notes"): Action.SUPERUSER,
+    ("GET", "billing:line-usage"): Action.TENANT_ADMIN,
+    ("GET", "billing:usage-file"): Action.TENANT_READ,
+    ("GET", "billing:costs"): Action.TENANT_READ,
+}
+
 _PULSAR: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:tenants"): Action.SUPERUSER,
     ("GET", "admin_v2:tenant"): Action.TENANT_READ,
@@ -181,4 +200,4 @@ _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "health:status"): Action.PUBLIC,
 }
 
-REST: dict[tuple[str, str], Action] = _API | _PULSAR | _POLICIES | _TOPIC_POLICIES | _PROCESSES
+REST: dict[tuple[str, str], Action] = _API | _BILLING | _PULSAR | _POLICIES | _TOPIC_POLICIES | _PROCESSES

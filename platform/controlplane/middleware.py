@@ -28,7 +28,7 @@ from tenants.names import namespace_of, subscription_of, topic_of
 _log = logs.get_logger("web")
 EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 403 and 400: not failures
 GetResponse = Callable[[HttpRequest], HttpResponse]
-TABLED = ("api", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
+TABLED = ("api", "billing", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
 
 requests_by_status: Counter[int] = Counter()
 

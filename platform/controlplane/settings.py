@@ -13,6 +13,7 @@ MAGNETAR = current.settings()
 DEBUG = False
 SECRET_KEY = read_secret(MAGNETAR, "django-secret-key")
 ROOT_URLCONF = "controlplane.urls"
+API_URLCONF = "controlplane.api_urls"  # what the OpenAPI document describes
 ASGI_APPLICATION = "controlplane.asgi.application"
 
 INSTALLED_APPS = [

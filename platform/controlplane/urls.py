@@ -6,7 +6,7 @@ from django.urls import include, path
 
 urlpatterns = [
     path("", include("controlplane.health")),
-    path("api/v1/", include("tenants.rest.urls")),
+    path("", include("controlplane.api_urls")),
     path("admin/v2/", include("tenants.pulsar.urls")),
     path("lookup/v2/", include("tenants.pulsar.lookup_urls")),
     path("internal/v1/", include("tenants.internal")),

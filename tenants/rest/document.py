@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
@@ -22,7 +23,7 @@ def document() -> dict[str, Any]:
         if not _document:
             from drf_spectacular.generators import SchemaGenerator
 
-            _document.update(SchemaGenerator(urlconf="tenants.rest.root").get_schema(public=True))  # type: ignore[no-untyped-call]
+            _document.update(SchemaGenerator(urlconf=settings.API_URLCONF).get_schema(public=True))  # type: ignore[no-untyped-call]
         return _document
 
 

@@ -29,6 +29,8 @@ FILLING = {
     "message_id": "1:0",
     "key": "k",
     "value": "v",
+    "invoice": "2026-000001",
+    "line": "bytes_in@2026-03-01T00",
 }
 
 

@@ -24,12 +24,27 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
     "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
+    "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
+    "NewIssuer": ("PUT", "/api/v1/billing/issuer", {"details": {}}),
+    "BillingChange": ("PATCH", "/api/v1/tenants/acme/billing", {}),
+    "NewPlanAssignment": ("POST", "/api/v1/tenants/acme/billing/plans", {"starts_at": "2026-03-01T00:00:00Z"}),
+    "NewCredit": ("POST", "/api/v1/tenants/acme/billing/credits", {"title": "t", "currency": "EUR", "amount": "1"}),
+    "NewCreditNote": ("POST", "/api/v1/tenants/acme/invoices/i/credit-notes", {"note": "n"}),
 }
+MAPS = ("document", "details", "amounts")
+NUMBERS = (".partitions", "_count", "_minor", "_days")
 LISTS = ("admin_roles", "allowed_clusters", "actions")
+
+
+def kind_of(name: str) -> str:
+    field = name.partition(".")[2]
+    return "number" if name.endswith(NUMBERS) else "list" if field in LISTS else "map" if field in MAPS else "text"
+
+
 OURS = [
     (name, what, over)
     for name, limit in API.items()
-    for kind in ["number" if name.endswith((".partitions", "_count")) else "list" if name.partition(".")[2] in LISTS else "text"]
+    for kind in [kind_of(name)]
     if name != "NewNamespace.policies"
     for what, _, over in at_and_over(limit, kind)
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from workers.rating.credit import Tax, Totals
 from workers.rating.money import decimal_text, money_text
+from workers.rating.plan import plan_from
 from workers.rating.rate import Line, Segment
 
 SCHEMA = 1
@@ -113,6 +114,14 @@ def line_document(line: Line, currency: str) -> dict[str, Any]:
     if line.of_invoice:
         shown |= {"of_invoice": line.of_invoice, "runs": list(line.runs)}
     return shown
+
+
+def segments_in(document: Mapping[str, Any]) -> list[Segment]:
+    """The segments that an invoice was rated by, with the plans it holds. Raises `RatingError`, `KeyError`."""
+    versions = {(one["plan"], one["version"]): plan_from(dict(one)) for one in document["plans"]}
+    return [
+        Segment(time_of(one["start"]), time_of(one["end"]), versions[one["plan"], one["version"]]) for one in document["segments"]
+    ]
 
 
 def time_text(at: datetime) -> str:

@@ -120,13 +120,8 @@ def whole_hour(text: object, what: str) -> datetime:
     try:
         at = datetime.fromisoformat(str(text))
     except ValueError:
-        at = None
-    if (
-        at is None
-        or at.tzinfo is None
-        or at.utcoffset() is None
-        or at.astimezone(UTC).replace(minute=0, second=0, microsecond=0) != at
-    ):
+        at = datetime.min
+    if at.tzinfo is None or not 2000 <= at.year <= 9000 or at.astimezone(UTC).replace(minute=0, second=0, microsecond=0) != at:
         raise RatingError(
             f"{what} {str(text)[:40]!r} is not the start of an hour, with a time zone: write it like 2026-04-01T00:00:00Z"
         )

@@ -13,6 +13,7 @@ import click
 
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
+from controlplane.cli.usage import usage
 from controlplane.cli.users import users
 
 PRIVATE_UMASK = 0o077  # files of the platform (messages, databases, logs) are private to their owner
@@ -183,3 +184,4 @@ def _version() -> str:
 
 main.add_command(users)
 main.add_command(keys)
+main.add_command(usage)

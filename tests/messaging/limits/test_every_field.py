@@ -18,9 +18,19 @@ from messaging.limits.model import Limit
 from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
+from workers.billing import shapes as billing
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
-BODIES = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
+OURS = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
+BILLING = (
+    billing.NewPricePlan,
+    billing.NewIssuer,
+    billing.BillingChange,
+    billing.NewPlanAssignment,
+    billing.NewCredit,
+    billing.NewCreditNote,
+)
+BODIES = (*OURS, *BILLING)
 STRUCTS = (
     tenants.TenantInfo,
     namespaces.BundlesData,
@@ -116,7 +126,9 @@ def test_every_field_of_pulsars_rest_has_a_limit(name: str, kind: Any) -> None:
 @pytest.mark.parametrize("body", BODIES)
 def test_every_field_of_our_rest_has_a_limit(body: type[serializers.Serializer[Any]]) -> None:
     for name, field in body().fields.items():
-        if not isinstance(field, serializers.ChoiceField | serializers.BooleanField | serializers.DateTimeField):
+        if not isinstance(
+            field, serializers.ChoiceField | serializers.BooleanField | serializers.DateTimeField | serializers.DateField
+        ):
             assert f"{body.__name__}.{name}" in rest.API
 
 

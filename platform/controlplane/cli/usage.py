@@ -1,0 +1,55 @@
+"""`magnetar usage`: what a customer does with their usage on their own machine. Needs no platform, no database and no Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controlplane.cli.options import Refused
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.group()
+def usage() -> None:
+    """Check invoices against usage."""
+
+
+@usage.command()
+@click.option("--invoice", "invoice_path", type=_FILE, required=True, help="The invoice as JSON, from the console or the API.")
+@click.option("--plan", "plan_paths", type=_FILE, multiple=True, help="A price plan you were given; default: those in the invoice.")
+@click.argument("usage_paths", type=_FILE, nargs=-1, required=True)
+def verify(invoice_path: Path, plan_paths: tuple[Path, ...], usage_paths: tuple[Path, ...]) -> None:
+    """Compute an invoice again from the usage that was downloaded as Parquet, to the cent.
+
+    Ends with 0 if the invoice is right, with 1 if something differs, and says which line and why."""
+    from workers.billing.files import read_usage
+    from workers.rating.errors import RatingError
+    from workers.rating.verify import verify as compare
+
+    try:
+        plans = [_document(path) for path in plan_paths] or None
+        report = compare(_document(invoice_path), read_usage(usage_paths), plans)
+    except RatingError as error:
+        raise Refused(str(error)) from None
+    click.echo(f"{report.lines} lines, {report.hours} hours, {report.rows} rows of usage")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    for name, text in report.differences.items():
+        click.echo(f"differs: {name}: {text}")
+    click.echo("The invoice is right." if report.agrees else f"{len(report.differences)} differences.")
+    sys.exit(0 if report.agrees else 1)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise Refused(f"{path} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise Refused(f"{path} is not a JSON object")
+    return found

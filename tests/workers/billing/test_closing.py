@@ -1,0 +1,168 @@
+"""The close of a month: final once, numbered without gaps, corrected by the next invoice or a credit note and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
+from messaging.settings import Settings
+from tenants.access import platform_actor
+from tenants.models import Tenant
+from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, run_of, tenant_of, use, with_plan
+from tests.support.worker_broker import WorkerBroker
+from workers.billing import actions, closing, drafts
+from workers.billing.models import Charge, Immutable, Invoice, Issuer
+from workers.environment import Environment
+from workers.tasks.billing import make_invoices
+
+pytestmark = pytest.mark.django_db
+CLOSE = APRIL + timedelta(hours=72)
+
+
+def final_of_march(tenant: Tenant) -> Invoice:
+    invoice = drafts.refresh(tenant, MARCH, CLOSE)
+    assert invoice is not None
+    return closing.finalize(invoice.pk, CLOSE)
+
+
+@pytest.fixture
+def acme(db: None) -> Tenant:
+    tenant = tenant_of()
+    with_plan(tenant)
+    use(tenant, MARCH, bytes_in=2 * GIB)
+    use(tenant, MARCH + HOUR, topic="sensors/heat", bytes_in=4 * GIB)
+    return tenant
+
+
+@pytest.fixture
+def bill(settings_of: Callable[..., Settings], broker: WorkerBroker) -> Callable[..., dict[str, Any]]:
+    def at(now: Any) -> dict[str, Any]:
+        return make_invoices(Environment(settings_of(), broker, now=lambda: now), "task-1", lambda: None)
+
+    return at
+
+
+def test_a_month_is_closed_when_late_usage_had_its_time_and_was_computed(acme: Tenant, bill: Callable[..., Any]) -> None:
+    assert bill(CLOSE - HOUR)["closed"] == []
+    assert bill(CLOSE)["closed"] == []  # no run began after the month's end
+    run_of("run-after", APRIL + HOUR)
+    assert bill(CLOSE)["closed"] == ["2026-000001"]
+    assert bill(CLOSE)["closed"] == []
+    march = Invoice.unscoped.get(number="2026-000001")
+    assert march.state == "final" and march.document["state"] == "final" and march.document["due"] == "2026-05-04"
+    assert Invoice.unscoped.filter(start=APRIL, state="draft").count() == 1
+
+
+def test_a_tenant_whose_plan_cannot_be_used_does_not_hold_up_others(acme: Tenant, bill: Callable[..., Any]) -> None:
+    broken = tenant_of("broken")
+    with_plan(broken, {**PLAN, "plan": "dollars", "currency": "USD"}, APRIL + HOUR)
+    actions.assign_plan(platform_actor(), "broken", "standard", APRIL)
+    run_of("run-after", APRIL + HOUR)
+    done = bill(CLOSE)
+    assert done["closed"] == ["2026-000001"] and "EUR and USD" in done["failed"]["broken"]
+
+
+def test_a_final_invoice_cannot_be_changed(acme: Tenant) -> None:
+    invoice = final_of_march(acme)
+    before = invoice.document
+    invoice.document = {**before, "total": "0.00"}
+    with pytest.raises(Immutable):
+        invoice.save()
+    with pytest.raises(Immutable):
+        invoice.delete()
+    use(acme, MARCH, "run-late", bytes_in=9 * GIB)
+    assert drafts.refresh(acme, MARCH, MAY) == invoice
+    assert Invoice.unscoped.get(pk=invoice.pk).document == before
+
+
+def test_late_usage_stands_on_the_next_invoice_once(acme: Tenant) -> None:
+    march = final_of_march(acme)
+    use(acme, MARCH, "run-late", bytes_in=8 * GIB)
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None
+    [line] = [one for one in april.document["lines"] if one["kind"] == "adjustment"]
+    # 12 GiB instead of 6: 10 at 0.50 and 2 at 0.30, less the 3.00 that were billed
+    assert (line["amount"], line["of_invoice"], line["runs"]) == ("2.60", march.number, ["run-late"])
+    assert line["start"] == "2026-03-01T00:00:00Z"
+    assert Charge.unscoped.get(meter="adjustment").nano == 2_600_000_000
+    closing.finalize(april.pk, MAY)
+    may = drafts.refresh(acme, MAY, MAY + HOUR)
+    assert may is not None and not [one for one in may.document["lines"] if one["kind"] == "adjustment"]
+    use(acme, MARCH, "run-later", bytes_in=2 * GIB)
+    may = drafts.refresh(acme, MAY, MAY + HOUR)
+    assert may is not None and [one["amount"] for one in may.document["lines"] if one["kind"] == "adjustment"] == ["-2.60"]
+
+
+def test_a_little_late_usage_is_forgiven(acme: Tenant) -> None:
+    Issuer.objects.create(pk=1, forgiven_minor=50)
+    final_of_march(acme)
+    use(acme, MARCH, "run-late", bytes_in=3 * GIB)  # 0.50 more
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None and [one["kind"] for one in april.document["lines"]] == ["base_fee"]
+    use(acme, MARCH, "run-later", bytes_in=GIB)  # 0.50 less: that is the customer's
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None and [one["amount"] for one in april.document["lines"]] == ["29.00", "-0.50"]
+
+
+def test_a_credit_note_takes_back_a_whole_invoice_and_gives_back_its_credit(acme: Tenant) -> None:
+    actor = platform_actor()
+    actions.set_account(actor, "acme", {"tax_label": "VAT", "tax_rate": "19"})
+    actions.grant_credit(actor, "acme", "Welcome", "EUR", "10.00", None)
+    march = final_of_march(acme)
+    assert (march.document["subtotal"], march.document["total"]) == ("32.00", "26.18")
+    note = actions.take_back(actor, "acme", march.pk, None, "Sent to the wrong company", CLOSE)
+    assert (note.number, note.document["of_invoice"], note.document["total"]) == ("2026-000002", march.number, "-26.18")
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None and april.document["credits"][0]["amount"] == "10.00"
+    with pytest.raises(PreconditionFailed, match="taken back before"):
+        actions.take_back(actor, "acme", march.pk, None, "again", CLOSE)
+    with pytest.raises(PreconditionFailed):
+        actions.take_back(actor, "acme", note.pk, None, "a note of a note", CLOSE)
+
+
+def test_a_credit_note_takes_back_no_more_than_there_is(acme: Tenant) -> None:
+    actor, march = platform_actor(), final_of_march(acme)
+    line = "bytes_in@2026-03-01T00"
+    part = actions.take_back(actor, "acme", march.pk, {line: "2.50"}, "An outage", CLOSE)
+    assert part.document["total"] == "-2.50" and [one["id"] for one in part.document["lines"]] == [line]
+    with pytest.raises(PreconditionFailed, match=r"0\.50 EUR are left"):
+        actions.take_back(actor, "acme", march.pk, {line: "0.51"}, "more", CLOSE)
+    with pytest.raises(NotFound):
+        actions.take_back(actor, "acme", march.pk, {"support@2026-03-01T00": "1.00"}, "more", CLOSE)
+    with pytest.raises(InvalidValue):
+        actions.take_back(actor, "acme", march.pk, {line: "0.001"}, "more", CLOSE)
+    assert Issuer.objects.get().numbered == 2  # what was refused has no number
+    draft = drafts.refresh(acme, APRIL, MAY)
+    assert draft is not None
+    with pytest.raises(PreconditionFailed):
+        actions.take_back(actor, "acme", draft.pk, None, "a draft", CLOSE)
+
+
+def test_credits_are_used_up_over_months_and_expire(acme: Tenant) -> None:
+    actions.grant_credit(platform_actor(), "acme", "Welcome", "EUR", "40.00", None)
+    assert final_of_march(acme).document["credits"][0]["amount"] == "32.00"
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None and (april.document["credits"][0]["amount"], april.document["total"]) == ("8.00", "21.00")
+
+
+def test_prices_do_not_change_backwards(acme: Tenant) -> None:
+    actor = platform_actor()
+    second = {**PLAN, "version": 2, "in_force_from": "2026-04-01T00:00:00Z"}
+    with pytest.raises(Conflict, match="the next version"):
+        actions.publish_plan(actor, {**second, "version": 3}, MARCH)
+    with pytest.raises(Conflict, match="backwards"):
+        actions.publish_plan(actor, second, APRIL + HOUR)
+    with pytest.raises(Conflict, match="in EUR"):
+        actions.publish_plan(actor, {**second, "currency": "USD"}, MARCH)
+    with pytest.raises(InvalidValue, match="prices"):
+        actions.publish_plan(actor, {**second, "prices": 1}, MARCH)
+    actions.publish_plan(actor, second, MARCH)
+    final_of_march(acme)
+    with pytest.raises(Conflict, match="final invoice"):
+        actions.assign_plan(actor, "acme", "standard", MARCH + HOUR)
+    with pytest.raises(NotFound):
+        actions.assign_plan(actor, "acme", "none", MAY)

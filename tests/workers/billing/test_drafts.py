@@ -1,0 +1,132 @@
+"""Drafts: from usage and plan to an invoice and its charges, again and again, each tenant its own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+from django.db.models import Sum
+
+from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, with_plan
+from workers.billing import drafts, usage
+from workers.billing.models import NANO, BillingAccount, Charge, Invoice
+from workers.environment import Stopping
+from workers.rating.verify import verify
+
+pytestmark = pytest.mark.django_db
+LATER = APRIL + timedelta(hours=80)
+
+
+def amounts(invoice: Invoice | None) -> dict[str, str]:
+    assert invoice is not None
+    return {line["id"]: line["amount"] for line in invoice.document["lines"]}
+
+
+def test_a_draft_by_hand() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=8 * GIB, messages_in=3_000_000)
+    use(acme, MARCH + 30 * HOUR, topic="sensors/heat", bytes_in=4 * GIB)
+    use(acme, APRIL, bytes_in=100 * GIB)
+    invoice = drafts.refresh(acme, MARCH, LATER)
+    assert amounts(invoice) == {
+        "base_fee@2026-03-01T00": "29.00", "bytes_in@2026-03-01T00": "5.60", "messages_in@2026-03-01T00": "0.80",
+    }  # fmt: skip
+    assert invoice is not None and invoice.document["total"] == "35.40" and invoice.total_minor == 3540
+    line = next(one for one in invoice.document["lines"] if one.get("meter") == "bytes_in")
+    assert [(one["namespace"], one["amount"]) for one in line["namespaces"]] == [("acme/orders", "3.73"), ("acme/sensors", "1.87")]
+    assert len(invoice.document["hours"]) == 2 and len(invoice.document["hours_missing"]) == 31 * 24 - 2
+    assert verify(invoice.document, usage.rows_between(acme.uid, MARCH, APRIL)).agrees
+
+
+def test_charges_sum_to_the_lines() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    for day in range(31):
+        for name in ("orders/a", "orders/b", "sensors/heat"):
+            use(acme, MARCH + day * 24 * HOUR, topic=name, bytes_in=GIB // (day + 3), messages_in=777_777, bytes_out=5)
+    invoice = drafts.refresh(acme, MARCH, LATER)
+    by_meter: dict[str, int] = defaultdict(int)
+    for meter, nano in Charge.unscoped.values_list("meter").annotate(Sum("nano")).order_by():
+        by_meter[meter] = nano
+    assert invoice is not None
+    for line in invoice.document["lines"]:
+        minor = int(line["amount"].replace(".", ""))
+        assert by_meter[line.get("meter", line["kind"])] == minor * NANO // 100
+    assert by_meter["bytes_out"] == 0 and Charge.unscoped.filter(meter="bytes_out").exists()  # without a price, but used
+
+
+def test_a_draft_follows_usage_and_is_left_alone_otherwise() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=GIB)
+    first = drafts.refresh(acme, MARCH, LATER)
+    again = drafts.refresh(acme, MARCH, LATER + HOUR)
+    assert first is not None and again is not None and again.pk == first.pk and again.made_at == first.made_at == LATER
+    use(acme, MARCH, "run-2", bytes_in=2 * GIB)
+    assert amounts(drafts.refresh(acme, MARCH, LATER + HOUR))["bytes_in@2026-03-01T00"] == "1.00"
+    use(acme, MARCH, "run-3", bytes_in=0)
+    assert "bytes_in@2026-03-01T00" not in amounts(drafts.refresh(acme, MARCH, LATER + HOUR))
+    assert Invoice.unscoped.count() == 1
+
+
+def test_a_refresh_that_is_stopped_changes_nothing_and_the_next_does_it() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=GIB)
+    use(acme, MARCH + HOUR, bytes_in=GIB)
+    for stop_at in range(1, 4):
+        calls = 0
+
+        def renew(stop_at: int = stop_at) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == stop_at:
+                raise Stopping("the worker is ending")
+
+        with pytest.raises(Stopping):
+            drafts.refresh(acme, MARCH, LATER, renew)
+        assert not Invoice.unscoped.exists() and not Charge.unscoped.exists()
+    assert amounts(drafts.refresh(acme, MARCH, LATER))["bytes_in@2026-03-01T00"] == "1.00"
+
+
+def test_a_version_that_comes_into_force_in_the_middle_of_a_month() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    with_plan(acme, {**PLAN, "version": 2, "in_force_from": "2026-03-16T12:00:00Z", "base_fee": "62.00"}, MARCH)
+    use(acme, MARCH + (15 * 24 + 11) * HOUR, bytes_in=GIB)
+    use(acme, MARCH + (15 * 24 + 12) * HOUR, bytes_in=3 * GIB)
+    found = amounts(drafts.refresh(acme, MARCH, LATER))
+    assert found["bytes_in@2026-03-01T00"] == "0.50" and found["bytes_in@2026-03-16T12"] == "1.50"
+    assert found["base_fee@2026-03-01T00"] == "14.50" and found["base_fee@2026-03-16T12"] == "31.00"
+
+
+def test_tenants_do_not_mix_and_a_new_tenant_of_an_old_name_owes_nothing() -> None:
+    acme, globex = tenant_of("acme"), tenant_of("globex")
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=GIB)
+    use(globex, MARCH, bytes_in=50 * GIB)
+    assert amounts(drafts.refresh(acme, MARCH, LATER))["bytes_in@2026-03-01T00"] == "0.50"
+    assert drafts.refresh(globex, MARCH, LATER) is None  # no plan; its usage is charged with nothing
+    assert Charge.unscoped.filter(series__tenant_uid=globex.uid, nano=0, quantity=50 * GIB).exists()
+    former = acme.uid
+    acme.delete()
+    successor = tenant_of("acme")
+    assert successor.uid != former and drafts.refresh(successor, MARCH, LATER) is None
+    assert not Invoice.unscoped.filter(tenant_uid=successor.uid).exists()
+
+
+def test_a_draft_names_who_pays() -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    BillingAccount.unscoped.create(
+        tenant="acme",
+        tenant_uid=acme.uid,
+        details={"name": "Acme GmbH", "address": "Weg 1\nBerlin"},
+        tax_label="VAT",
+        tax_rate="19",
+    )
+    invoice = drafts.refresh(acme, MARCH, LATER)
+    assert invoice is not None and invoice.document["customer"]["name"] == "Acme GmbH"
+    assert invoice.document["tax"] == {"label": "VAT", "rate": "19", "amount": "5.51"} and invoice.document["total"] == "34.51"

@@ -1,0 +1,181 @@
+"""Sums of charges: what a tenant's usage cost, by day or month and by what it is attributed to.
+
+Costs are in 10^-9 of the currency and sum exactly: every sum of a month's charges is that of its invoice's lines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from django.db.models import QuerySet, Sum
+
+from tenants.models import Namespace
+from tenants.scoping import platform_scope
+from workers.billing.models import NANO, Charge
+from workers.rating.money import CURRENCIES
+from workers.rating.units import METERS
+
+LEVELS = {
+    "tenant": "series__tenant",
+    "namespace": "series__namespace",
+    "topic": "series__topic",
+    "meter": "meter",
+}
+LABEL = "label:"  # label:team groups by the namespace's property `team`
+FEES = "fees"  # what belongs to no namespace
+UNLABELLED = "no label"
+REST = "everything else"
+DAY, MONTH = "day", "month"
+
+
+@dataclass(frozen=True)
+class Question:
+    """`tenants`: uids. `first` and `last`: days, both included. Empty filters: everything."""
+
+    tenants: Collection[str]
+    first: date
+    last: date
+    by: str = "namespace"
+    step: str = DAY
+    currency: str = ""
+    namespace: str = ""
+    topic: str = ""
+    meter: str = ""
+
+
+@dataclass
+class Costs:
+    """`cells`: (name, first day of the step) -> 10^-9 of the currency. `names`: those with most first."""
+
+    currency: str
+    steps: list[date]
+    names: list[str] = field(default_factory=list)
+    cells: dict[tuple[str, date], int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    quantities: dict[str, dict[str, int]] = field(default_factory=dict)  # name -> meter -> base units
+
+    @property
+    def total(self) -> int:
+        return sum(self.totals.values())
+
+
+def ask(question: Question, names_max: int = 12) -> Costs:
+    """Two passes over the charges: the first finds the names with the highest costs, the second their course over time."""
+    rows = _rows(question)
+    labels = _labels(question)
+    column = "series__namespace" if labels is not None else LEVELS[question.by]
+    costs = Costs(question.currency, steps_of(question.first, question.last, question.step))
+    totals: dict[str, int] = defaultdict(int)
+    quantities: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for name, meter, nano, quantity in rows.values_list(column, "meter").annotate(Sum("nano"), Sum("quantity")):
+        shown = _shown(name, labels)
+        totals[shown] += nano
+        if quantity:
+            quantities[shown][meter] += quantity
+    ranked = sorted(totals, key=lambda name: (-totals[name], -sum(quantities[name].values()), name))
+    costs.names = ranked[:names_max] + ([REST] if len(ranked) > names_max else [])
+    costs.totals = {name: totals[name] for name in ranked[:names_max]}
+    if len(ranked) > names_max:
+        costs.totals[REST] = sum(totals[name] for name in ranked[names_max:])
+    kept = set(ranked[:names_max])
+    for name in ranked:
+        into = costs.quantities.setdefault(name if name in kept else REST, defaultdict(int))
+        for meter, quantity in quantities[name].items():
+            into[meter] += quantity
+    _over_time(rows, column, labels, kept, costs, question)
+    return costs
+
+
+def _over_time(
+    rows: QuerySet[Charge], column: str, labels: Mapping[str, str] | None, kept: set[str], costs: Costs, question: Question
+) -> None:
+    cells: dict[tuple[str, date], int] = defaultdict(int)
+    whole: dict[date, int] = defaultdict(int)
+    for day, nano in rows.values_list("day").annotate(Sum("nano")):
+        whole[step_of(day, question.step)] += nano
+    wanted = rows if labels is not None or REST not in costs.names else rows.filter(**{f"{column}__in": _raw(kept)})
+    for name, day, nano in wanted.values_list(column, "day").annotate(Sum("nano")):
+        shown = _shown(name, labels)
+        if shown in kept:
+            cells[shown, step_of(day, question.step)] += nano
+    if REST in costs.names:
+        for step, nano in whole.items():
+            cells[REST, step] = nano - sum(cells[name, step] for name in kept)
+    costs.cells = dict(cells)
+
+
+def _rows(question: Question) -> QuerySet[Charge]:
+    with platform_scope():
+        rows = Charge.objects.filter(series__tenant_uid__in=question.tenants, day__gte=question.first, day__lte=question.last)
+    if question.currency:
+        rows = rows.filter(currency=question.currency)
+    for field_name, value in (
+        ("series__namespace", question.namespace),
+        ("series__topic", question.topic),
+        ("meter", question.meter),
+    ):
+        if value:
+            rows = rows.filter(**{field_name: value})
+    return rows.order_by()
+
+
+def currencies_of(question: Question) -> list[str]:
+    """Those of the charges in question, the most frequent first; "" is what had no price."""
+    with platform_scope():
+        rows = Charge.objects.filter(series__tenant_uid__in=question.tenants, day__gte=question.first, day__lte=question.last)
+        return list(rows.order_by().values_list("currency", flat=True).distinct())
+
+
+def label_keys(tenants: Collection[str]) -> list[str]:
+    """Labels of the tenants' namespaces: the names of their properties."""
+    with platform_scope():
+        policies = Namespace.objects.filter(tenant__uid__in=tenants).values_list("policies", flat=True)
+        return sorted({key for one in policies for key in one.get("properties", {})})
+
+
+def _labels(question: Question) -> dict[str, str] | None:
+    """Namespace -> the value of the label; None where the question is not about one."""
+    if not question.by.startswith(LABEL):
+        return None
+    key = question.by.removeprefix(LABEL)
+    with platform_scope():
+        rows = Namespace.objects.filter(tenant__uid__in=question.tenants).values_list("name", "policies")
+        return {name: policies["properties"][key] for name, policies in rows if key in policies.get("properties", {})}
+
+
+def _shown(name: str, labels: Mapping[str, str] | None) -> str:
+    if labels is not None:
+        return labels.get(name, UNLABELLED)
+    return name or FEES
+
+
+def _raw(names: Collection[str]) -> list[str]:
+    return ["" if name == FEES else name for name in names]
+
+
+def steps_of(first: date, last: date, step: str) -> list[date]:
+    found, at = [], step_of(first, step)
+    while at <= last:
+        found.append(at)
+        at = step_of(at + timedelta(days=32 if step == MONTH else 1), step)
+    return found
+
+
+def step_of(day: date, step: str) -> date:
+    return day.replace(day=1) if step == MONTH else day
+
+
+def nano_text(nano: int, currency: str) -> str:
+    """Cut to the digits of the currency, for reading."""
+    digits = CURRENCIES.get(currency, 2)
+    minor = abs(nano) // (NANO // int(10**digits))
+    text = f"{minor // 10**digits:,}" + (f".{minor % 10**digits:0{digits}d}" if digits else "")
+    return f"-{text}" if nano < 0 and minor else text
+
+
+def meter_title(name: str) -> str:
+    fees = {"base_fee": "Base fee", "minimum": "Up to the minimum", "adjustment": "Corrections"}
+    return METERS[name].title if name in METERS else fees.get(name, name)

@@ -1,0 +1,92 @@
+"""The one place where billing reads usage: hourly rows through the pointer. What changes beneath them changes this module alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db.models import Sum
+
+from tenants.scoping import platform_scope
+from workers.models import UsageHour, UsagePartition, UsageRun
+from workers.rating.digest import hour_digest, row_digest
+from workers.rating.rate import HOUR
+from workers.rating.units import METERS
+from workers.rating.verify import UsageRow
+
+METER_NAMES = tuple(METERS)
+ROWS_A_READ = 2000
+
+
+class Used(NamedTuple):
+    """What a topic used in a span of time. `quantities` are in the order of `METER_NAMES`."""
+
+    namespace: str
+    topic: str
+    quantities: tuple[int, ...]
+
+
+def runs_of_hours(start: datetime, end: datetime) -> dict[datetime, str]:
+    """Hour -> the run whose version of it is the current one; an hour that was never computed is not there."""
+    hours = UsagePartition.objects.filter(hour__gte=start, hour__lt=end)
+    return dict(hours.order_by("hour").values_list("hour", "run_id"))
+
+
+def inputs_of(run_ids: set[str]) -> dict[str, dict[str, object]]:
+    """Run -> when it finished, and the files and records that it read."""
+    found = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "detail")
+    return {
+        run: {"finished_at": at, "files_read": detail.get("files_read"), "rows_read": detail.get("rows_read")}
+        for run, at, detail in found
+    }
+
+
+def newest_complete_run() -> datetime | None:
+    """When the newest run that succeeded began."""
+    runs = UsageRun.objects.filter(outcome=UsageRun.Outcome.SUCCEEDED, started_at__isnull=False)
+    return runs.order_by("-started_at").values_list("started_at", flat=True).first()
+
+
+def used_between(tenant_uid: str, start: datetime, end: datetime) -> list[Used]:
+    """Of each topic, summed in the database."""
+    with platform_scope():
+        rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
+        sums = {f"sum_{meter}": Sum(meter) for meter in METER_NAMES}
+        found = rows.order_by().values_list("namespace", "topic").annotate(**sums)
+        return [Used(row[0], row[1], tuple(row[2:])) for row in found]
+
+
+def rows_between(tenant_uid: str, start: datetime, end: datetime, topic: str = "") -> Iterator[UsageRow]:
+    """Every hour of every topic, by hour and topic; read in pieces."""
+    with platform_scope():
+        rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
+        rows = rows.filter(topic=topic) if topic else rows
+        found = rows.order_by("hour", "topic").values_list("hour", "namespace", "topic", *METER_NAMES)
+    for hour, namespace, name, *values in found.iterator(ROWS_A_READ):
+        yield UsageRow(hour, namespace, name, dict(zip(METER_NAMES, values, strict=True)))
+
+
+def hours_with_usage(tenant_uid: str, start: datetime, end: datetime) -> dict[datetime, str]:
+    """Hour -> the run that its rows are from."""
+    with platform_scope():
+        rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
+        return dict(rows.order_by("hour").values_list("hour", "run_id").distinct())
+
+
+def digest_of(tenant_uid: str, hour: datetime) -> str:
+    return hour_digest(row_digest(row.namespace, row.topic, row.quantities) for row in rows_between(tenant_uid, hour, hour + HOUR))
+
+
+def first_hour(tenant_uid: str) -> datetime | None:
+    with platform_scope():
+        return UsageHour.objects.filter(tenant_uid=tenant_uid).order_by("hour").values_list("hour", flat=True).first()
+
+
+def days_between(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The days of a span, the first and the last cut to it."""
+    at = start
+    while at < end:
+        following = min(end, at.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1))
+        yield at, following
+        at = following
