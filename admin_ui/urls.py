@@ -18,6 +18,7 @@ from admin_ui.views import (
     quick_start,
     session,
     subscriptions,
+    tasks,
     tenants,
     topics,
     usage,
@@ -63,6 +64,9 @@ urlpatterns = [
     path("people/<str:person>/active", people.person_active, name="person_active"),
     path("usage", usage.usage, name="usage"),
     path("usage/compute", usage.usage_compute, name="usage_compute"),
+    path("tasks", tasks.tasks, name="tasks"),
+    path("tasks/detail", tasks.tasks_fragment, name="tasks_fragment"),
+    path("tasks/<str:run_id>/decide", tasks.task_decide, name="task_decide"),
     path("platform", platform.platform, name="platform"),
     path("platform/detail", platform.platform_fragment, name="platform_fragment"),
 ]

@@ -159,6 +159,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     expiry_interval_s: Positive = 60  # how often TTL, retention and the deletion of what nobody uses are applied to all topics
     delete_inactive_partitioned_topics: bool = False  # delete a partitioned topic when its last partition was deleted as inactive
     idle_topic_unload_s: Counted = 3_600  # a topic that nobody has used for that long is unloaded from memory; 0: never
+    repeat_interval_s: Positive = 15  # how often tasks that failed, or whose worker or message was lost, are looked for
+    forget_interval_s: Positive = 3_600  # how often runs and versions are deleted that are too old
+    task_history_days: Positive = 7  # how long runs of tasks are kept
+    usage_versions_kept_days: Positive = 90  # how long the files of usage hours are kept that a newer version has replaced
+    task_attempts_max: Positive = 5  # a task that failed so often waits for an administrator
     compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log

@@ -6,13 +6,14 @@ import importlib
 import threading
 from typing import Any
 
+import kombu
 from celery import Celery
 from django.conf import settings as django_settings
 
 from messaging.settings import Settings
 from workers.environment import Environment
 from workers.queue import queue_configuration
-from workers.task_catalog import TASKS, TaskEntry
+from workers.task_catalog import QUEUE, QUEUES, TASKS, TaskEntry
 
 RESULTS_KEPT_S = 3600
 
@@ -32,7 +33,9 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         result_expires=RESULTS_KEPT_S,
         timezone="UTC",
         enable_utc=True,
-        task_default_queue="magnetar",
+        task_default_queue=QUEUE,
+        task_queues=[kombu.Queue(name) for name in QUEUES],
+        task_routes={entry.name: {"queue": entry.queue} for entry in TASKS},
         # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
         # server, for good if it never looks, and waits for twenty seconds where there is no server.
         task_ignore_result=True,

@@ -4,6 +4,7 @@ work.
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q
@@ -28,6 +29,16 @@ def renew(name: str, holder: str, now: datetime) -> bool:
 
 def release(name: str, holder: str, now: datetime) -> None:
     TaskLease.objects.filter(name=name, holder=holder).update(holder="", until=now)
+
+
+def holder_of(task_id: str) -> str:
+    """A holder of its own for each attempt: a message that is delivered twice does not get what its first delivery has."""
+    return f"{task_id[:48]}.{secrets.token_hex(6)}"
+
+
+def held_for(name: str, task_id: str, now: datetime) -> bool:
+    """Whether an attempt of this run has it."""
+    return TaskLease.objects.filter(name=name, holder__startswith=f"{task_id[:48]}.", until__gt=now).exists()
 
 
 def held(name: str, now: datetime) -> bool:

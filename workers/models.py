@@ -12,18 +12,30 @@ from workers.billing import models as billing  # noqa: F401  (Django finds them 
 
 
 class TaskRun(models.Model):
-    """One run of a task, by the id of its message. A message delivered again finds its row: finished work is not done twice."""
+    """One run of a task, by the id of its message. A message delivered again finds its row: finished work is not done twice.
+
+    What was asked for has a row before its message is sent, in the transaction that asks: a message that is lost is sent again.
+    """
 
     class Outcome(models.TextChoices):
+        QUEUED = "queued"
         RUNNING = "running"
+        RETRYING = "retrying"  # it failed, and is repeated at `next_try_at`
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         SKIPPED = "skipped"  # another run of the same task was in progress
+        QUARANTINED = "quarantined"  # it failed too often: an administrator decides
+        DISCARDED = "discarded"  # the administrator decided against it
 
     task_id = models.CharField(primary_key=True, max_length=64)
     name = models.CharField(max_length=100)
-    started_at = models.DateTimeField()
+    arguments = models.JSONField(default=dict)  # ids
+    requested_by = models.CharField(max_length=2 * NAME_LENGTH_MAX, blank=True, default="")  # empty: the schedule
+    started_at = models.DateTimeField()  # of the last attempt; of one that did not start yet, when it was asked for
     finished_at = models.DateTimeField(null=True)
+    next_try_at = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
+    progress = models.JSONField(default=dict)  # of a run: what it counts
     outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.RUNNING)
     summary = models.JSONField(default=dict)
 
@@ -32,6 +44,7 @@ class TaskRun(models.Model):
         indexes = [
             models.Index(fields=["name", "-started_at"], name="task_run_by_name"),
             models.Index(fields=["started_at"], name="task_run_by_start"),
+            models.Index(fields=["outcome", "-started_at"], name="task_run_by_outcome"),
         ]
 
     def __str__(self) -> str:
@@ -41,7 +54,7 @@ class TaskRun(models.Model):
 class TaskLease(models.Model):
     """At most one holder of a name at a time, for a while: a worker that dies gives up its lease by not renewing it."""
 
-    name = models.CharField(primary_key=True, max_length=100)
+    name = models.CharField(primary_key=True, max_length=200)
     holder = models.CharField(max_length=64, blank=True)
     until = models.DateTimeField()
 

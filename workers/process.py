@@ -11,7 +11,7 @@ from celery import Celery
 from messaging import logs
 
 log = logs.get_logger("magnetar.worker")
-CONCURRENCY = 4
+CONCURRENCY = 6  # tasks at once: a long one of each kind, and room for short ones
 _BEAT_INTERVAL_S = 5  # how soon a changed schedule is seen
 _RETRY_S = 1.0
 

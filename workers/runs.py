@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import transaction
 
@@ -13,65 +13,82 @@ from messaging.errors import MagnetarError
 from workers import lease
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun, UsageRun
+from workers.task_catalog import BY_NAME, lease_name, wait_s
 
 log = logs.get_logger("magnetar.worker")
-KEPT_DAYS = 7
 RENEW_AFTER = timedelta(seconds=lease.LEASE_S / 6)
 UNDER_WAY = "another run is under way; ask again when it is done"
 ABANDONED = "its worker ended in the middle; the next run does the same work"
 Summary = dict[str, Any]
 Work = Callable[..., Summary]
 Outcome = TaskRun.Outcome
+_FINISHED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.SKIPPED, Outcome.QUARANTINED, Outcome.DISCARDED)
 
 
-def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: Any) -> Summary:
-    """Runs `work(environment, task_id, renew, **arguments)` under the lease `name` and records it; the summary.
+class Renew(Protocol):
+    """What a task calls between two steps. It keeps the lease, and costs nothing most of the time; it raises `Stopping` when the
+    process ends or the lease was lost. `progress`: what the task has counted so far, shown while it runs."""
 
-    `renew()` keeps the lease and costs nothing most of the time; it raises `Stopping` when the process ends or the lease was lost.
-    Errors of the platform (the broker is away) are recorded as a failed run and not raised: beat tries again. Others are recorded
-    and raised: they are ours.
+    def __call__(self, **progress: int | str) -> None: ...
+
+
+def run_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: str) -> Summary:
+    """Runs `work(environment, task_id, renew, **arguments)` under its lease and records it; the summary.
+
+    Errors of the platform (the broker is away) are recorded and not raised: the task is repeated, or beat tries again. Others are
+    recorded and raised: they are ours.
     """
-    if not _begin(environment, name, task_id):
+    run = _begin(environment, name, task_id, arguments)
+    if run is None:
         return {"outcome": "done before"}
-    if not lease.acquire(name, task_id, environment.now()):
+    if _died_too_often(environment, run):
+        return _give_up(environment, run, {"why": f"its worker ended in the middle, {run.attempts - 1} times"})
+    key, holder = lease_name(name, arguments), lease.holder_of(task_id)
+    if not lease.acquire(key, holder, environment.now()):
         # A usage run has the id of its task: whoever asked for it sees that it was skipped.
         UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
-        return _finish(environment, task_id, Outcome.SKIPPED, {"why": UNDER_WAY})
+        return _finish(environment, run, Outcome.SKIPPED, {"why": UNDER_WAY})
     _close_abandoned(environment, name, task_id)
-    renew = _renewer(environment, name, task_id)
+    renew = _renewer(environment, key, holder, task_id)
     try:
         summary = work(environment, task_id, renew, **arguments)
     except Stopping as stop:
-        return _finish(environment, task_id, Outcome.FAILED, {"why": str(stop)})
+        return _failed(environment, run, {"why": str(stop)}, counts=False)
     except MagnetarError as error:
         log.warning("task-failed", task=name, task_id=task_id, code=error.code, why=error.message)
-        return _finish(environment, task_id, Outcome.FAILED, {"code": error.code, "why": error.message})
+        return _failed(environment, run, {"code": error.code, "why": error.message})
     except Exception as error:
-        _finish(environment, task_id, Outcome.FAILED, {"why": f"{type(error).__name__}: {error}"[:2000]})
+        _failed(environment, run, {"why": f"{type(error).__name__}: {error}"[:2000]})
         raise
     finally:
-        lease.release(name, task_id, environment.now())
-    return _finish(environment, task_id, Outcome.SUCCEEDED, summary)
+        lease.release(key, holder, environment.now())
+    return _finish(environment, run, Outcome.SUCCEEDED, summary)
 
 
-def _renewer(environment: Environment, name: str, task_id: str) -> Callable[[], None]:
+def _renewer(environment: Environment, key: str, holder: str, task_id: str) -> Renew:
     renewed_at = environment.now()
 
-    def renew() -> None:
+    def renew(**progress: int | str) -> None:
         nonlocal renewed_at
         if environment.stopping.is_set():
             raise Stopping("the worker is ending")
         if timedelta(0) <= environment.now() - renewed_at < RENEW_AFTER:
             return  # nobody else can have it yet
         renewed_at = environment.now()
-        if not lease.renew(name, task_id, renewed_at):
+        if not lease.renew(key, holder, renewed_at):
             raise Stopping("another worker took over the lease")
+        if progress:
+            TaskRun.objects.filter(task_id=task_id).update(progress=progress)
 
     return renew
 
 
 def _close_abandoned(environment: Environment, name: str, task_id: str) -> None:
-    """Rows that still say "running" although the lease was free: their worker died. Nobody else would ever close them."""
+    """Rows that still say "running" although the lease was free: their worker died. Nobody else would ever close them; those of
+    tasks that are repeated are taken up again (`workers.tasks.repeating`)."""
+    entry = BY_NAME.get(name)
+    if entry is not None and entry.retry_s:
+        return
     running = TaskRun.objects.filter(name=name, outcome=Outcome.RUNNING).exclude(task_id=task_id)
     abandoned = list(running.values_list("task_id", flat=True))
     if abandoned:
@@ -81,20 +98,51 @@ def _close_abandoned(environment: Environment, name: str, task_id: str) -> None:
         runs.update(outcome=UsageRun.Outcome.FAILED, finished_at=now, message=ABANDONED)
 
 
-def forget_old_runs(environment: Environment) -> int:
-    """Rows of tasks older than `KEPT_DAYS` go; usage runs stay, since hours point to them."""
-    oldest = environment.now() - timedelta(days=KEPT_DAYS)
-    return TaskRun.objects.filter(started_at__lt=oldest).delete()[0]
-
-
-def _begin(environment: Environment, name: str, task_id: str) -> bool:
-    """False if this very message was worked off already. One whose worker died has a row that still says "running"."""
+def _begin(environment: Environment, name: str, task_id: str, arguments: dict[str, str]) -> TaskRun | None:
+    """None if this very message was worked off already. One whose worker died has a row that still says "running"."""
+    now = environment.now()
     with transaction.atomic():
-        run, made = TaskRun.objects.get_or_create(task_id=task_id, defaults={"name": name, "started_at": environment.now()})
-        return made or run.outcome == Outcome.RUNNING
+        defaults = {"name": name, "started_at": now, "arguments": arguments, "outcome": Outcome.RUNNING}
+        run, _ = TaskRun.objects.select_for_update().get_or_create(task_id=task_id, defaults=defaults)
+        if run.outcome in _FINISHED:
+            return None
+        if run.outcome == Outcome.RUNNING and lease.held_for(lease_name(name, arguments), task_id, now):
+            return None  # it runs: the queue delivered its message twice
+        run.outcome, run.started_at, run.next_try_at = Outcome.RUNNING, now, None
+        run.attempts += 1
+        run.save()
+        return run
 
 
-def _finish(environment: Environment, task_id: str, outcome: Outcome, summary: Summary) -> Summary:
-    TaskRun.objects.filter(task_id=task_id).update(outcome=outcome, finished_at=environment.now(), summary=summary)
-    log.debug("task-finished", task_id=task_id, outcome=outcome.value, **summary)
+def _died_too_often(environment: Environment, run: TaskRun) -> bool:
+    return run.attempts > environment.settings.task_attempts_max
+
+
+def _failed(environment: Environment, run: TaskRun, summary: Summary, *, counts: bool = True) -> Summary:
+    """It is repeated if tasks of its kind are; it is given up after too many attempts. `counts`: it is to blame."""
+    entry = BY_NAME.get(run.name)
+    if entry is None or not entry.retry_s:
+        return _finish(environment, run, Outcome.FAILED, summary)
+    if counts and run.attempts >= environment.settings.task_attempts_max:
+        return _give_up(environment, run, summary)
+    run.attempts -= not counts
+    run.next_try_at = environment.now() + timedelta(seconds=wait_s(entry, max(1, run.attempts)))
+    return _finish(environment, run, Outcome.RETRYING, summary)
+
+
+def _give_up(environment: Environment, run: TaskRun, summary: Summary) -> Summary:
+    log.error("task-quarantined", task=run.name, task_id=run.task_id, attempts=run.attempts, **summary)
+    return _finish(environment, run, Outcome.QUARANTINED, summary)
+
+
+def _finish(environment: Environment, run: TaskRun, outcome: Outcome, summary: Summary) -> Summary:
+    TaskRun.objects.filter(task_id=run.task_id).update(
+        outcome=outcome,
+        finished_at=environment.now(),
+        next_try_at=run.next_try_at,
+        attempts=run.attempts,
+        progress={},
+        summary=summary,
+    )
+    log.debug("task-finished", task_id=run.task_id, outcome=outcome.value, **summary)
     return {"outcome": outcome.value, **summary}

@@ -17,7 +17,7 @@ def ensure_schedule(settings: Settings) -> None:
     """
     from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
 
-    wanted = {PREFIX + entry.title: entry for entry in TASKS}
+    wanted = {PREFIX + entry.title: entry for entry in TASKS if entry.interval}
     changed = False
     with transaction.atomic():
         changed |= PeriodicTask.objects.filter(name__startswith=PREFIX).exclude(name__in=wanted).delete()[0] > 0
@@ -26,7 +26,13 @@ def ensure_schedule(settings: Settings) -> None:
             interval = IntervalSchedule.objects.filter(every=seconds, period=IntervalSchedule.SECONDS).first()
             if interval is None:
                 interval = IntervalSchedule.objects.create(every=seconds, period=IntervalSchedule.SECONDS)
-            fields = {"task": entry.name, "interval": interval, "expire_seconds": seconds, "description": entry.title}
+            fields = {
+                "task": entry.name,
+                "interval": interval,
+                "expire_seconds": seconds,
+                "description": entry.title,
+                "queue": entry.queue,
+            }
             row = PeriodicTask.objects.filter(name=name).first()
             if row is None:
                 PeriodicTask.objects.create(name=name, **fields)

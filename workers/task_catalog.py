@@ -1,4 +1,4 @@
-"""All tasks: the name, the function, and the setting with the interval of each."""
+"""All tasks: the name, the function, when it runs, on which queue, and what becomes of one that fails."""
 
 from __future__ import annotations
 
@@ -10,22 +10,59 @@ RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 MAKE_INVOICES = "workers.make_invoices"
+REPEAT_TASKS = "workers.repeat_tasks"
+FORGET_OLD = "workers.forget_old"
+
+QUEUE = "magnetar"  # of messages that name none
+MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
 
 
 class TaskEntry(NamedTuple):
-    """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds."""
+    """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds; "": the task runs
+    only when it is asked for. `ids`: its arguments, each the id of a row or a name.
+
+    A run that failed, or whose worker died, is repeated: after `retry_s`, and then after twice as long each time, up to an hour.
+    One that fails `task_attempts_max` times is quarantined. 0: it is not repeated, because the schedule soon does the same."""
 
     name: str
     title: str
     work: str
     interval: str
+    queue: str = QUEUE
+    ids: tuple[str, ...] = ()
+    retry_s: int = 0
 
 
 TASKS: tuple[TaskEntry, ...] = (
-    TaskEntry(EXPIRE_MESSAGES, "Expire messages and trim topics", "workers.tasks.expiry:expire_messages", "expiry_interval_s"),
-    TaskEntry(COMPACT_TOPICS, "Compact topics", "workers.tasks.compaction:compact_topics", "compaction_interval_s"),
-    TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s"),
-    TaskEntry(RUN_USAGE_JOB, "Compute hourly usage", "workers.tasks.usage_job:run_usage_job", "usage_job_interval_s"),
-    TaskEntry(MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s"),
-    TaskEntry(COLLECT_AUDIT, "Write the broker's events to the audit log", "workers.tasks.audit:collect_audit", "audit_interval_s"),
+    TaskEntry(
+        EXPIRE_MESSAGES, "Expire messages and trim topics", "workers.tasks.expiry:expire_messages", "expiry_interval_s", MAINTENANCE
+    ),
+    TaskEntry(COMPACT_TOPICS, "Compact topics", "workers.tasks.compaction:compact_topics", "compaction_interval_s", MAINTENANCE),
+    TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s", USAGE),
+    TaskEntry(RUN_USAGE_JOB, "Compute hourly usage", "workers.tasks.usage_job:run_usage_job", "usage_job_interval_s", USAGE),
+    TaskEntry(
+        MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s", BILLING
+    ),
+    TaskEntry(
+        COLLECT_AUDIT,
+        "Write the broker's events to the audit log",
+        "workers.tasks.audit:collect_audit",
+        "audit_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),
+    TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )
+BY_NAME: dict[str, TaskEntry] = {entry.name: entry for entry in TASKS}
+QUEUES: tuple[str, ...] = tuple(sorted({QUEUE, *(entry.queue for entry in TASKS)}))
+
+
+def wait_s(entry: TaskEntry, attempts: int) -> int:
+    """How long after its failed attempt number `attempts` a task is repeated."""
+    return min(entry.retry_s * 2 ** min(attempts - 1, 20), 3600)
+
+
+def lease_name(name: str, arguments: dict[str, str]) -> str:
+    """What one run at a time has: a task, or a task with these arguments."""
+    entry = BY_NAME.get(name)
+    return ":".join([name, *(arguments[one] for one in entry.ids if one in arguments)]) if entry is not None else name

@@ -24,6 +24,7 @@ PAGES = (
     ("Usage", "usage"),
     ("People", "people"),
     ("Platform", "platform"),
+    ("Tasks", "tasks"),
     ("New tenant", "tenant_create"),
     ("New person", "person_create"),
     ("Change password", "password"),

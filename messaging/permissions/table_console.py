@@ -63,6 +63,9 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:person_active"): Action.SUPERUSER,
     ("GET", "console:usage"): Action.AUTHENTICATED,
     ("POST", "console:usage_compute"): Action.SUPERUSER,
+    ("GET", "console:tasks"): Action.SUPERUSER,
+    ("GET", "console:tasks_fragment"): Action.SUPERUSER,
+    ("POST", "console:task_decide"): Action.SUPERUSER,
     ("GET", "console:platform"): Action.SUPERUSER,
     ("GET", "console:platform_fragment"): Action.SUPERUSER,
 }

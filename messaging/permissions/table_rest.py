@@ -15,6 +15,11 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:docs"): Action.PUBLIC,
     ("GET", "api:me"): Action.AUTHENTICATED,
     ("GET", "api:platform-audit"): Action.SUPERUSER,
+    ("GET", "api:tasks"): Action.SUPERUSER,
+    ("GET", "api:task-runs"): Action.SUPERUSER,
+    ("GET", "api:task-run"): Action.SUPERUSER,
+    ("DELETE", "api:task-run"): Action.SUPERUSER,
+    ("POST", "api:task-run-requeue"): Action.SUPERUSER,
     ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
     ("POST", "api:tenants"): Action.SUPERUSER,
     ("GET", "api:tenant"): Action.TENANT_READ,

@@ -22,6 +22,10 @@ def _path(route: str, target: str, name: str) -> object:
 urlpatterns = [
     path("openapi.json", document.openapi_view, name="openapi"),
     path("docs", document.docs_view, name="docs"),
+    path("tasks", LazyView("workers.rest.tasks:Tasks"), name="tasks"),
+    path("task-runs", LazyView("workers.rest.tasks:TaskRuns"), name="task-runs"),
+    path("task-runs/<segment:run_id>", LazyView("workers.rest.tasks:TaskRunOne"), name="task-run"),
+    path("task-runs/<segment:run_id>/requeue", LazyView("workers.rest.tasks:TaskRunRequeue"), name="task-run-requeue"),
     _path("me", "tenants:Me", "me"),
     _path("audit", "tenants:PlatformAudit", "platform-audit"),
     _path("tenants", "tenants:Tenants", "tenants"),

@@ -19,7 +19,7 @@ from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
 
-FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s"}
+FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s", "run_id": "r1"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
 EXPECTED = {
     Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},

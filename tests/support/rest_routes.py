@@ -31,6 +31,7 @@ FILLING = {
     "value": "v",
     "invoice": "2026-000001",
     "line": "bytes_in@2026-03-01T00",
+    "run_id": "r1",
 }
 
 

@@ -11,6 +11,7 @@ import schemathesis
 from django.core import signals
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
+from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
@@ -19,6 +20,8 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from messaging.permissions.table import REST
 from tenants.rest.document import document
 from tests.tenants.world import Caller, World
+from workers.models import TaskRun
+from workers.task_catalog import FORGET_OLD
 
 CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [(path, method) for path, operations in document()["paths"].items() for method in operations]
@@ -71,6 +74,8 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
     existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
+    existing |= {"run_id": "r1"}
+    TaskRun.objects.create(task_id="r1", name=FORGET_OLD, started_at=timezone.now(), outcome="succeeded")
     world.token("app@acme")
     world.broker.add("persistent://acme/orders/t", "s")
 

@@ -13,10 +13,11 @@ from tests.support.worker_broker import Clock, WorkerBroker
 from workers import lease
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
-from workers.runs import KEPT_DAYS, UNDER_WAY, forget_old_runs, run_recorded
+from workers.runs import UNDER_WAY, run_recorded
 from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
 from workers.tasks import expiry
 from workers.tasks.expiry import expire_messages
+from workers.tasks.forgetting import forget_old
 from workers.tasks.usage import collect_usage
 from workers.tasks.usage_job import run_usage_job
 
@@ -115,10 +116,12 @@ def test_a_message_delivered_again_after_its_work_is_done_does_nothing(environme
     assert len(broker.calls) == calls
 
 
-def test_a_message_whose_worker_died_is_worked_off(environment: Environment, broker: WorkerBroker) -> None:
+def test_a_message_whose_worker_died_is_worked_off(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
     broker.add(f"{ORDERS}/a", [61])
     TaskRun.objects.create(task_id="run-1", name=EXPIRE_MESSAGES, started_at=environment.now())
-    assert lease.acquire(EXPIRE_MESSAGES, "run-1", environment.now())
+    assert lease.acquire(EXPIRE_MESSAGES, lease.holder_of("run-1"), clock())
+    assert expire(environment) == {"outcome": "done before"}  # it still runs, as far as anybody knows
+    clock.advance(lease.LEASE_S)
     assert expire(environment)["expired_entries"] == 1
 
 
@@ -199,7 +202,9 @@ def test_collecting_usage_says_what_was_written(environment: Environment, broker
 
 def test_old_rows_go(environment: Environment, clock: Clock) -> None:
     expire(environment, "run-1")
-    clock.advance(KEPT_DAYS * 86_400 + 1)
+    TaskRun.objects.create(task_id="waits", name=EXPIRE_MESSAGES, started_at=clock(), outcome="quarantined")
+    clock.advance(environment.settings.task_history_days * 86_400 + 1)
     expire(environment, "run-2")
-    assert forget_old_runs(environment) == 1
+    TaskRun.objects.filter(task_id="waits").update(outcome="discarded")
+    assert forget_old(environment, "f", lambda: None) == {"task_runs": 2, "usage_runs": 0}
     assert [run.task_id for run in TaskRun.objects.all()] == ["run-2"]

@@ -11,7 +11,6 @@ from messaging.errors import MagnetarError
 from spark_jobs.config import load_directory
 from workers.environment import Environment, Stopping
 from workers.models import UsageRun
-from workers.runs import forget_old_runs
 from workers.usage_load import known_inputs, publish
 from workers.usage_run import NeedsSpark, RunFailed, RunFiles, run_job
 
@@ -23,7 +22,6 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
 
     A run that fails changes no number: its row says why, and the next run finds the same hours to do.
     """
-    forget_old_runs(environment)
     now = environment.now()
     UsageRun.objects.get_or_create(run_id=task_id, defaults={"requested_at": now})
     UsageRun.objects.filter(run_id=task_id).update(outcome=Outcome.RUNNING, started_at=now)

@@ -1,0 +1,90 @@
+"""What workers run: the schedule, what runs now, what ran, and what was quarantined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import explain, navigation, show, show_error, show_message
+from messaging.errors import MagnetarError
+from workers.history import DECISIONS, decide, overview
+from workers.models import TaskRun
+from workers.task_catalog import BY_NAME
+
+SHOWN_MAX = 100
+Outcome = TaskRun.Outcome
+_LOOKS = {
+    Outcome.SUCCEEDED: "badge-good",
+    Outcome.FAILED: "badge-bad",
+    Outcome.QUARANTINED: "badge-bad",
+    Outcome.RETRYING: "badge-warn",
+}
+_DONE = {"requeue": "The task was requeued.", "discard": "The task was discarded."}
+
+
+def _look(request: ConsoleRequest) -> dict[str, Any]:
+    task, outcome = request.GET.get("task", ""), request.GET.get("outcome", "")
+    runs = TaskRun.objects.order_by("-started_at")
+    if task in BY_NAME:
+        runs = runs.filter(name=task)
+    if outcome in Outcome.values:
+        runs = runs.filter(outcome=outcome)
+    return {
+        "tasks": [{**one, "look": _LOOKS.get(one["last_outcome"], "")} for one in overview()],
+        "task": task if task in BY_NAME else "",
+        "outcome": outcome if outcome in Outcome.values else "",
+        "outcomes": Outcome.choices,
+        "waiting": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.QUARANTINED)[:SHOWN_MAX]],
+        "running": [_shown(run) for run in TaskRun.objects.filter(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
+        "runs": [_shown(run) for run in runs.exclude(outcome=Outcome.RUNNING)[:SHOWN_MAX]],
+        "shown_max": SHOWN_MAX,
+    }
+
+
+def _shown(run: TaskRun) -> dict[str, Any]:
+    entry = BY_NAME.get(run.name)
+    return {
+        "id": run.task_id,
+        "title": entry.title if entry else run.name,
+        "arguments": " ".join(run.arguments.values()),
+        "by": run.requested_by or "schedule",
+        "outcome": run.get_outcome_display(),
+        "look": _LOOKS.get(run.outcome, ""),
+        "attempts": run.attempts,
+        "started_at": run.started_at,
+        "next_try_at": run.next_try_at,
+        "took_s": (run.finished_at - run.started_at).total_seconds() if run.finished_at else None,
+        "progress": _words(run.progress),
+        "did": _words(run.summary),
+    }
+
+
+def _words(values: dict[str, Any]) -> str:
+    """Counts that are not 0, and texts."""
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in values.items() if value)
+
+
+@page
+def tasks(request: ConsoleRequest) -> HttpResponse:
+    return show(request, "pages/tasks.html", navigation(request, "tasks"), **_look(request))
+
+
+@page
+def tasks_fragment(request: ConsoleRequest) -> HttpResponse:
+    """The part of the page that is refreshed every three seconds."""
+    return show(request, "parts/task_runs.html", **_look(request))
+
+
+@page
+def task_decide(request: ConsoleRequest, run_id: str) -> HttpResponse:
+    decision = request.POST.get("decision", "")
+    try:
+        if decision in DECISIONS:
+            decide(request.actor, run_id, decision)
+            show_message(request, _DONE[decision])
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    return HttpResponseRedirect(reverse("console:tasks"))

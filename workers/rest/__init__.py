@@ -1,0 +1,1 @@
+"""What workers do, over /api/v1: views and the objects that they show."""

@@ -1,0 +1,55 @@
+"""Deletes what is too old: runs of tasks, and versions of usage hours that a newer one replaced."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from spark_jobs.config import quarantine_directory, run_directory
+from workers.environment import Environment
+from workers.models import TaskRun, UsageRun
+
+A_DELETE = 1_000
+Outcome = TaskRun.Outcome
+# Further runs whose files somebody needs (invoices name those that they were made of).
+kept_runs: list[Callable[[], set[str]]] = []
+
+
+def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
+    """What waits for an administrator stays. Safe to run twice, and to kill: the row goes when its files are gone."""
+    return {"task_runs": _task_runs(environment, renew), "usage_runs": _usage_runs(environment, renew)}
+
+
+def _task_runs(environment: Environment, renew: Callable[[], None]) -> int:
+    oldest = environment.now() - timedelta(days=environment.settings.task_history_days)
+    waiting = (Outcome.QUARANTINED, Outcome.QUEUED, Outcome.RETRYING, Outcome.RUNNING)
+    old = TaskRun.objects.filter(started_at__lt=oldest).exclude(outcome__in=waiting)
+    forgotten = 0
+    while ids := list(old.values_list("task_id", flat=True)[:A_DELETE]):
+        renew()
+        forgotten += TaskRun.objects.filter(task_id__in=ids).delete()[0]
+    return forgotten
+
+
+def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
+    """Runs of which no hour is in force."""
+    oldest = environment.now() - timedelta(days=environment.settings.usage_versions_kept_days)
+    old = UsageRun.objects.filter(requested_at__lt=oldest, partitions=None, usage=None)
+    kept = set().union(*(find() for find in kept_runs)) if kept_runs else set()
+    folder = environment.settings.data_path.absolute() / "usage" / "hours"
+    forgotten = 0
+    for run_id in old.values_list("run_id", flat=True):
+        renew()
+        if run_id in kept:
+            continue
+        with suppress(ProtectedError), transaction.atomic():  # or something names it
+            forgotten += UsageRun.objects.filter(run_id=run_id).delete()[1].get("workers.UsageRun", 0)
+            for directory in (run_directory(folder, run_id), quarantine_directory(folder, run_id)):
+                shutil.rmtree(directory, ignore_errors=True)
+    return forgotten
