@@ -6,9 +6,9 @@ import importlib
 import threading
 from typing import Any
 
-import kombu
 from celery import Celery
 from django.conf import settings as django_settings
+from kombu.entity import Queue
 
 from messaging.settings import Settings
 from workers.environment import Environment
@@ -34,7 +34,7 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         timezone="UTC",
         enable_utc=True,
         task_default_queue=QUEUE,
-        task_queues=[kombu.Queue(name) for name in QUEUES],
+        task_queues=[Queue(name) for name in QUEUES],
         task_routes={entry.name: {"queue": entry.queue} for entry in TASKS},
         # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
         # server, for good if it never looks, and waits for twenty seconds where there is no server.

@@ -59,7 +59,7 @@ QUEUES: tuple[str, ...] = tuple(sorted({QUEUE, *(entry.queue for entry in TASKS)
 
 def wait_s(entry: TaskEntry, attempts: int) -> int:
     """How long after its failed attempt number `attempts` a task is repeated."""
-    return min(entry.retry_s * 2 ** min(attempts - 1, 20), 3600)
+    return min(entry.retry_s << min(attempts - 1, 20), 3600)
 
 
 def lease_name(name: str, arguments: dict[str, str]) -> str:

@@ -16,11 +16,11 @@ from workers.task_catalog import BY_NAME
 
 SHOWN_MAX = 100
 Outcome = TaskRun.Outcome
-_LOOKS = {
-    Outcome.SUCCEEDED: "badge-good",
-    Outcome.FAILED: "badge-bad",
-    Outcome.QUARANTINED: "badge-bad",
-    Outcome.RETRYING: "badge-warn",
+_LOOKS: dict[str, str] = {
+    Outcome.SUCCEEDED.value: "badge-good",
+    Outcome.FAILED.value: "badge-bad",
+    Outcome.QUARANTINED.value: "badge-bad",
+    Outcome.RETRYING.value: "badge-warn",
 }
 _DONE = {"requeue": "The task was requeued.", "discard": "The task was discarded."}
 

@@ -12,13 +12,13 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from spark_jobs.config import quarantine_directory, run_directory
+from tenants.scoping import platform_scope
+from workers.billing.models import Invoice
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 
 A_DELETE = 1_000
 Outcome = TaskRun.Outcome
-# Further runs whose files somebody needs (invoices name those that they were made of).
-kept_runs: list[Callable[[], set[str]]] = []
 
 
 def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
     """Runs of which no hour is in force."""
     oldest = environment.now() - timedelta(days=environment.settings.usage_versions_kept_days)
     old = UsageRun.objects.filter(requested_at__lt=oldest, partitions=None, usage=None)
-    kept = set().union(*(find() for find in kept_runs)) if kept_runs else set()
+    kept = _invoiced_runs()
     folder = environment.settings.data_path.absolute() / "usage" / "hours"
     forgotten = 0
     for run_id in old.values_list("run_id", flat=True):
@@ -53,3 +53,10 @@ def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
             for directory in (run_directory(folder, run_id), quarantine_directory(folder, run_id)):
                 shutil.rmtree(directory, ignore_errors=True)
     return forgotten
+
+
+def _invoiced_runs() -> set[str]:
+    """Those that final invoices were made of: whoever doubts one may ask for its files."""
+    with platform_scope():
+        documents = Invoice.objects.filter(state=Invoice.State.FINAL).values_list("document", flat=True)
+        return {run for document in documents for line in document.get("lines", ()) for run in line.get("runs", ())}
