@@ -34,7 +34,7 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         timezone="UTC",
         enable_utc=True,
         task_default_queue=QUEUE,
-        task_queues=[Queue(name) for name in QUEUES],
+        task_queues=[Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
         task_routes={entry.name: {"queue": entry.queue} for entry in TASKS},
         # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
         # server, for good if it never looks, and waits for twenty seconds where there is no server.
