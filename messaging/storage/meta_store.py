@@ -54,6 +54,23 @@ class CompactedLedger(msgspec.Struct, frozen=True, gc=False):
     created_ms: int = 0
 
 
+class DelayedRun(msgspec.Struct, frozen=True, gc=False):
+    """A part of the index of a topic's delayed messages: blocks of entries in the order of their times, in a ledger of its own, and
+    a directory (see `messaging/broker/core/delayed/run_format.py`). Entry i of the ledger is block i. Blocks before `first_block`
+    were released."""
+
+    ledger_id: int
+    entries: int
+    directory_id: int  # the ledger of the directory: the same, unless it was written again
+    directory_entry: int  # its first entry there; it goes on to the last one
+    first_block: int = 0
+    length_bytes: int = 0
+
+    @property
+    def ledger_ids(self) -> list[int]:
+        return [self.ledger_id] if self.directory_id == self.ledger_id else [self.ledger_id, self.directory_id]
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
     """A topic that holds messages: a plain one, or one partition. `name` is the full name, ``persistent://…``."""
@@ -68,11 +85,13 @@ class TopicRecord:
     # Since when a topic that is not loaded ("") and its subscriptions were not used, where a policy asks for it, in milliseconds.
     idle_since: dict[str, int] = field(default_factory=lambda: NO_TIMES)
     compacted: CompactedLedger | None = None
+    delayed_runs: tuple[DelayedRun, ...] = ()  # the index of delayed messages
 
     @property
     def ledger_ids(self) -> list[int]:
         """Of everything that is stored of it."""
         ids = [ledger.ledger_id for ledger in self.ledgers]
+        ids += [ledger_id for run in self.delayed_runs for ledger_id in run.ledger_ids]
         return ids if self.compacted is None else [*ids, self.compacted.ledger_id]
 
     def with_ledgers(self, ledgers: tuple[LedgerRecord, ...]) -> TopicRecord:

@@ -39,15 +39,22 @@ class _NamedLedger(msgspec.Struct, frozen=True, gc=False):
     ledger_id: int
 
 
+class _NamedRun(msgspec.Struct, frozen=True, gc=False):
+    ledger_id: int
+    directory_id: int
+
+
 class _Names(msgspec.Struct, frozen=True):
     """What a topic's record says of its ledgers' names; the rest is passed over."""
 
     ledgers: tuple[_NamedLedger, ...] = ()
     compacted: _NamedLedger | None = None
+    delayed_runs: tuple[_NamedRun, ...] = ()
 
     @property
     def ledger_ids(self) -> list[int]:
-        return [one.ledger_id for one in (*self.ledgers, self.compacted) if one is not None]
+        of_runs = (ledger_id for run in self.delayed_runs for ledger_id in {run.ledger_id, run.directory_id})
+        return [*(one.ledger_id for one in (*self.ledgers, self.compacted) if one is not None), *of_runs]
 
 
 encode = msgspec.msgpack.encode

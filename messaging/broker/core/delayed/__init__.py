@@ -1,6 +1,9 @@
 """Messages that are delivered later. Everything in here is pure: the time is an argument.
 
 index.py          when each delayed entry of a topic is due: an interface, and the one that is kept in memory
+time_slots.py     what that one is made of
+run_index.py      the one that is kept in sorted runs in storage, and run_jobs.py, the jobs that it asks for
+run_format.py     runs as bytes; run_head.py and run_merge.py read and merge them
 entry_sets.py     sets of entries, one bitmap per ledger
 delayed_entries.py    which entries one subscription passed over because they were not due, and which of those are due now
 topic_delays.py   the index and the subscriptions of one topic, and when to look again

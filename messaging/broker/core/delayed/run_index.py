@@ -1,0 +1,279 @@
+"""The index of a topic as a log-structured merge tree: the newest entries in memory, the others in sorted runs in storage. Pure: it
+names the jobs that somebody has to do, and is told how each ended.
+
+`pending` alone decides what is released. The same entry may be in a chunk, in a slot, in a run and in the run that replaces it; the
+first of them that comes due takes it out of `pending`, and the others find nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from pyroaring import BitMap
+
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.entry_sets import EntrySets
+from messaging.broker.core.delayed.run_jobs import Drop, Head, Load, Merge, Rewrite, Seal, StoredRun, TimedEntries
+from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, NEVER_MS, Due, TimeSlots
+from messaging.storage.meta_store import DelayedRun
+
+CHUNK_ENTRIES = 2048
+CHUNK_ENTRY_BYTES = 16
+SEAL_ENTRIES = 1 << 18  # in memory
+ROOM_FACTOR = 4  # no more is taken when nothing can be sealed and so many times as much is in memory
+FAR_MS = 10_000  # what is due before is not sealed
+AHEAD_MS = 5_000  # a block of a run is read so long before its time
+TAKEN_MAX = 65_536  # entries released from runs in one turn
+MERGED_RUNS = 8
+LEVELS = (2 * SEAL_ENTRIES, 16 * SEAL_ENTRIES)  # runs with fewer entries left than the first, or the second, are merged
+HEAD_BYTES = 16 * 8192
+REWRITTEN_PART, REWRITTEN_ENTRIES = 2, 1 << 20  # a directory is written again when half of its entries, or so many, were released
+
+
+class RunIndex:
+    def __init__(self, resolution_ms: int = 1, seal_entries: int = SEAL_ENTRIES) -> None:
+        self.pending: EntrySets = {}
+        self.runs: list[StoredRun] = []
+        self.seal_entries = seal_entries
+        self.releasing_ms = 0  # `take_due` was asked up to here
+        self._near = TimeSlots(resolution_ms)
+        self._open = TimedEntries()
+        self._chunks: list[TimedEntries] = [self._open]
+        self._count = 0  # of entries in chunks
+        self._sealing: Seal | None = None
+        self._merging: Merge | None = None
+        self._rewriting: Rewrite | None = None
+
+    @property
+    def resolution_ms(self) -> int:
+        return self._near.resolution_ms
+
+    @resolution_ms.setter
+    def resolution_ms(self, value: int) -> None:
+        self._near.resolution_ms = value
+
+    @property
+    def memory_bytes(self) -> int:
+        runs = sum(8 * len(run.starts) + (HEAD_BYTES if run.head is not None else 0) for run in self.runs)
+        sealing = CHUNK_ENTRY_BYTES * self._sealing.count if self._sealing is not None else 0
+        return CHUNK_ENTRY_BYTES * self._count + self._near.memory_bytes + sealing + runs
+
+    @property
+    def full(self) -> bool:
+        """What is near is bounded by who asks for room for it."""
+        sealing = self._sealing.count if self._sealing is not None else 0
+        return self._count + sealing >= ROOM_FACTOR * self.seal_entries
+
+    # --- adding
+
+    def add_block(self, ledger_id: int, first_entry: int, times: Sequence[int]) -> None:
+        chunk, count, position = self._open, len(times), ledger_id << ENTRY_BITS | first_entry
+        chunk.times.extend(times)
+        chunk.positions.extend(range(position, position + count))
+        first_ms = min(times)
+        if first_ms < chunk.first_ms:
+            chunk.first_ms = first_ms
+        pending = self.pending.get(ledger_id)
+        if pending is None:
+            pending = self.pending[ledger_id] = BitMap()
+        pending.add_range(first_entry, first_entry + count)
+        self._count += count
+        if len(chunk.times) >= CHUNK_ENTRIES:
+            self._open = TimedEntries()
+            self._chunks.append(self._open)
+
+    def add(self, ledger_id: int, times: Iterable[tuple[int, int]]) -> None:
+        for entry_id, at_ms in times:
+            if entry_id not in self.pending.get(ledger_id, ()):
+                self.add_block(ledger_id, entry_id, (at_ms,))
+
+    def restore(self, record: DelayedRun, starts: array[int], entries: int, bitmaps: EntrySets) -> None:
+        """A run that was stored before the topic was loaded."""
+        self.runs.append(StoredRun(record, starts, entries))
+        self._add_pending(bitmaps)
+
+    def _add_pending(self, bitmaps: EntrySets) -> None:
+        for ledger_id, entries in bitmaps.items():
+            held = self.pending.get(ledger_id)
+            if held is None:
+                self.pending[ledger_id] = entries
+            else:
+                held |= entries
+
+    # --- releasing
+
+    def next_ms(self) -> int | None:
+        waiting = (*self._chunks, *(self._sealing_chunks()))
+        first = min((chunk.first_ms for chunk in waiting), default=NEVER_MS)
+        near = self._near.next_ms()
+        if near is not None and near < first:
+            first = near
+        for run in self.runs:
+            if not run.done and not run.loading:  # whoever loads asks again
+                first = min(first, run.next_ms())
+        return None if first == NEVER_MS else first
+
+    def take_due(self, until_ms: int) -> Due:
+        self.releasing_ms = until_ms
+        for chunk in [one for one in self._chunks if one.first_ms <= until_ms]:
+            self._move(chunk)
+        if self._sealing is not None:
+            self._move_sealing(self._sealing, until_ms)
+        found, reached_ms = self._near.take_due(until_ms)
+        left = TAKEN_MAX
+        for run in self.runs:
+            while not run.done and run.next_ms() <= until_ms:
+                if run.head is None or left <= 0:
+                    reached_ms = min(reached_ms, run.next_ms() - 1)
+                    break
+                left -= self._take_head(run, until_ms, left, found)
+        return Due(entry_sets.take(self.pending, found), reached_ms)
+
+    def _take_head(self, run: StoredRun, until_ms: int, entries_max: int, found: dict[int, BitMap]) -> int:
+        head = run.head
+        assert head is not None
+        before = head.left
+        for ledger_id, entries in head.take(until_ms, entries_max).items():
+            held = found.get(ledger_id)
+            found[ledger_id] = entries if held is None else held | entries
+        count = before - head.left
+        run.left -= count
+        if not head.left:
+            run.head = None
+        return count
+
+    def _move(self, chunk: TimedEntries) -> None:
+        """It has something due: it is sorted into slots."""
+        self._count -= len(chunk.times)
+        self._chunks.remove(chunk)
+        if chunk is self._open:
+            self._open = TimedEntries()
+            self._chunks.append(self._open)
+        self._sort_in(chunk)
+
+    def _sort_in(self, chunk: TimedEntries) -> None:
+        add = self._near.add
+        for at_ms, position in zip(chunk.times, chunk.positions, strict=True):
+            add(position >> ENTRY_BITS, position & ENTRY_MASK, at_ms)
+
+    def _sealing_chunks(self) -> list[TimedEntries]:
+        sealing = self._sealing
+        return [] if sealing is None else [one for index, one in enumerate(sealing.chunks) if index not in sealing.moved]
+
+    def _move_sealing(self, sealing: Seal, until_ms: int) -> None:
+        for index, chunk in enumerate(sealing.chunks):
+            if chunk.first_ms <= until_ms and index not in sealing.moved:
+                sealing.moved.add(index)
+                self._sort_in(chunk)
+
+    def forget_ledgers_before(self, ledger_id: int) -> None:
+        for gone in [held for held in self.pending if held < ledger_id]:
+            del self.pending[gone]
+
+    # --- jobs: each is to be done once, and then told of
+
+    def loads(self, until_ms: int) -> list[Load]:
+        """The blocks that are needed for what is due up to `until_ms`, or soon after."""
+        wanted = []
+        for run in self.runs:
+            if run.head is None and not run.loading and not run.done and run.next_ms() <= until_ms + AHEAD_MS:
+                run.loading = True
+                wanted.append(Load(run, run.next_block))
+        return wanted
+
+    def loads_ms(self) -> int | None:
+        """When to ask for `loads` next; None: not before something else happens."""
+        times = [run.next_ms() - AHEAD_MS for run in self.runs if run.head is None and not run.loading and not run.done]
+        return min(times, default=None)
+
+    def loaded(self, job: Load, head: Head | None) -> None:
+        """`head` None: the block cannot be read, and is passed over."""
+        run = job.run
+        run.loading = False
+        if run.next_block == job.block:
+            run.head, run.next_block = head, job.block + 1
+
+    def put_off(self, job: Load) -> None:
+        """It cannot be read now: it will be asked for again."""
+        job.run.loading = False
+
+    def seal(self, now_ms: int, entries_min: int = 0) -> Seal | None:
+        """What is to be sealed now: at least so many entries; 0: as many as usual."""
+        if self._sealing is not None:
+            return None
+        count = self._count + (self._near.count_from(now_ms + FAR_MS) if self._near.count else 0)
+        if count < (entries_min or self.seal_entries):
+            return None
+        slots = self._near.take_far(now_ms + FAR_MS)
+        self._sealing = Seal([one for one in self._chunks if one.times], slots, count)
+        self._open = TimedEntries()
+        self._chunks, self._count = [self._open], 0
+        return self._sealing
+
+    def sealed(self, job: Seal, run: StoredRun | None) -> None:
+        """None: it could not be stored."""
+        self._sealing = None
+        if run is not None:
+            self.runs.append(run)
+            return
+        self._near.put_back(job.slots)
+        kept = [one for index, one in enumerate(job.chunks) if index not in job.moved]
+        self._chunks = [*kept, *self._chunks]
+        self._count += sum(len(one.times) for one in kept)
+
+    def merge(self) -> Merge | None:
+        """Runs of about a size that are to become one now."""
+        if self._merging is not None:
+            return None
+        idle = sorted((run for run in self.runs if not run.busy and not run.done), key=lambda run: run.left)
+        for level in LEVELS:
+            some = [run for run in idle if run.left < level * self.seal_entries // SEAL_ENTRIES][: 2 * MERGED_RUNS]
+            if len(some) >= MERGED_RUNS:
+                for run in some:
+                    run.busy = True
+                self._merging = Merge(some, min(run.next_ms() for run in some) - 1)
+                return self._merging
+        return None
+
+    def merged(self, job: Merge, run: StoredRun | None, *, stored: bool) -> None:
+        """`stored`: `run` has taken the place of the others in the topic's record, or nothing has, if None."""
+        self._merging = None
+        for one in job.runs:
+            one.busy = False
+        if stored:
+            self.runs = [one for one in self.runs if one not in job.runs]
+            if run is not None:
+                self.runs.append(run)
+
+    def rewrite(self) -> Rewrite | None:
+        """A run of which much was released since its directory was written."""
+        if self._rewriting is not None:
+            return None
+        for run in self.runs:
+            released = run.directory_entries - run.left
+            enough = max(self.seal_entries, min(REWRITTEN_ENTRIES, run.directory_entries // REWRITTEN_PART))
+            if not run.busy and not run.done and released >= enough:
+                run.busy = True
+                self._rewriting = Rewrite(run)
+                return self._rewriting
+        return None
+
+    def rewritten(self, job: Rewrite, record: DelayedRun | None) -> None:
+        """None: it was not stored."""
+        self._rewriting, job.run.busy = None, False
+        if record is not None:
+            job.run.record, job.run.directory_entries = record, job.run.left
+
+    def drop(self) -> Drop | None:
+        """Runs of which nothing is left."""
+        gone = [run for run in self.runs if run.done and not run.busy]
+        for run in gone:
+            run.busy = True
+        return Drop(gone) if gone else None
+
+    def dropped(self, job: Drop, *, stored: bool) -> None:
+        for run in job.runs:
+            run.busy = False
+        if stored:
+            self.runs = [run for run in self.runs if run not in job.runs]
