@@ -50,12 +50,24 @@ class TypedCalls(ABC):
     def call(self, method: Literal["topics.lookup"], request: s.TopicLookup) -> s.LookupAnswer: ...
     @overload
     def call(
-        self, method: Literal["topics.stats", "topics.internal_stats", "topics.partitioned_stats"], request: s.TopicRef
+        self,
+        method: Literal[
+            "topics.stats",
+            "topics.internal_stats",
+            "topics.internal_info",
+            "topics.partitioned_stats",
+            "topics.partitioned_internal_stats",
+        ],
+        request: s.TopicRef,
     ) -> s.Stats: ...
+    @overload
+    def call(self, method: Literal["topics.backlog_size"], request: s.BacklogAfter) -> s.BacklogSize: ...
+    @overload
+    def call(self, method: Literal["subscriptions.analyze_backlog"], request: s.BacklogAnalyze) -> s.BacklogAnalysis: ...
     @overload
     def call(
         self,
-        method: Literal["topics.unload", "topics.truncate", "topics.create_missing_partitions", "topics.compact"],
+        method: Literal["topics.unload", "topics.truncate", "topics.trim", "topics.create_missing_partitions", "topics.compact"],
         request: s.TopicRef,
     ) -> s.Empty: ...
     @overload

@@ -14,6 +14,12 @@ from messaging.adminrpc.audit import (
     AuditTake,
     AuditTaken,
 )
+from messaging.adminrpc.backlog import (
+    BacklogAfter,
+    BacklogAnalysis,
+    BacklogAnalyze,
+    BacklogSize,
+)
 from messaging.adminrpc.base import (
     Answer,
     Empty,
@@ -123,6 +129,10 @@ __all__ = [
     "Answer",
     "AuditTake",
     "AuditTaken",
+    "BacklogAnalysis",
+    "BacklogAnalyze",
+    "BacklogAfter",
+    "BacklogSize",
     "BrokerStatus",
     "CompactionEnd",
     "CompactionBegin",
@@ -241,6 +251,10 @@ METHODS: dict[str, Method] = {
     "topics.stats": Method(TopicRef, Stats),
     "topics.internal_stats": Method(TopicRef, Stats),
     "topics.partitioned_stats": Method(TopicRef, Stats),
+    "topics.partitioned_internal_stats": Method(TopicRef, Stats),
+    "topics.internal_info": Method(TopicRef, Stats),  # what is stored of a topic, or of each partition
+    "topics.backlog_size": Method(BacklogAfter, BacklogSize),
+    "topics.trim": Method(TopicRef, Empty),  # retention, at once
     "topics.unload": Method(TopicRef, Empty),
     "topics.terminate": Method(TopicRef, MessageIdAnswer),
     "topics.terminate_partitions": Method(TopicRef, TerminatedPartitions),
@@ -262,6 +276,7 @@ METHODS: dict[str, Method] = {
     "subscriptions.properties": Method(SubscriptionRef, SubscriptionProperties),
     "subscriptions.set_properties": Method(SubscriptionPropertiesSet, Empty),
     "subscriptions.peek": Method(SubscriptionPeek, PeekAnswer),
+    "subscriptions.analyze_backlog": Method(BacklogAnalyze, BacklogAnalysis),
     "subscriptions.explain": Method(SubscriptionExplain, SubscriptionExplained),
     "messages.get": Method(MessageGet, PeekAnswer),
     "messages.examine": Method(MessageExamine, PeekAnswer),

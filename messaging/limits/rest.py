@@ -94,6 +94,7 @@ PULSAR: dict[str, Limit] = {
         total_bytes_max=PAIRS_TOTAL_BYTES_MAX,
     ),
     "body.policies": Limit("Pulsar's Policies object has 50 fields", count_max=128, error=PreconditionFailed),
+    "body.grants": Limit("each names a topic, which is looked up", count_max=100),
     "body.position": Limit("earliest or latest", bytes_max=64),
     # Objects
     "TenantInfo.admin_roles": _ROLES,
@@ -110,6 +111,9 @@ PULSAR: dict[str, Limit] = {
     "SchemaPayload.type": _SCHEMA_TYPE,
     "SchemaPayload.schema": _SCHEMA,
     "SchemaPayload.properties": _PROPERTIES,
+    "TopicGrant.topic": _TOPIC,
+    "TopicGrant.role": Limit("a role", bytes_max=2 * NAME_BYTES_MAX + 1),
+    "TopicGrant.actions": Limit("there are six actions", bytes_max=64, count_max=16),
     "ResetCursorData.ledger_id": _LEDGER_ID,
     "ResetCursorData.entry_id": _LEDGER_ID,
     "ResetCursorData.partition_index": Limit("a partition, or -1", minimum=-1, maximum=PARTITIONS_MAX - 1),

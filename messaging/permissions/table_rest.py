@@ -146,14 +146,20 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("DELETE", "admin_v2:topic-properties"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:topic-permissions"): Action.TENANT_READ,
     ("POST", "admin_v2:topic-permission"): Action.TENANT_ADMIN,
+    ("POST", "admin_v2:topics-grants"): Action.TENANT_ADMIN,  # on each topic that the body names; none: superusers alone
+    ("POST", "admin_v2:topics-revocations"): Action.TENANT_ADMIN,  # the same
     ("DELETE", "admin_v2:topic-permission"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:topic-stats"): Action.LOOKUP,
     ("GET", "admin_v2:topic-internal-stats"): Action.LOOKUP,
     ("GET", "admin_v2:partitioned-stats"): Action.LOOKUP,
+    ("GET", "admin_v2:partitioned-internal-stats"): Action.LOOKUP,
+    ("GET", "admin_v2:topic-internal-info"): Action.LOOKUP,
+    ("PUT", "admin_v2:topic-backlog-size"): Action.LOOKUP,
     ("PUT", "admin_v2:topic-unload"): Action.TENANT_ADMIN,
     ("POST", "admin_v2:topic-terminate"): Action.TENANT_ADMIN,
     ("POST", "admin_v2:topic-terminate-partitions"): Action.TENANT_ADMIN,
     ("DELETE", "admin_v2:topic-truncate"): Action.TENANT_ADMIN,
+    ("POST", "admin_v2:topic-trim"): Action.TENANT_ADMIN,
     ("PUT", "admin_v2:topic-compaction"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:topic-compaction"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:last-message-id"): Action.CONSUME,
@@ -173,6 +179,7 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:subscription-properties"): Action.CONSUME,
     ("PUT", "admin_v2:subscription-properties"): Action.CONSUME,
     ("GET", "admin_v2:peek"): Action.CONSUME,
+    ("POST", "admin_v2:analyze-backlog"): Action.CONSUME,
     ("GET", "lookup:topic"): Action.LOOKUP,
     ("GET", "lookup:bundle"): Action.LOOKUP,
 }

@@ -65,7 +65,9 @@ class AutoTopicCreation(PulsarPath):
         found = {"allowAutoTopicCreation": held["auto_topic_creation"]}
         if partitions:
             return found | {"topicType": "partitioned", "defaultNumPartitions": partitions}
-        return found | {"topicType": "non-partitioned"} if held["auto_topic_creation"] else found
+        if partitions is None and not held["auto_topic_creation"]:
+            return found
+        return found | {"topicType": "non-partitioned"}
 
     def changes(self, value: Any) -> JsonPolicies:
         if value is None:
@@ -80,7 +82,8 @@ class AutoTopicCreation(PulsarPath):
             raise PreconditionFailed("a partitioned topic needs at least one partition: set defaultNumPartitions")
         if allowed and kind.lower() == "non-partitioned" and partitions:
             raise PreconditionFailed("defaultNumPartitions applies only to partitioned topics: remove it")
-        return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or 0}
+        without = 0 if allowed or kind.lower() == "non-partitioned" else None
+        return {"auto_topic_creation": allowed, "auto_topic_partitions": partitions or without}
 
 
 _PATHS = (

@@ -28,6 +28,7 @@ from tenants.names import namespace_of, subscription_of, topic_of
 _log = logs.get_logger("web")
 EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 403 and 400: not failures
 GetResponse = Callable[[HttpRequest], HttpResponse]
+ResourcesOf = Callable[[HttpRequest], list[Resource]]
 TABLED = ("api", "billing", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
 
 requests_by_status: Counter[int] = Counter()
@@ -74,7 +75,8 @@ class SegmentsAsSent:
 class PermissionTable:
     """Innermost: the permission of a route is its row of the table. A route without a row is refused, whoever asks.
 
-    The resource is read from the arguments of the route: `tenant`, `namespace`, `domain` and `topic`, `subscription`.
+    The resource is read from the arguments of the route: `tenant`, `namespace`, `domain` and `topic`, `subscription`. A route whose
+    path names none says itself which ones a request acts on (`tenants.http.views.route`), at least one; each is checked.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -93,12 +95,12 @@ class PermissionTable:
             offered = sorted(row_method for row_method, name in REST if name == match.view_name)
             return _not_a_method(request, offered)
         try:
-            self._check(request, action, kwargs)
+            self._check(request, action, kwargs, getattr(view, "resources", None))
         except MagnetarError as error:
             return answer_error(request, error)
         return None
 
-    def _check(self, request: HttpRequest, action: Action, kwargs: dict[str, Any]) -> None:
+    def _check(self, request: HttpRequest, action: Action, kwargs: dict[str, Any], resources: ResourcesOf | None) -> None:
         if action is Action.PUBLIC:
             return
         if action is Action.SERVICE:
@@ -107,7 +109,8 @@ class PermissionTable:
         actor = actor_of(request)
         if action is Action.AUTHENTICATED and actor.principal.anonymous:
             raise NotAuthorized("sign in first, or send a token")
-        require(actor, action, resource_of(kwargs))
+        for resource in [resource_of(kwargs)] if resources is None else resources(request):
+            require(actor, action, resource)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, MagnetarError) and request.path.startswith(("/api/", "/admin/", "/lookup/", "/internal/")):

@@ -5,13 +5,21 @@ feed, and returns after the owning broker confirmed that it holds the change. If
 the change is saved; it reaches the broker as soon as that is back. Each blocks (database, broker): none belongs on an event loop.
 """
 
-from tenants.actions.grants import grant_permission, restrict_subscription, revoke_permission, unrestrict_subscription
+from tenants.actions.grants import (
+    TopicRoles,
+    grant_on_topics,
+    grant_permission,
+    restrict_subscription,
+    revoke_on_topics,
+    revoke_permission,
+    unrestrict_subscription,
+)
 from tenants.actions.keys import NewKey, create_key, revoke_key
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
-from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, truncate_topic
+from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, trim_topic, truncate_topic
 
 __all__ = [
     "compact_topic",
@@ -24,7 +32,10 @@ __all__ = [
     "delete_tenant",
     "delete_topic",
     "forget_topic_policies",
+    "TopicRoles",
+    "grant_on_topics",
     "grant_permission",
+    "revoke_on_topics",
     "remove_member",
     "remove_topic_policies",
     "restrict_subscription",
@@ -35,6 +46,7 @@ __all__ = [
     "set_property",
     "set_topic_policies",
     "topic_policies",
+    "trim_topic",
     "truncate_topic",
     "unrestrict_subscription",
     "update_tenant",

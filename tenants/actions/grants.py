@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from messaging.errors import InvalidValue
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_namespace, parse_topic, subscription_name
 from tenants.access import Actor, require
-from tenants.actions.change import change
+from tenants.actions.change import PendingChange, change
 from tenants.actions.namespaces import existing
-from tenants.models import Grant, SubscriptionGrant
+from tenants.models import Grant, Namespace, SubscriptionGrant
 
 GRANTABLE = ("produce", "consume", "functions", "sources", "sinks", "packages")
 _ROLE_LENGTH_MAX = 511
+
+
+class TopicRoles(NamedTuple):
+    """What `role` may do on a topic; no actions: nothing more."""
+
+    topic: TopicName
+    role: str
+    actions: Sequence[str] = ()
 
 
 def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[str], topic: str = "") -> None:
     """`role` may do `actions` from now on, and of those alone, on the namespace, or on one topic of it (its full name)."""
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
-    _check_role(role)
-    unknown = sorted(set(actions) - set(GRANTABLE))
-    if unknown:
-        raise InvalidValue(f"actions {', '.join(unknown)} cannot be granted: use any of {', '.join(GRANTABLE)}")
-    if not actions:
-        raise InvalidValue("no actions were given: name at least one, or revoke the permission")
+    _check_grant(role, actions)
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
-        wanted = [action for action in GRANTABLE if action in actions]
-        before = Grant.unscoped.filter(namespace=row, topic=name, role=role).values_list("actions", flat=True).first()
-        Grant.unscoped.update_or_create(namespace=row, topic=name, role=role, defaults={"actions": wanted})
-        changing.audit("permission.grant", tenant, name or namespace, _state(role, before), _state(role, wanted))
+        _grant(changing, row, name, role, actions)
+        changing.publish_namespace(row)
+
+
+def grant_on_topics(actor: Actor, namespace: str, grants: Sequence[TopicRoles]) -> None:
+    """All of them, or none. Raises `InvalidValue` for a topic that is not in the namespace."""
+    tenant, _ = parse_namespace(namespace)
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    for one in grants:
+        _check_grant(one.role, one.actions)
+    names = [_topic_of(namespace, str(one.topic)) for one in grants]
+    with change(actor) as changing:
+        row = existing(namespace)
+        for name, one in zip(names, grants, strict=True):
+            _grant(changing, row, name, one.role, one.actions)
         changing.publish_namespace(row)
 
 
@@ -43,11 +58,46 @@ def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") 
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
-        grant = Grant.unscoped.filter(namespace=row, topic=name, role=role).first()
-        if grant is not None:
-            grant.delete()
-            changing.audit("permission.revoke", tenant, name or namespace, _state(role, grant.actions))
+        _revoke(changing, row, name, role)
         changing.publish_namespace(row)
+
+
+def revoke_on_topics(actor: Actor, namespace: str, revoked: Sequence[TopicRoles]) -> None:
+    """All of them, or none. Idempotent."""
+    tenant, _ = parse_namespace(namespace)
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    names = [_topic_of(namespace, str(one.topic)) for one in revoked]
+    with change(actor) as changing:
+        row = existing(namespace)
+        found = [_revoke(changing, row, name, one.role) for name, one in zip(names, revoked, strict=True)]
+        if not any(found):
+            changing.audit("permission.revoke", tenant, namespace)
+        changing.publish_namespace(row)
+
+
+def _check_grant(role: str, actions: Sequence[str]) -> None:
+    _check_role(role)
+    unknown = sorted(set(actions) - set(GRANTABLE))
+    if unknown:
+        raise InvalidValue(f"actions {', '.join(unknown)} cannot be granted: use any of {', '.join(GRANTABLE)}")
+    if not actions:
+        raise InvalidValue("no actions were given: name at least one, or revoke the permission")
+
+
+def _grant(changing: PendingChange, row: Namespace, topic: str, role: str, actions: Sequence[str]) -> None:
+    wanted = [action for action in GRANTABLE if action in actions]
+    before = Grant.unscoped.filter(namespace=row, topic=topic, role=role).values_list("actions", flat=True).first()
+    Grant.unscoped.update_or_create(namespace=row, topic=topic, role=role, defaults={"actions": wanted})
+    changing.audit("permission.grant", row.tenant_id, topic or row.name, _state(role, before), _state(role, wanted))
+
+
+def _revoke(changing: PendingChange, row: Namespace, topic: str, role: str) -> bool:
+    """Whether there was anything to revoke."""
+    grant = Grant.unscoped.filter(namespace=row, topic=topic, role=role).first()
+    if grant is not None:
+        grant.delete()
+        changing.audit("permission.revoke", row.tenant_id, topic or row.name, _state(role, grant.actions))
+    return grant is not None
 
 
 def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles: Sequence[str]) -> None:

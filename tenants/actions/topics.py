@@ -77,6 +77,13 @@ def truncate_topic(actor: Actor, topic: TopicName) -> None:
     record(actor, "topic.truncate", topic.tenant, str(topic))
 
 
+def trim_topic(actor: Actor, topic: TopicName) -> None:
+    """Deletes what retention does not hold, of all partitions. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    broker.rpc().call("topics.trim", TopicRef(topic=str(topic)))
+    record(actor, "topic.trim", topic.tenant, str(topic))
+
+
 def compact_topic(actor: Actor, topic: TopicName) -> None:
     """Asks workers to compact it, of a partitioned topic each partition. Raises `TopicNotFound`, `Conflict`, `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))

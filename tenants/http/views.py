@@ -14,6 +14,7 @@ from messaging.limits import structs
 from messaging.limits.depth import check_depth, too_deep
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
+from messaging.permissions.model import Resource
 from tenants.access import Actor
 from tenants.http.authentication import actor_of
 
@@ -77,11 +78,12 @@ def value_or_nothing(value: object) -> HttpResponse:
     return response
 
 
-def route(**handlers: Handler) -> View:
+def route(resources: Callable[[HttpRequest], list[Resource]] | None = None, /, **handlers: Handler) -> View:
     """A view of one handler a method: ``route(GET=read, PUT=create)``. A handler gets the request and the arguments of the route.
 
     A handler that returns None is answered with 204, one that returns something else than a response with its JSON. Permissions
     were checked before (`controlplane.middleware.PermissionTable`), and there a session's CSRF token; bearer tokens need none.
+    `resources`: what a request acts on, where its path does not say that; its permission is checked for each of them.
     """
 
     @csrf_exempt
@@ -95,6 +97,7 @@ def route(**handlers: Handler) -> View:
         return done() if found is None else json(found)
 
     view.methods = tuple(handlers)  # type: ignore[attr-defined]
+    view.resources = resources  # type: ignore[attr-defined]
     return view
 
 

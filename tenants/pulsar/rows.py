@@ -7,13 +7,29 @@ from collections.abc import Iterable
 from django.http import HttpRequest
 
 from messaging.adminrpc.schema import TopicNames, TopicsList
-from messaging.errors import NotFound
+from messaging.errors import NotFound, TopicNotFound
+from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import without_system_topics
 from tenants import broker
 from tenants.http.views import flag
 from tenants.models import Namespace, Tenant
 from tenants.names import namespace_of
 from tenants.scoping import tenant_scope
+
+
+class as_missing:
+    """Pulsar's words for what does not exist: tools compare them."""
+
+    def __init__(self, topic: TopicName) -> None:
+        self._topic = topic
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if isinstance(error, TopicNotFound):
+            raise TopicNotFound(f"Topic {self._topic} not found") from None
+        if isinstance(error, NotFound):
+            raise NotFound("Namespace not found") from None
 
 
 def existing_tenant(name: str) -> Tenant:

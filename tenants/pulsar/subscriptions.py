@@ -9,6 +9,8 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import (
+    BacklogAfter,
+    BacklogAnalyze,
     PeekAnswer,
     SubscriptionCreate,
     SubscriptionDelete,
@@ -181,6 +183,28 @@ def _expire_to(request: HttpRequest, subscription: str, **parts: str) -> None:
     move(request, "subscriptions.expire", asked)
 
 
+def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> dict[str, Any]:
+    """From the position in the body on, or of the whole backlog."""
+    topic, start = _single(existing(parts), "analyzing a backlog of"), body(request, ResetCursorData | None, None)  # type: ignore[arg-type]
+    asked = BacklogAnalyze(topic=topic, subscription=subscription_of(subscription))
+    if start is not None:
+        asked.ledger_id, asked.entry_id = start.ledger_id, start.entry_id + int(start.excluded)
+    found = broker.rpc().call("subscriptions.analyze_backlog", asked)
+    answer = {"entries": found.entries, "messages": found.messages, "aborted": found.aborted}
+    for what, count in (("Accepted", 1), ("Rejected", 0), ("Rescheduled", 0)):  # there are no filters
+        answer |= {f"filter{what}Entries": count * found.entries, f"filter{what}Messages": count * found.messages}
+    return answer | ({"firstMessageId": found.first, "lastMessageId": found.last} if found.entries else {})
+
+
+def _backlog_size(request: HttpRequest, **parts: str) -> int:
+    """Of what follows a message."""
+    topic, after = existing(parts), body(request, ResetCursorData, None)
+    if after is None:
+        raise InvalidValue("the request body has no message id: send ledgerId and entryId")
+    asked = BacklogAfter(topic=str(topic), ledger_id=after.ledger_id, entry_id=after.entry_id)
+    return broker.rpc().call("topics.backlog_size", asked).size_bytes
+
+
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
     topic = _single(existing(parts), "peeking at")
     nth = number(position, "position", 1)
@@ -237,4 +261,6 @@ expire_all_view = route(POST=_expire_all)
 reset_view = route(POST=_reset)
 reset_to_time_view = route(POST=_reset_to_time)
 peek_view = route(GET=_peek)
+analyze_backlog_view = route(POST=_analyze_backlog)
+backlog_size_view = route(PUT=_backlog_size)
 properties_view = route(GET=_get_properties, PUT=_set_properties)

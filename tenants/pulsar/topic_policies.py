@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
-from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
+from messaging.errors import PreconditionFailed
 from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TopicPath
 from messaging.policies.resolution import Levels, defaults, resolve_policy
 from messaging.policies.validation import JsonPolicies
@@ -18,24 +18,10 @@ from tenants.http.views import View, actor, body, done, flag, number, route, val
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
 from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
+from tenants.pulsar.rows import as_missing
 
 _NO_CONTENT = ("maxConsumersPerSubscription", "maxSubscriptionsPerTopic", "maxMessageSize", "publishRate")
 """Paths that Pulsar answers with 204, not 200, where nothing is set."""
-
-
-class as_missing:
-    """Pulsar's words for what does not exist: tools compare them."""
-
-    def __init__(self, topic: TopicName) -> None:
-        self._topic = topic
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if isinstance(error, TopicNotFound):
-            raise TopicNotFound(f"Topic {self._topic} not found") from None
-        if isinstance(error, NotFound):
-            raise NotFound("Namespace not found") from None
 
 
 def stored(topic: TopicName) -> TopicPolicies:

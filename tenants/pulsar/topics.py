@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
 from messaging.errors import InvalidName, InvalidValue, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
-from tenants.http.views import actor, body, flag, route
-from tenants.models import Grant
+from tenants.http.views import actor, body, flag, route, value_or_nothing
 from tenants.names import topic_of
-from tenants.pulsar.rows import existing_namespace, shown, topic_names
-from tenants.scoping import tenant_scope
+from tenants.pulsar.rows import as_missing, existing_namespace, shown, topic_names
 
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
 
@@ -74,7 +72,9 @@ def _check_partition(topic: TopicName) -> None:
 
 
 def _delete(request: HttpRequest, **parts: str) -> None:
-    actions.delete_topic(actor(request), existing(parts), force=flag(request, "force"))
+    topic = existing(parts)
+    with as_missing(topic):
+        actions.delete_topic(actor(request), topic, force=flag(request, "force"))
 
 
 # --- partitioned topics ------------------------------------------------------------------------------------------------------
@@ -172,6 +172,14 @@ def _internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
     return broker.rpc().call("topics.internal_stats", TopicRef(topic=str(existing(parts)))).stats
 
 
+def _internal_info(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return broker.rpc().call("topics.internal_info", TopicRef(topic=str(existing(parts)))).stats
+
+
+def _partitioned_internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
+    return broker.rpc().call("topics.partitioned_internal_stats", TopicRef(topic=str(existing(parts)))).stats
+
+
 def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.partitioned_stats", TopicRef(topic=str(existing(parts)))).stats
     if request.GET.get("perPartition", "true").lower() == "false":
@@ -219,41 +227,14 @@ def _truncate(request: HttpRequest, **parts: str) -> None:
     actions.truncate_topic(actor(request), existing(parts))
 
 
+def _trim(request: HttpRequest, **parts: str) -> HttpResponse:
+    actions.trim_topic(actor(request), existing(parts))
+    return value_or_nothing(None)  # 200, not 204
+
+
 def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
     return message_id(found) | {"originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
-
-
-# --- permissions -------------------------------------------------------------------------------------------------------------
-
-
-def _get_permissions(request: HttpRequest, **parts: str) -> dict[str, list[str]]:
-    """The effective permissions on the topic: its own grants and those of its namespace."""
-    topic = _known(parts)
-    found: dict[str, set[str]] = {}
-    with tenant_scope(topic.tenant):
-        rows = Grant.objects.filter(namespace=str(topic.namespace), topic__in=["", str(topic), str(topic.base)])
-        for role, granted in rows.values_list("role", "actions"):
-            found.setdefault(role, set()).update(granted)
-    return {role: sorted(granted) for role, granted in found.items()}
-
-
-def _known(parts: dict[str, str]) -> TopicName:
-    """Raises `TopicNotFound`; a topic that is not persistent may come and go."""
-    topic = existing(parts)
-    if topic.persistent:
-        partitions_of(topic)
-    return topic
-
-
-def _grant(request: HttpRequest, role: str, **parts: str) -> None:
-    topic = _known(parts)
-    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], [], field="actions"), str(topic))
-
-
-def _revoke(request: HttpRequest, role: str, **parts: str) -> None:
-    topic = existing(parts)
-    actions.revoke_permission(actor(request), str(topic.namespace), role, str(topic))
 
 
 list_view = route(GET=_list)
@@ -264,12 +245,13 @@ missing_view = route(POST=_create_missing)
 properties_view = route(GET=_get_properties, PUT=_update_properties, DELETE=_remove_property)
 stats_view = route(GET=_stats)
 internal_stats_view = route(GET=_internal_stats)
+internal_info_view = route(GET=_internal_info)
+partitioned_internal_stats_view = route(GET=_partitioned_internal_stats)
 partitioned_stats_view = route(GET=_partitioned_stats)
 unload_view = route(PUT=_unload)
 terminate_view = route(POST=_terminate)
 terminate_partitions_view = route(POST=_terminate_partitions)
+trim_view = route(POST=_trim)
 truncate_view = route(DELETE=_truncate)
 compaction_view = route(GET=_compaction_status, PUT=_compact)
 last_message_id_view = route(GET=_last_message_id)
-permissions_view = route(GET=_get_permissions)
-permission_view = route(POST=_grant, DELETE=_revoke)

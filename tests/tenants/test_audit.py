@@ -59,6 +59,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:subscription-permission"): ["r"],
     ("POST", "admin_v2:replication"): ["standalone"],
     ("POST", "admin_v2:topic-permission"): ["produce"],
+    ("POST", "admin_v2:topics-grants"): [{"topic": TOPIC, "role": "r", "actions": ["produce"]}],
+    ("POST", "admin_v2:topics-revocations"): [{"topic": TOPIC, "role": "r"}],
     ("POST", "admin_v2:reset-cursor"): {"ledgerId": 1, "entryId": 1},
     ("POST", "admin_v2:expire-to"): {"ledgerId": 1, "entryId": 0},
     ("POST", "admin_v2:schema"): {"type": "STRING", "schema": "", "properties": {}},

@@ -51,6 +51,7 @@ OURS = [
 BARE = {
     "body.actions": ("POST", f"{P}/namespaces/acme/orders/permissions/r", "list"),
     "body.roles": ("POST", f"{P}/namespaces/acme/orders/permissions/subscription/s", "list"),
+    "body.grants": ("POST", f"{P}/namespaces/grantPermissionsOnTopics", "objects"),
     "body.clusters": ("POST", f"{P}/namespaces/acme/orders/replication", "list"),
     "body.properties": ("PUT", f"{P}/persistent/acme/orders/t", "map"),
     "body.partitions": ("PUT", f"{P}/persistent/acme/orders/t/partitions", "number"),

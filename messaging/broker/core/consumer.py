@@ -54,6 +54,7 @@ class Consumer:
         "held_batches",
         "key_shared",
         "last_acked_ms",
+        "last_consumed_ms",
         "last_flow_ms",
         "messages_out",
         "messages_redelivered",
@@ -98,6 +99,7 @@ class Consumer:
         self.connected_ms = now_ms
         self.last_flow_ms = 0
         self.last_acked_ms = 0
+        self.last_consumed_ms = 0
 
     def flow(self, permits: int, now_ms: int) -> None:
         """The client asks for `permits` more messages. The sum is limited to `PERMITS_MAX`."""

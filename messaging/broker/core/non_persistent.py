@@ -51,8 +51,8 @@ class NonPersistentSubscription(Subscription):
         sent = sum(delivery.messages for delivery in deliveries)
         self.messages_out += sent
         self.messages_dropped += _messages(block, at.entry_id, last) - sent
-        if deliveries:
-            self.last_consumed_ms = now_ms
+        for delivery in deliveries:
+            delivery.consumer.last_consumed_ms = now_ms
         return Assignment(deliveries, [], 0, False)
 
     def drop(self, block: EntryBlock, at: Position) -> None:

@@ -79,7 +79,7 @@ class Subscription:
         self.charged_bytes: int | None = 0  # of `cursor.memory_bytes`: see `cursor_memory.py`
         self.may_keep: Callable[[int], bool] = lambda size: True
         self.last_expired_ms = 0
-        self.last_consumed_ms = 0
+        self.last_advanced_ms = 0  # when an acknowledgement last moved mark-delete
         self.departed: client_usage.Totals | None = None  # what consumers that are gone were sent
 
     # --- consumers
@@ -170,8 +170,7 @@ class Subscription:
             self.state.chunks.settle()
         for delivery in deliveries:
             self.messages_out += delivery.messages
-        if deliveries:
-            self.last_consumed_ms = now_ms
+            delivery.consumer.last_consumed_ms = now_ms
         return Assignment(deliveries, [], 0, stopped_at is None or (block.chunked and bool(deliveries)))
 
     def _expire(self, block: EntryBlock, ranges: list[tuple[int, int]], now_ms: int) -> tuple[int, list[bytes]]:
@@ -197,9 +196,12 @@ class Subscription:
         """Acknowledges whole entries, also those that another consumer holds. Returns the delta, b"" if nothing changed."""
         chunks = self.state.chunks
         named = bitmaps.bitmap_of(chunks.acknowledged(consumer, ledger_id, entries) if chunks else entries)
+        mark = self.cursor.mark_delete
         delta = self.cursor.acknowledge_all(ledger_id, named, self.ledger_list)
         if consumer is not None:
             consumer.last_acked_ms = now_ms
+            if self.cursor.mark_delete is not mark:
+                self.last_advanced_ms = now_ms
         self.strategy.acknowledged(consumer, ledger_id, named)
         return delta
 
@@ -290,4 +292,5 @@ class Subscription:
 
     @property
     def unacked_messages(self) -> int:
-        return sum(self.unacked_of(one) for one in self.consumers)
+        """What consumers hold, counted where several take turns: the active consumer of the other types holds nothing."""
+        return sum(one.unacked_messages for one in self.consumers)

@@ -23,7 +23,7 @@ import logging
 from collections.abc import Mapping
 
 from messaging.background import ONE_OFF
-from messaging.storage.ledger_store import WHOLE, DiskFull, Fenced, LedgerWriter, StoreError
+from messaging.storage.ledger_store import EARLIEST, WHOLE, DiskFull, Fenced, LedgerWriter, Position, StoreError
 from messaging.storage.managed.cursor_recovery import copy_deltas, entry_of, read_deltas
 from messaging.storage.managed.cursor_snapshots import CursorSnapshots, StoredCursor
 from messaging.storage.managed.delta_batcher import DeltaBatcher, Done
@@ -74,6 +74,7 @@ class CursorLog:
         self._one_at_a_time = asyncio.Lock()
         self._started = self._stopping = False
         self.states = CursorSnapshots(storage.meta, storage.fence)
+        self.opened_ms = 0  # when the current ledger was begun
 
     async def start(self) -> None:
         """Reads what the last run left and starts a new ledger; where the disk is full, that is tried until it succeeds, and deltas
@@ -103,7 +104,14 @@ class CursorLog:
             await ledgers.delete(fence, ledger_id)
             raise
         self._ledgers.append(ledger_id)
+        self.opened_ms = self.storage.clock_ms()
         self._batches.use(writer)
+
+    @property
+    def last(self) -> Position:
+        """The last delta: its ledger takes those of every cursor. `EARLIEST` while none can be stored."""
+        writer = self._batches.writer
+        return EARLIEST if writer is None else Position(writer.ledger_id, writer.next_entry - 1)
 
     async def _name_ledgers(self, ledgers: list[int]) -> None:
         fence = self.storage.fence

@@ -13,6 +13,8 @@ NOT_YET: dict[str, str] = tomllib.loads((HERE / "not_yet.toml").read_text())
 """``chapter: command`` -> why. One that is answered as by Pulsar fails its test until it leaves this list."""
 OURS: dict[str, str] = tomllib.loads((HERE / "ours.toml").read_text())
 """``chapter: command`` -> why it is answered otherwise, for good."""
+PRINTED: dict[str, str] = tomllib.loads((HERE / "printed.toml").read_text())
+"""``chapter: command`` -> why the tool prints something else although the answers are alike. Looked at by `make oracle` alone."""
 
 Recording = dict[str, Any]
 """``exit``: of the tool. ``requests``: in order, each with ``do``, ``body``, ``status``, ``type`` and ``answer``."""

@@ -55,7 +55,7 @@ def _run(stage: Stage, step: str, tool: AdminTool, proxy: Proxy) -> Recording | 
         stage.prepare(step)
         return None
     result = tool.run(shlex.split(stage.filled(step)))
-    output = [stage.shown(line) for line in result.output.splitlines()[:60]]
+    output = [stage.shown(line) for line in result.output.splitlines()]
     requests = [_written(stage, one) for one in proxy.take()]
     if all(one["do"].startswith("GET") for one in requests):
         requests.sort(key=itemgetter("do"))  # some are made side by side
@@ -85,7 +85,8 @@ def answered(stage: Stage, one: Exchange) -> dict[str, Any]:
         reason = one.answer.get("reason") if isinstance(one.answer, dict) else ""
         return {"status": one.status, "reason": stage.shown(reason or "")[:160]}
     opaque = any(part in one.path for part in _OPAQUE)
-    answer = type(one.answer).__name__ if opaque else plain(one.answer, stage.names)
+    key = "size" if one.path.endswith("/backlogSize") else ""
+    answer = type(one.answer).__name__ if opaque else plain(one.answer, stage.names, key)
     found: dict[str, Any] = {"status": one.status, "answer": answer}
     if one.status < 300 and one.answer is not None:
         found["type"] = one.answer_type.partition(";")[0]

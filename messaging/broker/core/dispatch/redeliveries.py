@@ -89,6 +89,11 @@ class Redeliveries:
         return position.entry_id in self.dead.get(position.ledger_id, ())
 
     @property
+    def waiting_entries(self) -> int:
+        """How many are to be sent again."""
+        return sum(map(len, self.entries.values()))
+
+    @property
     def dead_entries(self) -> int:
         return sum(map(len, self.dead.values()))
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from messaging.adminrpc.schema import Answer
+from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
@@ -35,6 +36,7 @@ class AdminHandlers:
         self.topics = TopicHandlers(broker)
         self.schemas = SchemaHandlers(broker)
         self.topic_stats = TopicStatsHandlers(broker)
+        self.backlog = BacklogHandlers(broker)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.messages = MessageHandlers(broker)
@@ -76,6 +78,10 @@ class AdminHandlers:
             "topics.stats": self.topic_stats.stats,
             "topics.internal_stats": self.topic_stats.internal_stats,
             "topics.partitioned_stats": self.topic_stats.partitioned_stats,
+            "topics.partitioned_internal_stats": self.topic_stats.partitioned_internal_stats,
+            "topics.internal_info": self.topic_stats.internal_info,
+            "topics.backlog_size": self.backlog.size,
+            "topics.trim": self.maintenance.trim,
             "subscriptions.list": self.subscriptions.list_names,
             "subscriptions.create": self.subscriptions.create,
             "subscriptions.delete": self.subscriptions.delete,
@@ -88,6 +94,7 @@ class AdminHandlers:
             "subscriptions.properties": self.subscriptions.properties,
             "subscriptions.set_properties": self.subscriptions.set_properties,
             "subscriptions.peek": self.subscriptions.peek,
+            "subscriptions.analyze_backlog": self.backlog.analyze,
             "subscriptions.explain": self.diagnosis.explain,
             "messages.get": self.messages.get,
             "messages.examine": self.messages.examine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -10,7 +11,9 @@ from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.compaction_stats import compacted_ledger_stats
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.storage.ledger_store import Position
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import LedgerRecord
+from messaging.times import time_text
 
 
 def position_text(position: Position) -> str:
@@ -24,63 +27,83 @@ def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
+    """The last ledger is listed without figures, as Pulsar does until another follows it: they are the current ledger's."""
     ledger_list, record = topic.ledger_list, topic.ledger.record
+    current = record.ledgers[-1] if record.ledgers else None
+    writing_bytes = topic.ledger.stored_bytes - topic.ledger.sealed_bytes
+    cursors = {name: _cursor(topic, one) for name, one in shown_subscriptions(topic)}
     return {
         "entriesAddedCounter": topic.entries_added,
         "numberOfEntries": ledger_list.entries,
         "totalSize": topic.ledger.stored_bytes,
-        "currentLedgerEntries": ledger_list.lasts[-1] + 1 if ledger_list.lasts else 0,
-        "currentLedgerSize": topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-        "waitingCursorsCount": 0,
-        "pendingAddEntriesCount": 0,
+        "currentLedgerEntries": 0 if current is None else ledger_list.last_of(current.ledger_id) + 1,
+        "currentLedgerSize": writing_bytes if current is None or current.last_entry is None else current.length_bytes,
+        "lastLedgerCreatedTimestamp": time_text(topic.created_ms if current is None else current.created_ms),
+        "waitingCursorsCount": sum(one["waitingReadOp"] for one in cursors.values()),
+        "pendingAddEntriesCount": topic.ledger.in_flight,
         "lastConfirmedEntry": position_text(ledger_list.last_confirmed),
         "state": "Terminated" if record.terminated_at is not None else "LedgerOpened",
-        "ledgers": [
-            {
-                "ledgerId": ledger.ledger_id,
-                "entries": ledger_list.last_of(ledger.ledger_id) + 1,
-                "size": ledger.length_bytes
-                if ledger.last_entry is not None
-                else topic.ledger.stored_bytes - topic.ledger.sealed_bytes,
-                "offloaded": False,
-                "underReplicated": False,
-            }
-            for ledger in record.ledgers
-        ],
-        "cursors": {name: _cursor(topic, one) for name, one in shown_subscriptions(topic)},
+        "ledgers": [_ledger(one) for one in record.ledgers[:-1]] + ([] if current is None else [_ledger(current, listed=False)]),
+        "cursors": cursors,
         "schemaLedgers": [],
         "compactedLedger": compacted_ledger_stats(ledger_list.compacted),
     }
 
 
-def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
+def _ledger(ledger: LedgerRecord, *, listed: bool = True) -> dict[str, Any]:
     return {
-        "markDeletePosition": position_text(subscription.cursor.mark_delete),
-        "readPosition": position_text(subscription.read_position),
-        "waitingReadOp": False,
-        "pendingReadOps": topic.pending_reads(subscription),
-        "messagesConsumedCounter": topic.publisher.messages_in - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
-        "cursorLedger": -1,
-        "cursorLedgerLastEntry": -1,
+        "ledgerId": ledger.ledger_id,
+        "entries": (-1 if ledger.last_entry is None else ledger.last_entry) + 1 if listed else 0,
+        "size": ledger.length_bytes if listed else 0,
+        "offloaded": False,
+        "underReplicated": False,
+    }
+
+
+def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
+    ledger_list, cursor, read = topic.ledger_list, subscription.cursor, subscription.read_position
+    stored = topic.services.cursors.last if subscription.durable else EARLIEST  # the ledger of all cursors
+    waits = bool(subscription.consumers) and subscription.can_dispatch() and subscription.next_due() is None
+    pending = topic.pending_reads(subscription)
+    to_read = ledger_list.count_up_to(Position(read.ledger_id, read.entry_id - 1)) + 1  # and the next one: Pulsar counts it too
+    return {
+        "markDeletePosition": position_text(mark_delete_of(subscription)),
+        "readPosition": position_text(read),
+        "waitingReadOp": waits,
+        "pendingReadOps": pending,
+        "messagesConsumedCounter": topic.entries_added - subscription.backlog_entries,  # Pulsar's: below 0 after a restart
+        "cursorLedger": stored.ledger_id,
+        "cursorLedgerLastEntry": stored.entry_id,
         "individuallyDeletedMessages": _ack_ranges_text(subscription),
-        "state": "Open",
+        "lastLedgerSwitchTimestamp": time_text(topic.services.cursors.opened_ms if subscription.durable else topic.created_ms),
+        "state": "Open" if subscription.durable else "NoLedger",
         "active": bool(subscription.consumers),
-        "numberOfEntriesSinceFirstNotAckedMessage": topic.ledger_list.entries
-        - topic.ledger_list.count_up_to(subscription.cursor.mark_delete),
+        "numberOfEntriesSinceFirstNotAckedMessage": to_read - ledger_list.count_up_to(cursor.mark_delete),
         "totalNonContiguousDeletedMessagesRange": count_ack_ranges(subscription),
+        "subscriptionHavePendingRead": waits or pending > 0,
+        "subscriptionHavePendingReplayRead": pending > 0 and subscription.state.redeliveries.waiting_entries > 0,
         "properties": {},
     }
 
 
+def mark_delete_of(subscription: Subscription) -> Position:
+    """Before the first entry where nothing is acknowledged, as Pulsar tells it."""
+    mark, ledger_list = subscription.cursor.mark_delete, subscription.ledger_list
+    return Position(ledger_list.first_id, -1) if mark == EARLIEST else mark
+
+
+def ack_ranges(subscription: Subscription, count: int) -> list[tuple[int, int, int]]:
+    """The first `count` ranges of entries acknowledged out of order: (ledger id, first, last entry)."""
+    acks = sorted(subscription.cursor.individual_acks.items(), key=itemgetter(0))
+    ranges = ((ledger_id, first, last) for ledger_id, bitmap in acks for first, last in ranges_of(bitmap))
+    return list(islice(ranges, count))
+
+
 def _ack_ranges_text(subscription: Subscription, runs_max: int = 100) -> str:
     """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
-    texts = []
-    for ledger_id, bitmap in sorted(subscription.cursor.individual_acks.items(), key=itemgetter(0)):
-        for first, last in ranges_of(bitmap):
-            texts.append(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]")
-            if len(texts) == runs_max:
-                return "[" + ",".join(texts) + ",…]"
-    return "[" + ",".join(texts) + "]"
+    found = ack_ranges(subscription, runs_max)
+    more = ",…" if len(found) == runs_max else ""
+    return "[" + ",".join(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]" for ledger_id, first, last in found) + f"{more}]"
 
 
 def count_ack_ranges(subscription: Subscription) -> int:

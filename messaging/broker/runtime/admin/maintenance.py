@@ -9,12 +9,14 @@ import structlog
 
 from messaging.adminrpc import schema
 from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
+from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name
 from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_quota import quota_of
 from messaging.broker.runtime.topics.expired_chunks import expire_chunks
+from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic
@@ -50,6 +52,18 @@ class MaintenanceHandlers:
                 unloaded_topics=result.unloaded_topics,
             )
         return result
+
+    async def trim(self, request: schema.TopicRef) -> schema.Empty:
+        """Deletes what the policies do not retain of a topic, or of each partition: what `run` does for every topic."""
+        name = await stored_topic_name(self._broker, request.topic, "trimming")
+        parts = await parts_of(self._broker, name)
+        for one in parts.names:
+            topic = await self._broker.topics.get(one, create=parts.partitioned)
+            try:
+                await self._trim(topic, self._policies(one))
+            except StoreError as error:
+                raise refusal_of(error, f"topic {one} cannot be trimmed") from error
+        return schema.Empty()
 
     async def _maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
         """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""

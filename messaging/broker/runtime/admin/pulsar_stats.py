@@ -39,11 +39,9 @@ _SUBSCRIPTION: Stats = {
     "filterProcessedMsgCount": 0,
     "filterRejectedMsgCount": 0,
     "filterRescheduledMsgCount": 0,
-    "lastMarkDeleteAdvancedTimestamp": 0,  # not kept
-    "msgInReplay": 0,
 }
 _CONSUMER: Stats = {"drainingHashesClearedTotal": 0, "drainingHashesCount": 0, "drainingHashesUnackedMessages": 0}
-_CURSOR: Stats = {"subscriptionHavePendingRead": False, "subscriptionHavePendingReplayRead": False}
+_LATEST = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp")  # of the consumers that there are now
 RANGE_BYTES = 8  # what a range of acknowledged entries takes in a stored cursor, about
 
 
@@ -62,35 +60,23 @@ def completed(stats: Stats, quota_bytes: int, quota_age_s: int) -> Stats:
 
 
 def _subscription(one: Stats) -> Stats:
-    alone_ms = one["lastConsumedTimestamp"] if len(one["consumers"]) == 1 else 0
-    consumers = [_consumer(consumer, alone_ms) for consumer in one["consumers"]]
+    consumers = [_consumer(consumer) for consumer in one["consumers"]]
     active = consumers[0]["consumerName"] if one["type"] == "Exclusive" and consumers else one["activeConsumerName"]
     return {
         **_SUBSCRIPTION,
         **one,
         "type": one["type"] or "None",
         "nonContiguousDeletedMessagesRangesSerializedSize": one["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
-        "lastAckedTimestamp": max((consumer["lastAckedTimestamp"] for consumer in consumers), default=0),
-        "lastConsumedFlowTimestamp": max((consumer["lastConsumedFlowTimestamp"] for consumer in consumers), default=0),
+        **{key: max((consumer[key] for consumer in consumers), default=0) for key in _LATEST},
         "activeConsumerName": active,
         "consumers": consumers,
     }
 
 
-def _consumer(one: Stats, consumed_ms: int) -> Stats:
-    """`consumed_ms`: when the subscription last sent something, if this is its only consumer."""
+def _consumer(one: Stats) -> Stats:
     return {
         **_CONSUMER,
         **one,
-        "lastConsumedTimestamp": consumed_ms,
-        "lastConsumedTime": time_text(consumed_ms),
+        "lastConsumedTime": time_text(one["lastConsumedTimestamp"]),
         "lastAckedTime": time_text(one["lastAckedTimestamp"]),
     }
-
-
-def completed_internal(stats: Stats, opened_ms: int, created_ms: int) -> Stats:
-    """`stats` as `stats.internal_stats` makes them; `opened_ms`: when the current ledger was, `created_ms`: the topic."""
-    cursors = {
-        name: {**_CURSOR, "lastLedgerSwitchTimestamp": time_text(created_ms), **one} for name, one in stats["cursors"].items()
-    }
-    return {**stats, "lastLedgerCreatedTimestamp": time_text(opened_ms), "cursors": cursors}

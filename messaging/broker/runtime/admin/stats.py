@@ -50,7 +50,7 @@ def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
         "averageMsgSize": topic.publisher.bytes_in / count if count else 0.0,
         "msgChunkPublished": topic.publisher.chunks_published,
         "storageSize": topic.ledger.stored_bytes,
-        "backlogSize": _backlog_bytes(topic, max_backlog(topic)),
+        "backlogSize": backlog_bytes(topic, max_backlog(topic)),
         "offloadedStorageSize": 0,
         "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
         "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
@@ -96,7 +96,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
     backlog, delayed = subscription.backlog_entries, subscription.delayed_entries
     rates = members.of_subscription(subscription)
     key_shared, of_consumers = key_shared_figures(subscription)
-    consumers = [_consumer(one, subscription, members) | of_consumers.get(one, {}) for one in subscription.consumers]
+    consumers = [_consumer(one, members) | of_consumers.get(one, {}) for one in subscription.consumers]
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     state = topic.delivery_state(subscription)
     why = explain(subscription, state)[0]
@@ -106,7 +106,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "msgBacklogNoDelayed": backlog - delayed,
         "msgDelayed": delayed,
         "unackedMessages": subscription.unacked_messages,
-        "backlogSize": _backlog_bytes(topic, backlog),
+        "backlogSize": backlog_bytes(topic, backlog),
         "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
@@ -122,7 +122,8 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "totalMsgExpired": subscription.entries_expired,
         "unreadableEntries": subscription.entries_lost,  # ours: damage on the disk; they count as acknowledged
         "lastExpireTimestamp": subscription.last_expired_ms,
-        "lastConsumedTimestamp": subscription.last_consumed_ms,
+        "lastMarkDeleteAdvancedTimestamp": subscription.last_advanced_ms,
+        "msgInReplay": subscription.state.redeliveries.waiting_entries,
         "blockedSubscriptionOnUnackedMsgs": subscription.unacked.blocked,
         "activeConsumerName": subscription.active.name
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER
@@ -154,12 +155,12 @@ def _dead_letters(subscription: Subscription) -> dict[str, Any] | None:
     }
 
 
-def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRates) -> dict[str, Any]:
+def _consumer(consumer: Consumer, members: MemberRates) -> dict[str, Any]:
     rates = members.of_consumer(consumer)
     return {
         "consumerName": consumer.name,
         "availablePermits": consumer.permits,
-        "unackedMessages": subscription.unacked_of(consumer),
+        "unackedMessages": consumer.unacked_messages,  # 0 for an active consumer, as in Pulsar
         "blockedConsumerOnUnackedMsgs": consumer.blocked,
         "avgMessagesPerEntry": round(consumer.messages_out / consumer.entries_out) if consumer.entries_out else 0,
         "msgRateOut": rates.messages_out,
@@ -173,12 +174,13 @@ def _consumer(consumer: Consumer, subscription: Subscription, members: MemberRat
         "clientVersion": consumer.client.version,
         "connectedSince": time_text(consumer.connected_ms),
         "lastAckedTimestamp": consumer.last_acked_ms,
+        "lastConsumedTimestamp": consumer.last_consumed_ms,
         "lastConsumedFlowTimestamp": consumer.last_flow_ms,
         "metadata": consumer.metadata,
     }
 
 
-def _backlog_bytes(topic: Topic, backlog_entries: int) -> int:
+def backlog_bytes(topic: Topic, backlog_entries: int) -> int:
     """From the mean entry size of the topic: exact sizes of single entries are not kept."""
     entries = topic.ledger_list.entries
     return topic.ledger.stored_bytes * backlog_entries // entries if entries else 0

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.internal_info import internal_info
 from messaging.broker.runtime.admin.internal_stats import internal_stats
-from messaging.broker.runtime.admin.naming import plain_topic, topic_name
+from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
-from messaging.broker.runtime.admin.pulsar_stats import completed, completed_internal
+from messaging.broker.runtime.admin.pulsar_stats import completed
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog_age import BacklogAges
 from messaging.broker.runtime.topics.backlog_quota import quota_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import TopicNotFound
+from messaging.errors import PreconditionFailed, TopicNotFound
+
+Figures = dict[str, Any]
 
 LOADED_TOGETHER = 100  # partitions of a topic
 
@@ -29,30 +33,53 @@ class TopicStatsHandlers:
         return schema.Stats(stats=await self._stats(await plain_topic(self._broker, request.topic)))
 
     async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
-        topic = await plain_topic(self._broker, request.topic)
-        opened_ms = max((one.created_ms for one in topic.ledger.record.ledgers), default=topic.created_ms)
-        return schema.Stats(stats=completed_internal(internal_stats(topic), opened_ms, topic.created_ms))
+        return schema.Stats(stats=internal_stats(await plain_topic(self._broker, request.topic)))
 
     async def partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
+        parts = await self._of_partitions(request, self._stats)
+        return schema.Stats(stats=partitioned_stats(len(parts), parts))
+
+    async def partitioned_internal_stats(self, request: schema.TopicRef) -> schema.Stats:
+        """Those of each partition."""
+        parts = await self._of_partitions(request, _internal_stats)
+        return schema.Stats(stats={"metadata": {"partitions": len(parts), "deleted": False}, "partitions": parts})
+
+    async def internal_info(self, request: schema.TopicRef) -> schema.Stats:
+        name = await stored_topic_name(self._broker, request.topic, "reading what is stored of", PreconditionFailed)
+        if await self._broker.topics.partitioned.get(name) is not None:
+            return schema.Stats(stats={"version": 0, "partitions": await self._of_partitions(request, self._info)})
+        return schema.Stats(stats=await self._info(await plain_topic(self._broker, request.topic)))
+
+    async def _info(self, topic: Topic) -> Figures:
+        return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))
+
+    async def _of_partitions(self, request: schema.TopicRef, figures: Callable[[Topic], Awaitable[Figures]]) -> dict[str, Figures]:
+        """The figures of each partition, by its name and in order. Raises `TopicNotFound`."""
         name = await topic_name(self._broker, request.topic)
         held = await self._broker.topics.partitioned.get(name)
         if held is None:
             raise TopicNotFound(f"partitioned topic {name} does not exist")
-        parts: dict[str, dict[str, Any]] = {}
 
-        async def add(index: int) -> None:
+        async def of(index: int) -> tuple[str, Figures]:
             topic = await self._broker.topics.get(name.of_partition(index), create=True)
-            parts[topic.text] = await self._stats(topic)
+            return topic.text, await figures(topic)
 
+        parts: dict[str, Figures] = {}
         for start in range(0, held.partitions, LOADED_TOGETHER):
-            await asyncio.gather(*(add(index) for index in range(start, min(start + LOADED_TOGETHER, held.partitions))))
-        return schema.Stats(stats=partitioned_stats(held.partitions, parts))
+            stop = min(start + LOADED_TOGETHER, held.partitions)
+            parts |= dict(await asyncio.gather(*(of(index) for index in range(start, stop))))
+        return parts
 
-    async def _stats(self, topic: Topic) -> dict[str, Any]:
+    async def _stats(self, topic: Topic) -> Figures:
         oldest_ms = await self._backlog_ages.of(topic)
         broker = self._broker
         result = broker.compactions.result(topic.text)
         context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result)
         quota = quota_of(topic.services.policy, topic.name)
-        return completed(stats.topic_stats(topic, context), quota.bytes_max, quota.age_max_s)
+        limits = (quota.bytes_max, quota.age_max_s) if topic.keeps_messages else (0, 0)  # no backlog, no quota: as in Pulsar
+        return completed(stats.topic_stats(topic, context), *limits)
+
+
+async def _internal_stats(topic: Topic) -> Figures:
+    return internal_stats(topic)

@@ -81,6 +81,8 @@ class AckRequest(NamedTuple):
     def apply_up_to(self, ack: CumulativeAck) -> tuple[list[bytes], str]:
         self.consumer.last_acked_ms = self.now_ms
         deltas = [self.subscription.acknowledge_up_to(ack.position, self.now_ms)]
+        if deltas[0]:
+            self.subscription.last_advanced_ms = self.now_ms
         if ack.entry is None:
             return deltas, ""
         delta, refused = self._apply_part(ack.entry, ack.words)

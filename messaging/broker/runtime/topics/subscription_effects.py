@@ -288,11 +288,11 @@ class SubscriptionEffects(TopicContext):
         """Like `skip_to`, for expired messages. Returns the number of expired entries."""
         now_ms, before, mark_delete = self.services.clock_ms(), subscription.backlog_entries, subscription.cursor.mark_delete
         delta = subscription.acknowledge_up_to(last, now_ms)
+        subscription.last_expired_ms = now_ms  # also where nothing was old enough: it tells when that was found out
         if not delta:
             return 0
         expired = before - subscription.backlog_entries
         subscription.entries_expired += expired
-        subscription.last_expired_ms = now_ms
         self._ensure_dispatcher().record_expired(subscription, mark_delete, expired)
         await self._finish_durably(subscription, delta, "the change")
         return expired

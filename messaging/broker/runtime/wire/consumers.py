@@ -242,7 +242,7 @@ async def consumer_stats(service: Broker, connection: Connection, body: pb.Consu
         msg_rate_expired=members.of_subscription(subscription).entries_expired,
         consumer_name=consumer.name,
         available_permits=max(0, consumer.permits),
-        unacked_messages=subscription.unacked_of(consumer),
+        unacked_messages=consumer.unacked_messages,
         blocked_consumer_on_unacked_msgs=consumer.blocked,
         address=connection.peer,
         connected_since=time_text(consumer.connected_ms),

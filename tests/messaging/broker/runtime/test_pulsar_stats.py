@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.admin.pulsar_stats import RANGE_BYTES, completed, completed_internal
+from messaging.broker.runtime.admin.pulsar_stats import RANGE_BYTES, completed
 
 
 def consumer(name: str, acked_ms: int, flow_ms: int) -> dict[str, Any]:
-    return {"consumerName": name, "lastAckedTimestamp": acked_ms, "lastConsumedFlowTimestamp": flow_ms}
+    times = {"lastAckedTimestamp": acked_ms, "lastConsumedTimestamp": 5_000 + acked_ms, "lastConsumedFlowTimestamp": flow_ms}
+    return {"consumerName": name, **times}
 
 
 def subscription(kind: str, *consumers: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": kind,
-        "lastConsumedTimestamp": 5_000,
         "nonContiguousDeletedMessagesRanges": 2,
         "activeConsumerName": None,
         "consumers": list(consumers),
@@ -39,23 +39,21 @@ def test_a_subscription_without_a_type_has_the_type_none() -> None:
 def test_times_of_a_subscription_are_the_latest_of_its_consumers() -> None:
     found = completed(stats(s=subscription("Shared", consumer("a", 1, 9), consumer("b", 3, 2))), -1, -1)["subscriptions"]["s"]
     assert (found["lastAckedTimestamp"], found["lastConsumedFlowTimestamp"], found["activeConsumerName"]) == (3, 9, None)
-    assert [one["lastConsumedTimestamp"] for one in found["consumers"]] == [0, 0]  # which of them is not known
+    assert found["lastConsumedTimestamp"] == 5_003
+    assert [one["lastConsumedTime"][:20] for one in found["consumers"]] == ["1970-01-01T00:00:05."] * 2
 
 
-def test_an_only_consumer_has_the_time_of_its_subscription() -> None:
+def test_a_subscription_without_consumers_tells_no_times_of_consumers() -> None:
+    found = completed(stats(s=subscription("Shared")), -1, -1)["subscriptions"]["s"]
+    assert (found["lastAckedTimestamp"], found["lastConsumedTimestamp"], found["lastConsumedFlowTimestamp"]) == (0, 0, 0)
+
+
+def test_an_only_consumer_of_an_exclusive_subscription_is_the_active_one() -> None:
     found = completed(stats(s=subscription("Exclusive", consumer("a", 1, 9))), -1, -1)["subscriptions"]["s"]
     assert found["activeConsumerName"] == "a"
-    assert found["consumers"][0]["lastConsumedTimestamp"] == 5_000
-    assert found["consumers"][0]["lastConsumedTime"].startswith("1970-01-01T00:00:05")
 
 
 def test_what_a_topic_counts_itself_stays() -> None:
     assert completed({**stats(), "compaction": {"lastCompactionSucceedTimestamp": 7}}, -1, -1)["compaction"] == {
         "lastCompactionSucceedTimestamp": 7
     }
-
-
-def test_internal_stats_tell_when_the_ledger_was_opened() -> None:
-    found = completed_internal({"cursors": {"s": {"state": "Open"}}}, 1_000, 0)
-    assert found["lastLedgerCreatedTimestamp"].startswith("1970-01-01T00:00:01")
-    assert found["cursors"]["s"]["subscriptionHavePendingRead"] is False
