@@ -17,13 +17,10 @@ _TEXT_ONLY = re.compile(
     r"|connectedSince|producerName|consumerName|request_id"
     r"|activeConsumerName|metadata)$"
 )
-_KIND_ONLY = {
-    "averageMsgSize",
-    "earliestMsgPublishTimeInBacklogs",
-    "earliestMsgPublishTimeInBacklog",
-    "oldestBacklogMessageAgeSeconds",
-    "cursorLedgerLastEntry",
-}
+_KIND_ONLY = re.compile(
+    r"averageMsgSize|earliestMsgPublishTimeInBacklogs?|oldestBacklogMessageAgeSeconds|cursorLedgerLastEntry"
+    r"|msgRate\w+|msgThroughput\w+|messageAckRate|chunkedMessageRate|msgDropRate"
+)
 """Numbers that Pulsar tells only when asked, or after a minute, and we always; and where a cursor is in its ledger."""
 _POSITION = re.compile(r"\b\d+:(-?\d+)\b")
 _BUNDLE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
@@ -53,7 +50,7 @@ def plain(value: Any, names: Mapping[str, str], key: str = "") -> Any:
 
 
 def _number(value: float, key: str) -> Any:
-    if key in _KIND_ONLY:
+    if _KIND_ONLY.fullmatch(key):
         return "<number>"
     if key in ("ledgerId", "cursorsLedgerId") or _SIGN_ONLY.search(key) or value > 10**12:
         return "<positive>" if value > 0 else "<zero>" if value == 0 else "<negative>"
