@@ -189,10 +189,10 @@ class Broker:
 
     # --- topics
 
-    async def open_topic(self, name: TopicName, *, create: bool = True) -> Topic:
-        """The topic for a client that was authorised on it; made on first use where the namespace allows that."""
+    async def open_topic(self, name: TopicName, *, create: bool = True, writable: bool = False) -> Topic:
+        """The topic for a client that was authorised on it; made on first use where the namespace allows that (`Topics.get`)."""
         await self.require_namespace(str(name.namespace))
-        topic = await self.topics.get(name, create=create and self.policies.auto_creates_topics(name))
+        topic = await self.topics.get(name, create=create and self.policies.auto_creates_topics(name), writable=writable)
         if str(name.namespace) not in self.access.view.namespaces:
             if not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
                 await self.topics.delete(name, force=True)

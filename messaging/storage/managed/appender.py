@@ -25,7 +25,7 @@ from messaging.storage.managed.ledger_list import LedgerList
 from messaging.storage.managed.pending_append import LedgerRollover, PendingAppend
 from messaging.storage.managed.storage import Storage
 from messaging.storage.managed.topic_record import OwnedTopicRecord
-from messaging.storage.meta_store import LedgerRecord, TopicRecord
+from messaging.storage.meta_store import LedgerRecord, MetaConflict, TopicRecord
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,8 @@ class Appender(OwnedTopicRecord):
     # --- writing
 
     async def writable(self) -> None:
-        """Opens a ledger to write to if there is none. Call before the first `append`. Raises `StoreError`."""
+        """Opens a ledger to write to if there is none. Call before the first `append`. Raises `StoreError`; `MetaConflict` if the
+        record was not stored yet and cannot be made."""
         async with self._alone("opening"):
             if self.failed:
                 raise self.failed
@@ -109,7 +110,7 @@ class Appender(OwnedTopicRecord):
         added = LedgerRecord(ledger_id, created_ms=self.stamp())
         try:
             await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
-        except StoreError:
+        except (StoreError, MetaConflict):
             await self._drop_unnamed(ledger_id)
             raise
         self._opened_ms = added.created_ms
@@ -120,7 +121,7 @@ class Appender(OwnedTopicRecord):
         decides."""
         with suppress(StoreError):
             stored = await self.storage.meta.get_topic(self.record.name)
-            if stored is not None and stored.version == self.record.version:
+            if stored is None or ledger_id not in stored.ledger_ids:
                 await self.storage.ledgers.delete(self.storage.fence, ledger_id)
 
     def append(self, header: bytes, data: Buffer, end_offsets: array[int], pending: PendingAppend) -> Position:

@@ -62,6 +62,20 @@ class ManagedLedger(Appender):
                     await storage.delete_ledger(ledger.ledger_id)
         return cls(storage, record, properties)
 
+    @classmethod
+    async def begin(cls, storage: Storage, record: TopicRecord, properties: dict[str, str], *, writable: bool) -> ManagedLedger:
+        """Makes a topic of which nothing is stored yet, in one commit; `writable`: with its first ledger, if one can be made.
+        Raises `MetaConflict`, `StoreError`."""
+        if writable:
+            made = cls(storage, record, properties)
+            try:
+                await made.writable()
+            except StoreError as error:
+                logger.warning("%s is made without a ledger: %s", record.name, error)
+            else:
+                return made
+        return cls(storage, await storage.meta.cas_topic(storage.fence, record), properties)
+
     # --- reading
 
     async def read(self, position: Position, *, entries_max: int, bytes_max: int) -> list[Block]:

@@ -72,7 +72,8 @@ class OwnedTopicRecord:
             self._under_way = None
 
     async def update(self, change: Callable[[TopicRecord], TopicRecord]) -> None:
-        """Changes the stored record, one change after another. Raises `StoreError`; `Fenced` if another owner wrote it."""
+        """Changes the stored record, one change after another. Raises `StoreError`; `Fenced` if another owner wrote it;
+        `MetaConflict` if it was not stored yet and cannot be made."""
         async with self._alone("updating"):
             if self.closed:
                 raise LedgerClosed(f"topic {self.record.name} was closed")
@@ -80,6 +81,8 @@ class OwnedTopicRecord:
             try:
                 self.record = await self.storage.meta.cas_topic(self.storage.fence, wanted)
             except MetaConflict as error:
+                if not wanted.version:
+                    raise
                 self.failed = self.failed or Fenced(f"topic {self.record.name} was changed by another owner: {error}")
                 raise self.failed from error
             except StoreError:

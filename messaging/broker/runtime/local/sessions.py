@@ -49,7 +49,7 @@ class LocalSessions:
     ) -> LocalProducer:
         name = parse_topic(topic)
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
-        opened = await self._broker.open_topic(name)
+        opened = await self._broker.open_topic(name, writable=True)
         await opened.writable()
         await probe_producers(opened.producers, producer_name or "")
         name_given = producer_name or self._broker.new_producer_name()

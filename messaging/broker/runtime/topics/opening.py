@@ -30,6 +30,20 @@ def check_enabled(services: TopicServices, name: TopicName) -> None:
         raise NotAllowed(f"{name}: {name.domain} topics are turned off by the setting {setting}")
 
 
+async def make_topic(services: TopicServices, name: TopicName, *, recorded: bool, writable: bool) -> Topic:
+    """A topic that does not exist yet: nothing of it is looked for. `recorded`: its record is stored, `writable`: with a first
+    ledger. Raises `MetaConflict`: it was made meanwhile, or cannot be beside a partitioned topic; `StoreError`."""
+    storage = services.storage
+    record = TopicRecord(str(name), created_ms=services.clock_ms())
+    if not name.persistent:
+        made = await storage.meta.cas_topic(storage.fence, record) if recorded else record
+        return NonPersistentTopic(name, services, made)
+    ledger = await ManagedLedger.begin(storage, record, {"tenant": name.tenant}, writable=writable)
+    topic = Topic(name, services, ledger)
+    topic.idle = IdleTimes(NO_TIMES, record.created_ms)
+    return topic
+
+
 async def open_topic(services: TopicServices, name: TopicName, record: TopicRecord, idle_since_ms: int) -> Topic:
     """`idle_since_ms`: since when nobody used it, where that is not stored. Raises `StoreError`. `Topic.claim` follows once nothing
     can fail any more."""

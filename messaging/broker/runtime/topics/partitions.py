@@ -17,7 +17,7 @@ import structlog
 from messaging.broker.runtime.topics.partition_topics import Carried, PartitionTopics, TopicStore, together
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.clock import boottime_ms
-from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, StoreError
@@ -45,6 +45,11 @@ class Partitions:
         if held is not None and held.deleting:
             raise TopicNotFound(f"partitioned topic {name} is being deleted")
         return held
+
+    async def check_plain(self, name: TopicName) -> None:
+        """Raises `NotAllowed` if a partitioned topic has this name."""
+        if await self.get(name) is not None:
+            raise NotAllowed(f"{name} is a partitioned topic: use its partitions, {name}-partition-0 and so on")
 
     def deleted_lately(self, name: TopicName) -> bool:
         """Whether clients of a partitioned topic of this name, which was deleted, may still be trying to open its partitions."""

@@ -11,19 +11,12 @@ import structlog
 from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.listing import unstored_names
-from messaging.broker.runtime.topics.opening import check_enabled, open_topic
+from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions import Partitions
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_reservations import TopicReservations
-from messaging.errors import (
-    Conflict,
-    MagnetarError,
-    NotAllowed,
-    NotReady,
-    PreconditionFailed,
-    TopicNotFound,
-)
+from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.meta_store import MetaConflict, TopicRecord
@@ -80,8 +73,9 @@ class Topics:
 
     # --- loading
 
-    async def get(self, name: TopicName, *, create: bool) -> Topic:
-        """The loaded topic. `create`: create it if it does not exist. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
+    async def get(self, name: TopicName, *, create: bool, writable: bool = False) -> Topic:
+        """The loaded topic. `create`: create it if it does not exist; `writable`: then with a ledger, for a caller that needs one.
+        Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
         text = str(name)
         while True:
             topic = self.loaded.get(text)
@@ -96,19 +90,17 @@ class Topics:
                 # The first caller may not have been allowed to create the topic; this caller may be, so try again.
                 await asyncio.wait([loading])
                 continue
-            loading = asyncio.get_running_loop().create_task(self._load(name, create), name=f"load {text}")
+            loading = asyncio.get_running_loop().create_task(self._load(name, create, writable), name=f"load {text}")
             self._loading[text] = loading
             loading.add_done_callback(lambda _: self._loading.pop(text, None))
             return await asyncio.shield(loading)
 
-    async def _load(self, name: TopicName, create: bool) -> Topic:
+    async def _load(self, name: TopicName, create: bool, writable: bool) -> Topic:
         text = str(name)
         check_enabled(self.services, name)
         try:
             record = await self.meta.get_topic(text)
-            if record is None:
-                record = await self._first_record(name, text, create)
-            topic = await open_topic(self.services, name, record, self.idle_since_ms(text))
+            topic = await (self._make(name, text, create, writable) if record is None else self._open(name, record))
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
@@ -120,27 +112,31 @@ class Topics:
         self.recover_dead_letters(topic)
         return topic
 
-    async def _first_record(self, name: TopicName, text: str, create: bool) -> TopicRecord:
-        if await self.partitioned.get(name) is not None:
-            raise NotAllowed(f"{text} is a partitioned topic: use its partitions, {text}-partition-0 and so on")
+    async def _open(self, name: TopicName, record: TopicRecord) -> Topic:
+        return await open_topic(self.services, name, record, self.idle_since_ms(record.name))
+
+    async def _make(self, name: TopicName, text: str, create: bool, writable: bool) -> Topic:
+        if not (name.persistent and create):  # else making it tells
+            await self.partitioned.check_plain(name)
         of_parent = await self.partitioned.includes(name)  # a partition is not limited: it was counted with its topic
         if not create and not of_parent:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
         if not of_parent:
             self.reservations.check_rate(name)
+        recorded = name.persistent or of_parent
         try:
             async with self.reservations.reserved(name, 1, limited=not of_parent):
-                made = TopicRecord(text, created_ms=self.services.clock_ms())
-                if name.persistent or of_parent:
-                    made = await self.meta.cas_topic(self.services.storage.fence, made)
-                else:
+                made = await make_topic(self.services, name, recorded=recorded, writable=writable)
+                if not recorded:
                     self.reservations.made_unrecorded(name)
         except MetaConflict as error:  # it was created, or a partitioned topic of that name was created or is being deleted
+            await self.partitioned.check_plain(name)
             found = await self.meta.get_topic(text)
             if found is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
-            return found
+            return await self._open(name, found)
         self.list_changed(name, True)
+        await dedup_state.follow_policy(made)
         return made
 
     # --- asking

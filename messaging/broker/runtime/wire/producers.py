@@ -32,7 +32,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
             raise NotReady(f"producer {body.producer_id} waits for exclusive access to {opening.topic.text} already")
         opening.topic.detach_producer(opening.producer)  # on a later try it queues again
         endpoints.end_opening(opening.producer)
-    topic = await service.open_topic(parse_topic(resource.topic))
+    topic = await service.open_topic(parse_topic(resource.topic), writable=True)
     await topic.writable()
     schema_version = await service.schemas.check_producer(topic.name, given_schema(body), role_of(connection))
     if body.initial_subscription_name and topic.keeps_messages:

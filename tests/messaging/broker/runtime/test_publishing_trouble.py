@@ -63,6 +63,7 @@ async def test_after_a_failed_store_the_topic_opens_again(world: BrokerWorld, fa
 
 async def test_a_store_that_cannot_make_a_ledger(world: BrokerWorld) -> None:
     client = await world.connected("owner")
+    await client.subscribe(TOPIC)  # the topic is there, without a ledger
     world.ledgers.fail_next("create", Unavailable("no space"))
     client.say(C.PRODUCER, topic=TOPIC, producer_id=1)
     assert (await client.expect("ERROR")).error == pb.PersistenceError
