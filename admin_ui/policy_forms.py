@@ -61,7 +61,7 @@ def _unit(policy: Policy) -> str:
 def _policy_field(policy: Policy) -> forms.Field | None:
     """None for lists and objects, which can only be set over REST."""
     schema = value_schema(policy)
-    about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} Pulsar: {_pulsar(policy)}.", "required": False}
+    about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} {_pulsar(policy)}".rstrip(), "required": False}
     if "enum" in schema:
         choices = [("", "Inherited"), *((value, value) for value in schema["enum"])]
         return forms.TypedChoiceField(choices=choices, empty_value=None, **about)
@@ -77,4 +77,6 @@ def _policy_field(policy: Policy) -> forms.Field | None:
 
 
 def _pulsar(policy: Policy) -> str:
-    return f"{policy.path}.{policy.field}" if policy.field else policy.path
+    if not policy.path:
+        return ""
+    return f"Pulsar: {policy.path}.{policy.field}." if policy.field else f"Pulsar: {policy.path}."

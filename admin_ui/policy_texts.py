@@ -35,9 +35,9 @@ def in_force(levels: Levels, scope: Level) -> list[InForce]:
     return [_shown(one, scope) for one in found]
 
 
-def one(name: str, policies: dict[str, Any]) -> InForce:
-    """Of a namespace on which `policies` are set."""
-    found = effective.one(ENFORCED[name], {Level.NAMESPACE: policies}, defaults(django_settings.MAGNETAR))
+def one(name: str, levels: Levels) -> InForce:
+    """Of a namespace. `levels`: what is set there and above."""
+    found = effective.one(ENFORCED[name], levels, defaults(django_settings.MAGNETAR))
     return _shown(found, Level.NAMESPACE)
 
 
@@ -48,9 +48,9 @@ def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
     return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
 
 
-def retention(policies: dict[str, Any]) -> InForce:
+def retention(levels: Levels) -> InForce:
     """Time and size together: the stricter one applies."""
-    time, size = one("retention_time_min", policies), one("retention_size_mb", policies)
+    time, size = one("retention_time_min", levels), one("retention_size_mb", levels)
     limits = [limit.text for limit in (time, size) if limit.text != "unlimited"]
     text = "not at all" if "not at all" in limits else ", ".join(limits) or "unlimited"
     return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)

@@ -156,21 +156,26 @@ def _topic_path(policy: Policy) -> str:
     return ", ".join(f"`{path}`" for path in paths)
 
 
+def _levels(policy: Policy) -> str:
+    return ", ".join(policy.levels)
+
+
 def policies_page() -> str:
     page = _NOTE.format(source="messaging/policies/") + (
         "# Policies\n\n"
         "Policies are set on a namespace, many also on a topic and a few on a subscription: over Pulsar's admin API "
-        "(`pulsar-admin namespaces set-...`, `topicPolicies set-...`), over `/api/v1` or in the console. "
-        "The nearest level that sets a policy wins, each policy by itself: the subscription, its topic, the namespace, the "
-        "broker's default, which may be a setting ([configuration](configuration.md)). A partitioned topic has policies for all "
-        "its partitions. Policies of a topic end with it.\n\n"
+        "(`pulsar-admin namespaces set-...`, `topicPolicies set-...`), over `/api/v1` or in the console. Superusers set them on a "
+        "tenant too, for all its namespaces, over `/api/v1/tenants/TENANT/policies` or in the console. "
+        "The nearest level that sets a policy wins, each policy by itself: the subscription, its topic, the namespace, the tenant, "
+        "the broker's default, which may be a setting ([configuration](configuration.md)). A partitioned topic has policies for "
+        "all its partitions. Policies of a topic end with it.\n\n"
         "Only enforced policies are accepted. Setting any other one returns 412 with the code `policy_not_enforced` and its name; "
         "reading it returns what Pulsar returns for an unset policy; removing it always works, for values that an earlier release "
         "stored.\n\n"
         "The path is relative to `/admin/v2/namespaces/TENANT/NAMESPACE/`, that of a topic to "
         "`/admin/v2/persistent/TENANT/NAMESPACE/TOPIC/`; the fields are the same. The name is the one that `/api/v1` uses.\n"
     )
-    columns = "| name | values | unit | default | Pulsar's path | of a topic | field | meaning |\n" + "| --- " * 8 + "|\n"
+    columns = "| name | values | unit | default | of | Pulsar's path | of a topic | field | meaning |\n" + "| --- " * 9 + "|\n"
     head = "\n## {}\n\n" + columns
     for title, enforced in (("Enforced", True), ("Not enforced yet", False)):
         page += head.format(title)
@@ -179,7 +184,8 @@ def policies_page() -> str:
                 default = f"setting `{policy.setting}`" if policy.setting else f"`{json.dumps(policy.default)}`"
                 field = f"`{policy.field}`" if policy.field else ""
                 page += (
-                    f"| `{policy.name}` | {range_text(policy)} | {policy.unit} | {default} | `{policy.path}` "
+                    f"| `{policy.name}` | {range_text(policy)} | {policy.unit} | {default} | {_levels(policy)} "
+                    f"| {f'`{policy.path}`' if policy.path else ''} "
                     f"| {_topic_path(policy)} | {field} | {policy.meaning} |\n"
                 )
     return page

@@ -154,7 +154,12 @@ def _page(changes: Iterable[FeedChange]) -> tuple[list[FeedChange], bool]:
 
 
 def tenant_state(tenant: Tenant) -> dict[str, Any]:
-    return {"uid": tenant.uid, "admin_roles": tenant.admin_roles, "allowed_clusters": tenant.allowed_clusters}
+    return {
+        "uid": tenant.uid,
+        "admin_roles": tenant.admin_roles,
+        "allowed_clusters": tenant.allowed_clusters,
+        "policies": tenant.policies,
+    }
 
 
 def key_state(key: Key) -> dict[str, Any]:

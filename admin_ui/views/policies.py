@@ -1,4 +1,4 @@
-"""Policies: of a namespace, and of a topic."""
+"""Policies: of a tenant, a namespace, and a topic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from admin_ui.policy_forms import PoliciesForm
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.schema import PolicyPreviewAnswer
 from messaging.errors import MagnetarError, NotFound, PreconditionFailed
+from messaging.permissions.model import Action
 from messaging.policies.model import Level
 from messaging.policies.resolution import Levels
 from messaging.policies.validation import JsonPolicies
 from tenants.actions import policy_views
 from tenants.actions.namespaces import set_policies
+from tenants.actions.tenants import set_tenant_policies
 from tenants.actions.topic_policies import set_topic_policies
 from tenants.actions.topic_policies import topic_policies as stored_policies
-from tenants.models import Namespace
+from tenants.models import Namespace, Tenant
 
 
 class _Subject(NamedTuple):
@@ -32,6 +34,7 @@ class _Subject(NamedTuple):
     levels: Levels
     preview: Callable[[JsonPolicies], PolicyPreviewAnswer]
     save: Callable[[JsonPolicies], object]
+    may_change: bool
 
     @property
     def held(self) -> JsonPolicies:
@@ -39,15 +42,30 @@ class _Subject(NamedTuple):
 
 
 @page
+def tenant_policies(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    row = Tenant.objects.get(name=tenant)
+    subject = _Subject(
+        Level.TENANT,
+        {Level.TENANT: row.policies},
+        lambda changes: policy_views.preview_tenant(request.actor, row, changes),
+        lambda changes: set_tenant_policies(request.actor, tenant, changes),
+        request.actor.may(Action.SUPERUSER),
+    )
+    nav = navigation(request, "tenant", tenant)
+    return _page(request, nav, subject, crumbs=crumbs(tenant), heading=tenant, topic="")
+
+
+@page
 def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
-    row = Namespace.objects.get(name=f"{tenant}/{namespace}")
+    row = Namespace.objects.select_related("tenant").get(name=f"{tenant}/{namespace}")
+    nav = navigation(request, "policies", tenant, namespace)
     subject = _Subject(
         Level.NAMESPACE,
-        {Level.NAMESPACE: row.policies},
+        policy_views.levels_of_namespace(row),
         lambda changes: policy_views.preview_namespace(request.actor, row, changes),
         lambda changes: set_policies(request.actor, row.name, changes),
+        nav.may_administer,
     )
-    nav = navigation(request, "policies", tenant, namespace)
     return _page(request, nav, subject, crumbs=crumbs(tenant), heading=namespace, topic="")
 
 
@@ -72,13 +90,14 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         policy_views.levels_of(row),
         lambda changes: policy_views.preview_topic(request.actor, name, changes),
         lambda changes: set_topic_policies(request.actor, name, changes),
+        nav.may_administer,
     )
     return _page(request, nav, subject, crumbs=above, heading=topic, topic=topic)
 
 
 def _page(request: ConsoleRequest, nav: Navigation, subject: _Subject, **context: Any) -> HttpResponse:
     form, found = None, None
-    if nav.may_administer:
+    if subject.may_change:
         removed = request.POST.get("remove", "")
         form = PoliciesForm(request.POST if request.POST and not removed else None, level=subject.level, held=subject.held)
         if request.method == "POST" and (removed or form.is_valid()):

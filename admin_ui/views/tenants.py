@@ -13,6 +13,7 @@ from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
+from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.tenants import create_tenant, delete_tenant
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
 from tenants.scoping import platform_scope
@@ -60,13 +61,14 @@ def _counts(model: type[Namespace] | type[Key] | type[Membership]) -> dict[str, 
 def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "tenant", tenant)
     namespaces = []
-    for row in Namespace.objects.all():
+    for row in Namespace.objects.select_related("tenant"):
+        levels = levels_of_namespace(row)
         namespaces.append(
             {
                 "name": row.local,
                 "url": reverse("console:namespace", args=[tenant, row.local]),
-                "ttl": policy_texts.one("message_ttl_s", row.policies),
-                "retention": policy_texts.retention(row.policies),
+                "ttl": policy_texts.one("message_ttl_s", levels),
+                "retention": policy_texts.retention(levels),
                 "created_at": row.created_at,
             }
         )

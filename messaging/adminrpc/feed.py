@@ -22,6 +22,7 @@ class TenantState(msgspec.Struct):
     uid: str = ""  # tells a tenant from a former one of its name; it never changes and is never used again
     admin_roles: list[str] = []
     allowed_clusters: list[str] = []
+    policies: dict[str, Any] = {}  # only what is set
 
 
 class NamespaceState(msgspec.Struct):

@@ -10,10 +10,11 @@ EFFECTS_MAX = 200  # in an answer
 
 
 class PolicyPreview(Request, kw_only=True):
-    """What `policies` would do now if the namespace, the topic (full name) or a subscription of it had them. A value of None: the
-    policy is not set there. Nothing is changed."""
+    """What `policies` would do now if the tenant, the namespace, the topic (full name) or a subscription of it had them. A value of
+    None: the policy is not set there. Nothing is changed."""
 
-    namespace: str
+    tenant: str = ""  # or one of its namespaces
+    namespace: str = ""
     topic: str = ""
     subscription: str = ""
     policies: dict[str, Any]

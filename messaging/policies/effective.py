@@ -1,4 +1,4 @@
-"""The policies in force for a namespace, a topic or a subscription: each value, where it was set, and what it means."""
+"""The policies in force for a tenant, a namespace, a topic or a subscription: each value, where it was set, and what it means."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from messaging.policies.registry import ENFORCED
 from messaging.policies.resolution import Levels, resolve_policy
 from messaging.policies.texts import said
 
-# A policy that applies to the topics of a namespace is shown with each of these.
+# A policy that applies to the topics of a namespace is shown with each of these, as is what limits its tenant.
 _SHOWN_FOR = {
-    Level.NAMESPACE: (Level.NAMESPACE, Level.TOPIC, Level.SUBSCRIPTION),
-    Level.TOPIC: (Level.NAMESPACE, Level.TOPIC, Level.SUBSCRIPTION),
+    Level.TENANT: (Level.TENANT,),
+    Level.NAMESPACE: tuple(Level),
+    Level.TOPIC: tuple(Level),
     Level.SUBSCRIPTION: (Level.SUBSCRIPTION,),
 }
 

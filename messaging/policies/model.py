@@ -19,13 +19,16 @@ class Level(StrEnum):
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"  # of a partitioned topic: of all its partitions
     NAMESPACE = "namespace"
+    TENANT = "tenant"  # of all its namespaces
     BROKER = "broker"
 
 
 TICK_MS_MAX = 3_600_000  # an hour: messages may come as much too early, so a longer one would be no delay
 NAMESPACE_ONLY = (Level.NAMESPACE,)
-WITH_TOPICS = (Level.TOPIC, Level.NAMESPACE)
-WITH_SUBSCRIPTIONS = (Level.SUBSCRIPTION, Level.TOPIC, Level.NAMESPACE)
+TENANT_ONLY = (Level.TENANT,)
+WITH_TENANTS = (Level.NAMESPACE, Level.TENANT)
+WITH_TOPICS = (Level.TOPIC, *WITH_TENANTS)
+WITH_SUBSCRIPTIONS = (Level.SUBSCRIPTION, *WITH_TOPICS)
 _LIMIT = 2**53 - 1  # what JSON readers keep exactly
 
 Flag = bool
@@ -65,8 +68,8 @@ class Policy:
 
     name: str
     kind: Any  # the type of a value, with its range
-    path: str  # Pulsar's, below /admin/v2/namespaces/TENANT/NAMESPACE/; that below a topic: `pulsar_topics`
     meaning: str
+    path: str = ""  # Pulsar's, below /admin/v2/namespaces/TENANT/NAMESPACE/ ("": it has none); that below a topic: `pulsar_topics`
     unit: str = ""
     default: Any = None  # where no level sets it; None: the broker setting `setting`
     setting: str = ""  # of `messaging.settings.Settings`
@@ -75,7 +78,7 @@ class Policy:
     label: str = ""  # in the console; "": the name in words
     phrase: str = "{}"  # how the console says a value
     words: Mapping[Any, str] = dataclasses.field(default_factory=dict)  # value -> what the console says instead
-    levels: tuple[Level, ...] = NAMESPACE_ONLY  # where it may be set, beside the broker's setting
+    levels: tuple[Level, ...] = WITH_TENANTS  # where it may be set, beside the broker's setting
     enforced_by: str = ""
 
     @property

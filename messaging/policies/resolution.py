@@ -1,7 +1,7 @@
 """Which value of a policy is in force: the one owner of that question, for broker, REST and console.
 
-The nearest level that sets a policy wins: the subscription, its topic, the namespace, then the broker's default. Partitions have
-no policies of their own: theirs are those of the partitioned topic.
+The nearest level that sets a policy wins: the subscription, its topic, the namespace, its tenant, then the broker's default.
+Partitions have no policies of their own: theirs are those of the partitioned topic.
 """
 
 from __future__ import annotations

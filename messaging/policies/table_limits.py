@@ -11,6 +11,8 @@ _ADMISSION = "messaging.broker.runtime.topics.admission"
 _PUBLISH = "messaging.broker.runtime.topics.publish_limits:PublishLimits.publish"
 _DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
 _UNLIMITED = {-1: "unlimited", 0: "no limit"}
+_SHARED = "messaging.broker.runtime.topics.shared_limits"
+_SHARED_RATES = "messaging.broker.runtime.rate_limits:SharedLimits.of"
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 
@@ -110,7 +112,56 @@ TABLE = (
         meaning="Maximum number of topics in the namespace; each partition counts. 0: unlimited.",
         enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
     ),
+    Policy(
+        name="max_topics_per_tenant",
+        kind=m.Count,
+        unit="topics",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="Maximum number of topics in all namespaces of the tenant; each partition counts. 0: unlimited.",
+        enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
+    ),
+    *(
+        Policy(
+            name=f"max_{things}_per_{scope}",
+            kind=m.Count,
+            unit=things,
+            default=0,
+            levels=levels,
+            words={0: "unlimited"},
+            meaning=f"Maximum number of {which} {where}; 0: unlimited.",
+            enforced_by=f"{_SHARED}:{check}",
+        )
+        for things, which, check in (
+            ("producers", "connected producers", "check_another_producer"),
+            ("consumers", "connected consumers, readers included,", "check_another_consumer"),
+            ("subscriptions", "durable subscriptions", "room_for_subscription"),
+        )
+        for scope, levels, where in (
+            ("namespace", m.WITH_TENANTS, "on all topics of the namespace together"),
+            ("tenant", m.TENANT_ONLY, "on all topics of the tenant together"),
+        )
+    ),
     # Rates
+    *(
+        Policy(
+            name=f"{scope}_{kind}_rate_{things}",
+            kind=m.CountOrUnlimited,
+            unit=f"{things}/s",
+            setting=f"{scope}_{kind}_rate_in_{things}",
+            levels=levels,
+            words=_UNLIMITED,
+            meaning=f"{things.capitalize()} per second that {meaning}; 0 or -1: unlimited.",
+            enforced_by=_SHARED_RATES,
+        )
+        for scope, levels, where in (
+            ("namespace", m.WITH_TENANTS, "all topics of the namespace together"),
+            ("tenant", m.TENANT_ONLY, "all topics of the tenant together"),
+        )
+        for kind, meaning in (("publish", f"{where} accept"), ("dispatch", f"{where} deliver"))
+        for things in ("messages", "bytes")
+    ),
     Policy(
         name="publish_rate_messages",
         kind=m.CountOrUnlimited,

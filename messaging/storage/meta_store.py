@@ -207,6 +207,9 @@ class MetaStore(Protocol):
     async def count_topics(self, tenant: str) -> dict[str, int]:
         """How many topics each namespace of a tenant has that has any, partitions one by one."""
 
+    async def count_subscriptions(self, tenant: str) -> dict[str, int]:
+        """The same for durable subscriptions."""
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for maintenance, which covers topics whether loaded or not."""
 

@@ -17,7 +17,7 @@ from tenants.actions.grants import (
 from tenants.actions.keys import NewKey, create_key, revoke_key
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.people import remove_member, set_member
-from tenants.actions.tenants import create_tenant, delete_tenant, update_tenant
+from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
 from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, trim_topic, truncate_topic
 
@@ -44,6 +44,7 @@ __all__ = [
     "set_member",
     "set_policies",
     "set_property",
+    "set_tenant_policies",
     "set_topic_policies",
     "topic_policies",
     "trim_topic",

@@ -15,7 +15,7 @@ from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.topic_policies import compared, topic_policies
 from tenants.actions.topics import topic_resource
-from tenants.models import Namespace, TopicPolicies
+from tenants.models import Namespace, Tenant, TopicPolicies
 
 
 def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
@@ -23,17 +23,32 @@ def levels_of(row: TopicPolicies, subscription: str = "") -> Levels:
     return {
         Level.SUBSCRIPTION: row.subscriptions.get(subscription),
         Level.TOPIC: row.policies,
-        Level.NAMESPACE: row.namespace.policies,
+        **levels_of_namespace(row.namespace),
     }
 
 
+def levels_of_namespace(namespace: Namespace) -> dict[Level, JsonPolicies]:
+    return {Level.NAMESPACE: namespace.policies, Level.TENANT: namespace.tenant.policies}
+
+
 def namespace_in_force(namespace: Namespace) -> list[PolicyInForce]:
-    return in_force({Level.NAMESPACE: namespace.policies}, defaults(django_settings.MAGNETAR), Level.NAMESPACE)
+    return in_force(levels_of_namespace(namespace), defaults(django_settings.MAGNETAR), Level.NAMESPACE)
+
+
+def tenant_in_force(tenant: Tenant) -> list[PolicyInForce]:
+    return in_force({Level.TENANT: tenant.policies}, defaults(django_settings.MAGNETAR), Level.TENANT)
 
 
 def topic_in_force(row: TopicPolicies, subscription: str = "") -> list[PolicyInForce]:
     scope = Level.SUBSCRIPTION if subscription else Level.TOPIC
     return in_force(levels_of(row, subscription), defaults(django_settings.MAGNETAR), scope)
+
+
+def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> PolicyPreviewAnswer:
+    """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
+    require(actor, Action.SUPERUSER, Resource(tenant.name))
+    changed(tenant.policies, changes, Level.TENANT)
+    return broker.rpc().call("policies.preview", PolicyPreview(tenant=tenant.name, policies=changes))
 
 
 def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:

@@ -8,6 +8,8 @@ from django.conf import settings as django_settings
 
 from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource, tenant_of_key_role
+from messaging.policies.model import Level
+from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
@@ -50,6 +52,22 @@ def update_tenant(
             tenant.allowed_clusters = _clusters(allowed_clusters)
         tenant.save()
         changing.audit("tenant.update", name, name, before, feed.tenant_state(tenant))
+        changing.publish_tenant(tenant)
+    return tenant
+
+
+def set_tenant_policies(actor: Actor, name: str, changes: JsonPolicies) -> Tenant:
+    """Sets the policies named in `changes` for all namespaces of the tenant; a value of None unsets one. Only superusers may: what
+    limits a tenant is not for its own administrators. Returns when loaded topics follow them."""
+    require(actor, Action.SUPERUSER, Resource(name))
+    with change(actor) as changing:
+        tenant = _existing(name)
+        before = tenant.policies
+        tenant.policies = changed(before, changes, Level.TENANT)
+        if tenant.policies != before:
+            tenant.save()
+            changing.audit("tenant.set_policies", name, name, {"policies": before}, {"policies": tenant.policies})
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_tenant(tenant)
     return tenant
 

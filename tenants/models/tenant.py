@@ -24,6 +24,7 @@ class Tenant(models.Model):
     name = models.CharField(primary_key=True, max_length=NAME_LENGTH_MAX)
     admin_roles = models.JSONField(default=list)
     allowed_clusters = models.JSONField(default=list)
+    policies = models.JSONField(default=dict)  # what is set for all its namespaces, by the names of `messaging.policies.registry`
     created_at = models.DateTimeField(auto_now_add=True)
 
     unscoped = models.Manager()

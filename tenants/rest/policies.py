@@ -19,6 +19,39 @@ from tenants.names import subscription_of, topic_of
 from tenants.rest import shapes
 from tenants.rest.base import View, existing_namespace
 from tenants.rest.schema import describe
+from tenants.rest.tenants import existing
+
+
+class TenantPolicies(View):
+    @describe("Policies set on a tenant, for all its namespaces", shapes.POLICIES)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response(split(existing(tenant).policies).enforced)
+
+    @describe("Replace all policies of a tenant; missing ones are the broker's", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    def put(self, request: Request, tenant: str) -> Response:
+        given = self.object_of("policies")
+        return self._set(tenant, {**dict.fromkeys([*POLICIES, *existing(tenant).policies]), **given})
+
+    @describe("Set some policies of a tenant; null removes one", shapes.POLICIES, shapes.POLICIES_GIVEN)
+    def patch(self, request: Request, tenant: str) -> Response:
+        return self._set(tenant, self.object_of("policies"))
+
+    def _set(self, tenant: str, changes: JsonPolicies) -> Response:
+        return Response(split(actions.set_tenant_policies(self.actor(), tenant, changes).policies).enforced)
+
+
+class TenantPoliciesInForce(View):
+    @describe("The policies in force for a tenant", shapes.PoliciesInForce)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response(_in_force(policy_views.tenant_in_force(existing(tenant))))
+
+
+class TenantPolicyPreview(View):
+    @describe(
+        "What a change of a tenant's policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN
+    )
+    def post(self, request: Request, tenant: str) -> Response:
+        return Response(_previewed(policy_views.preview_tenant(self.actor(), existing(tenant), self.object_of("policies"))))
 
 
 class NamespacePoliciesInForce(View):

@@ -6,7 +6,7 @@ import pytest
 
 from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
-from tenants.models import AuditRecord, Namespace, TopicPolicies
+from tenants.models import AuditRecord, Namespace, Tenant, TopicPolicies
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import ORDERS
@@ -80,3 +80,37 @@ def test_a_topic_that_does_not_exist_and_a_partition(browse: Browse) -> None:
 def test_the_broker_is_away(browse: Browse, world: ConsoleBroker) -> None:
     world.cut("the broker was unplugged")
     assert "unplugged" in text(browse("owner"), PAGE)
+
+
+TENANT = "/tenants/acme/policies"
+
+
+def test_superusers_set_the_policies_of_a_tenant(browse: Browse) -> None:
+    client = browse("superuser")
+    assert 'href="/tenants/acme/policies"' in text(client, "/tenants/acme")
+    page = text(client, TENANT)
+    for name, policy in ENFORCED.items():
+        if Level.TENANT not in policy.levels:
+            assert f'name="{name}"' not in page
+    assert client.post(TENANT, {"max_producers_per_tenant": "5", "message_ttl_s": "7d"}).status_code == 302
+    assert Tenant.unscoped.get(name="acme").policies == {"max_producers_per_tenant": 5, "message_ttl_s": 604_800}
+    page = text(client, TENANT)
+    assert page.count("<strong>this tenant</strong>") == 2
+    assert "after 7 d" in page and "the tenant" in text(browse("owner"), f"{NAMESPACE}/policies")
+    assert "after 7 d" in text(browse("owner"), "/tenants/acme")
+    assert AuditRecord.unscoped.filter(action="tenant.set_policies", resource="acme").exists()
+
+
+def test_owners_see_the_policies_of_their_tenant_and_change_nothing(browse: Browse) -> None:
+    page = text(browse("owner"), TENANT)
+    assert "Effective policies" in page and 'name="message_ttl_s"' not in page
+    assert browse("owner").post(TENANT, {"message_ttl_s": "5"}).status_code == 403
+    for method in ("get", "post"):
+        assert getattr(browse("stranger"), method)(TENANT).status_code == 404
+    assert Tenant.unscoped.get(name="acme").policies == {}
+
+
+def test_a_preview_for_a_tenant_changes_nothing(browse: Browse, world: ConsoleBroker) -> None:
+    page = browse("superuser").post(TENANT, {"max_topics_per_tenant": "1", "preview": "yes"}).content.decode()
+    assert "This change would do now" in page
+    assert Tenant.unscoped.get(name="acme").policies == {}

@@ -1,5 +1,5 @@
-"""Policies of tests, at each level at which they may be set: every test of an effect runs once for the namespace and once for the
-topic, without being written twice."""
+"""Policies of tests, at each level at which they may be set: every test of an effect runs once for the namespace, the topic and the
+tenant, without being written twice."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from messaging.policies.registry import ENFORCED
 from tests.support.broker_world import FEED, BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
-LEVELS = (Level.NAMESPACE, Level.TOPIC)
+LEVELS = (Level.NAMESPACE, Level.TOPIC, Level.TENANT)
+TENANT = next(state for kind, key, state in FEED if (kind, key) == ("tenant", "acme"))
 GRANTS = next(state["grants"] for kind, key, state in FEED if key == "acme/orders")
 
 
 async def set_policies(world: BrokerWorld, topic: str = TOPIC, **policies: Any) -> None:
-    """These and no others, on acme/orders, or on the topic where the test runs for topics."""
-    if world.policy_level is Level.TOPIC:
+    """These and no others, on acme/orders, or on its tenant or the topic where the test runs for those."""
+    if world.policy_level is Level.TENANT:
+        await world.feed(("tenant", "acme", {**TENANT, "policies": policies}))
+    elif world.policy_level is Level.TOPIC:
         await world.feed(("topic", topic, {"policies": policies}))
     else:
         await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": policies}))

@@ -66,7 +66,7 @@ def test_each_policy_in_force_says_where_it_comes_from_and_what_it_means(olga: C
     assert (ttl["value"], ttl["text"], ttl["unit"], ttl["level"]) == (3_600, "after 1 h", "seconds", "topic")
     assert (ttl["set"], ttl["levels"], ttl["pulsar"]) == (
         {"topic": 3_600, "namespace": 604_800},
-        ["topic", "namespace"],
+        ["topic", "namespace", "tenant"],
         "messageTTL",
     )
     assert ttl["meaning"].startswith("A message that is not acknowledged within this time")
@@ -115,7 +115,7 @@ def test_a_preview_changes_nothing(olga: Caller, world: World, at: str) -> None:
     [
         ({"nonsense": 1}, 400, "invalid_value"),
         ({"subscription_dispatch_rate_messages": "fast"}, 400, "invalid_value"),
-        ({"persistence_ensemble": 1}, 412, "policy_not_enforced"),
+        ({"replicator_dispatch_rate_messages": 1}, 412, "policy_not_enforced"),
     ],
 )
 def test_a_preview_refuses_what_setting_refuses(

@@ -154,19 +154,31 @@ class ControlView(InheritedGrants):
         known = self.resolved_policies.get((name, namespace))
         if known is not None:
             return known
-        found = resolve_policy(name, {Level.NAMESPACE: self._policies_of(namespace)}, self._defaults)
+        found = resolve_policy(name, self.levels_of_namespace(namespace), self._defaults)
         if namespace in self.namespaces:  # otherwise requests could make this grow without limit
             self.resolved_policies[name, namespace] = found
         return found
 
-    def _policies_of(self, namespace: str) -> Mapping[str, Any] | None:
-        return self.namespaces.get(namespace, _NOTHING).get("policies")
+    def policy_of_tenant(self, name: str, tenant: str) -> EffectivePolicy:
+        """Of one that limits a tenant as a whole."""
+        return resolve_policy(name, {Level.TENANT: self.policies_of_tenant(tenant)}, self._defaults)
+
+    def policies_of_tenant(self, tenant: str) -> Mapping[str, Any]:
+        """What is set on it."""
+        return self.tenants.get(tenant, _NOTHING).get("policies") or _NOTHING
+
+    def levels_of_namespace(self, namespace: str) -> dict[Level, Mapping[str, Any] | None]:
+        """What is set on it, and above."""
+        return {
+            Level.NAMESPACE: self.namespaces.get(namespace, _NOTHING).get("policies"),
+            Level.TENANT: self.policies_of_tenant(namespace.partition("/")[0]),
+        }
 
     def _policy_of_topic(self, name: str, namespace: str, topic: str) -> EffectivePolicy:
         known = self.resolved_policies.get((name, topic))
         if known is None:
             set_on_topic = self._topics_of[namespace][topic].get("policies")
-            levels = {Level.TOPIC: set_on_topic, Level.NAMESPACE: self._policies_of(namespace)}
+            levels = {Level.TOPIC: set_on_topic, **self.levels_of_namespace(namespace)}
             known = self.resolved_policies[name, topic] = resolve_policy(name, levels, self._defaults)
         return known
 
@@ -187,7 +199,7 @@ class ControlView(InheritedGrants):
         return {
             Level.SUBSCRIPTION: state.get("subscriptions", _NOTHING).get(subscription),
             Level.TOPIC: state.get("policies"),
-            Level.NAMESPACE: self._policies_of(str(topic.namespace)),
+            **self.levels_of_namespace(str(topic.namespace)),
         }
 
     def key_revoked(self, key_id: str) -> bool | None:

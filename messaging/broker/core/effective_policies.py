@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from messaging.broker.core.control_view import ControlView
+from messaging.policies.resolution import EffectivePolicy
 from messaging.protocol.names import TopicName
 
 
@@ -17,6 +18,10 @@ class EffectivePolicies:
 
     def value(self, policy: str, name: TopicName) -> Any:
         return self._view.policy(policy, f"{name.tenant}/{name.namespace_local}", name).value
+
+    def resolved(self, policy: str, name: TopicName) -> EffectivePolicy:
+        """With the level at which it is set."""
+        return self._view.policy(policy, f"{name.tenant}/{name.namespace_local}", name)
 
     def value_of_subscription(self, policy: str, name: TopicName, subscription: str) -> Any:
         """For policies that a subscription may have of its own."""

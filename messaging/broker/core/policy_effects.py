@@ -52,6 +52,36 @@ class PolicyEffect(NamedTuple):
     sentence: str
 
 
+class SharedFacts(NamedTuple):
+    """What a namespace, or a tenant, has in all: `held`, of each of `SHARED`. `scope`: "namespace" or "tenant"."""
+
+    scope: str
+    name: str
+    held: Mapping[str, int]
+
+
+SHARED = ("producers", "consumers", "subscriptions", "topics")
+
+
+def shared_policies(scope: str) -> list[str]:
+    return [f"max_{things}_per_{scope}" for things in SHARED]
+
+
+def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[PolicyEffect]:
+    found = []
+    for things, policy in zip(SHARED, shared_policies(facts.scope), strict=True):
+        held, limit = facts.held[things], after[policy]
+        if before[policy] == limit or not limit or held <= limit:
+            continue
+        whole = f"{held:,} {things} of {facts.scope} {facts.name}"
+        if things in ("producers", "consumers"):
+            sentence = f"{held - limit:,} of {whole} would be refused when connecting again"
+        else:
+            sentence = f"{whole} would stay, and no other could be created"
+        found.append(PolicyEffect(policy, "", "", held - limit, sentence))
+    return found
+
+
 Found = Iterator[tuple[str, int, str]]  # subscription, count, sentence
 
 

@@ -30,6 +30,7 @@ from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.policy_changes import PolicyChanges
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
@@ -124,7 +125,7 @@ class Broker:
                 delayed_delivery_strict=settings.delayed_delivery_strict,
                 dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
                 admit=self.permission_checks.admit,
-                rate_limits=BrokerRateLimits(settings),
+                rate_limits=BrokerRateLimits(settings, self.policies.value),
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
@@ -155,6 +156,7 @@ class Broker:
         self._recovering: set[LoadedTopic] = set()
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
+        self.policy_changes = PolicyChanges(self.topics, access.view)
         access.on_change = self._feed_changed
         access.feed.saving = self.background.register(access.feed.saving.name)
 
@@ -238,12 +240,7 @@ class Broker:
         view = self.access.view
         self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
         self.permission_checks.changed(changed)
-        for namespace in [key for kind, key in changed if kind == "namespace"]:
-            for topic in self.topics.loaded_of(namespace):
-                topic.policies_changed()
-        for text in [key for kind, key in changed if kind == "topic"]:
-            for topic in self.topics.loaded_with_policies_of(text):
-                topic.policies_changed()
+        self.policy_changes.follow(changed)
 
     # --- work of our own
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakValueDictionary
 
 from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit
@@ -11,79 +12,52 @@ from messaging.broker.runtime.rate_timers import RateTimers
 from messaging.protocol.names import TopicName
 from messaging.settings import Settings
 
-
-class SharedLimit(NamedTuple):
-    level: RateLevel
-    setting: str  # of which one or two set it
-    limit: RateLimit
+Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
 
 
 class BrokerRateLimits:
     """`counts_entries`: dispatch limits count a batch as one message. `exempts_cached`: they do not apply to cached entries."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, policy: Policy) -> None:
         self.timers = RateTimers()
         self.subscribes = SubscribeRates()
         self.counts_entries = settings.dispatch_throttling_on_batch_message_enabled
         self.exempts_cached = not settings.dispatch_throttling_on_non_backlog_consumer_enabled
-        self.publish = SharedLimits(
-            self.timers,
-            SharedLimit(
-                RateLevel.NAMESPACE,
-                "namespace_publish_rate",
-                RateLimit(settings.namespace_publish_rate_in_messages, settings.namespace_publish_rate_in_bytes),
-            ),
-            SharedLimit(
-                RateLevel.TENANT,
-                "tenant_publish_rate",
-                RateLimit(settings.tenant_publish_rate_in_messages, settings.tenant_publish_rate_in_bytes),
-            ),
-            SharedLimit(
-                RateLevel.BROKER,
-                "broker_publisher_throttling_max",
-                RateLimit(
-                    settings.broker_publisher_throttling_max_message_rate, settings.broker_publisher_throttling_max_byte_rate
-                ),
-            ),
-        )
-        self.dispatch = SharedLimits(
-            self.timers,
-            SharedLimit(
-                RateLevel.NAMESPACE,
-                "namespace_dispatch_rate",
-                RateLimit(settings.namespace_dispatch_rate_in_messages, settings.namespace_dispatch_rate_in_bytes),
-            ),
-            SharedLimit(
-                RateLevel.TENANT,
-                "tenant_dispatch_rate",
-                RateLimit(settings.tenant_dispatch_rate_in_messages, settings.tenant_dispatch_rate_in_bytes),
-            ),
-            SharedLimit(
-                RateLevel.BROKER,
-                "dispatch_throttling_rate",
-                RateLimit(settings.dispatch_throttling_rate_in_msg, settings.dispatch_throttling_rate_in_byte),
-            ),
-        )
+        published = settings.broker_publisher_throttling_max_message_rate, settings.broker_publisher_throttling_max_byte_rate
+        delivered = settings.dispatch_throttling_rate_in_msg, settings.dispatch_throttling_rate_in_byte
+        self.publish = SharedLimits(self.timers, policy, "publish_rate", "broker_publisher_throttling_max", RateLimit(*published))
+        self.dispatch = SharedLimits(self.timers, policy, "dispatch_rate", "dispatch_throttling_rate", RateLimit(*delivered))
 
 
 class SharedLimits:
-    """`limits`: the narrowest first. A limiter exists as long as some topic has it."""
+    """Of a namespace, of its tenant (policies), and of the broker (`setting`). A limiter exists as long as some topic has it."""
 
-    def __init__(self, timers: RateTimers, *limits: SharedLimit) -> None:
+    def __init__(self, timers: RateTimers, policy: Policy, rate: str, setting: str, of_broker: RateLimit) -> None:
         self._timers = timers
-        self._limits = [one for one in limits if not one.limit.unlimited]
+        self._policy = policy
+        levels = {RateLevel.NAMESPACE: f"namespace_{rate}", RateLevel.TENANT: f"tenant_{rate}"}
+        self._rates = [(level, name, f"{name}_messages", f"{name}_bytes") for level, name in levels.items()]
+        self._setting = setting
+        self._of_broker = of_broker
         self._limiters: WeakValueDictionary[tuple[RateLevel, str], LevelLimiter] = WeakValueDictionary()
 
-    def __bool__(self) -> bool:
-        return bool(self._limits)
-
     def of(self, name: TopicName) -> tuple[LevelLimiter, ...]:
-        """Those that apply to a topic."""
-        return tuple(self._limiter(one, name) for one in self._limits)
+        """Those that apply to a topic now, the narrowest first."""
+        found = []
+        for level, rate, messages, size_bytes in self._rates:
+            limit = RateLimit.per_period(self._policy(messages, name), self._policy(size_bytes, name))
+            if not limit.unlimited:
+                found.append(
+                    self._limiter(level, str(name.namespace) if level is RateLevel.NAMESPACE else name.tenant, rate, limit)
+                )
+        if not self._of_broker.unlimited:
+            found.append(self._limiter(RateLevel.BROKER, "", self._setting, self._of_broker))
+        return tuple(found)
 
-    def _limiter(self, one: SharedLimit, name: TopicName) -> LevelLimiter:
-        whose = {RateLevel.NAMESPACE: str(name.namespace), RateLevel.TENANT: name.tenant}.get(one.level, "")
-        held = self._limiters.get((one.level, whose))
+    def _limiter(self, level: RateLevel, whose: str, name: str, limit: RateLimit) -> LevelLimiter:
+        held = self._limiters.get((level, whose))
         if held is None:
-            held = self._limiters[one.level, whose] = LevelLimiter(one.level, one.setting, one.limit, self._timers.now_s())
+            held = self._limiters[level, whose] = LevelLimiter(level, name, limit, self._timers.now_s())
+        elif held.limit != limit:
+            self._timers.change(held, limit)
         return held

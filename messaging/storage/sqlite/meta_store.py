@@ -150,6 +150,18 @@ class SqliteMetaStore:
         sql = "select namespace, count(*) from topic where namespace >= ? and namespace < ? group by namespace"
         return await self._call(lambda db: dict(db.execute(sql, (f"{tenant}/", f"{tenant}0")).fetchall()))  # "0" follows "/"
 
+    async def count_subscriptions(self, tenant: str) -> dict[str, int]:
+        begin = f"persistent://{tenant}/"
+        sql = "select topic, count(*) from subscription where topic >= ? and topic < ? group by topic"
+
+        def run(db: sqlite3.Connection) -> dict[str, int]:
+            counts: dict[str, int] = {}
+            for topic, count in db.execute(sql, (begin, f"persistent://{tenant}0")):  # "0" follows "/"
+                counts[namespace_of(topic)] = counts.get(namespace_of(topic), 0) + count
+            return counts
+
+        return await self._call(run)
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])

@@ -18,10 +18,11 @@ from messaging.protocol.names import TopicName, parse_topic
 from messaging.settings import Settings
 
 BROKER = defaults(Settings())
-NAMESPACES = ("acme/a", "acme/b")
+NAMESPACES = ("acme/a", "acme/b", "other/a")
 TOPICS = [parse_topic(f"persistent://{namespace}/{local}") for namespace in NAMESPACES for local in ("t", "p")]
 SUBSCRIPTIONS = ("s", "other")
-NEAREST_FIRST = (Level.SUBSCRIPTION, Level.TOPIC, Level.NAMESPACE)
+NEAREST_FIRST = (Level.SUBSCRIPTION, Level.TOPIC, Level.NAMESPACE, Level.TENANT)
+LEVEL_OF = {"tenant": Level.TENANT, "namespace": Level.NAMESPACE, "topic": Level.TOPIC}
 Place = tuple[str, str]  # what is set, by namespace, topic or topic and subscription
 
 
@@ -68,6 +69,7 @@ class Model:
             Level.SUBSCRIPTION: f"{whole} {subscription}",
             Level.TOPIC: whole,
             Level.NAMESPACE: f"{topic.tenant}/{topic.namespace_local}",
+            Level.TENANT: topic.tenant,
         }
         for level in NEAREST_FIRST:
             value = self.set.get((level, places[level]), {}).get(name)
@@ -77,6 +79,7 @@ class Model:
 
 
 CHANGES = st.one_of(
+    st.tuples(st.just("tenant"), st.sampled_from(["acme", "other"]), HELD | st.none(), st.just({})),
     st.tuples(st.just("namespace"), st.sampled_from(NAMESPACES), HELD | st.none(), st.just({})),
     st.tuples(
         st.just("topic"),
@@ -94,8 +97,7 @@ def test_the_nearest_level_wins(changes: list[tuple[str, str, Any, Any]], name: 
     for version, (kind, key, held, subscriptions) in enumerate(changes, 1):
         state = None if held is None else {"policies": held, **({"subscriptions": subscriptions} if kind == "topic" else {})}
         view.apply(version - 1, version, [FeedChange(version=version, kind=kind, key=key, state=state)], full=False)
-        level = Level.NAMESPACE if kind == "namespace" else Level.TOPIC
-        model.set[level, key] = {} if state is None else state["policies"]
+        model.set[LEVEL_OF[kind], key] = {} if state is None else state["policies"]
         if kind == "topic":
             for one in SUBSCRIPTIONS:
                 model.set[Level.SUBSCRIPTION, f"{key} {one}"] = {} if state is None else subscriptions.get(one, {})
@@ -116,11 +118,14 @@ def check(view: ControlView, model: Model, name: str) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(namespace=HELD, topic=HELD, subscription=HELD)
-def test_what_is_shown_is_what_is_in_force(namespace: dict[str, Any], topic: dict[str, Any], subscription: dict[str, Any]) -> None:
-    levels = {Level.NAMESPACE: namespace, Level.TOPIC: topic, Level.SUBSCRIPTION: subscription}
+@given(tenant=HELD, namespace=HELD, topic=HELD, subscription=HELD)
+def test_what_is_shown_is_what_is_in_force(
+    tenant: dict[str, Any], namespace: dict[str, Any], topic: dict[str, Any], subscription: dict[str, Any]
+) -> None:
+    levels = {Level.TENANT: tenant, Level.NAMESPACE: namespace, Level.TOPIC: topic, Level.SUBSCRIPTION: subscription}
     model, name = Model(), TOPICS[0]
     model.set = {
+        (Level.TENANT, name.tenant): tenant,
         (Level.NAMESPACE, str(name.namespace)): namespace,
         (Level.TOPIC, str(name)): topic,
         (Level.SUBSCRIPTION, f"{name} s"): subscription,

@@ -88,6 +88,11 @@ class MemoryMetaStore:
         namespaces = map(namespace_of, self._topics)
         return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
 
+    async def count_subscriptions(self, tenant: str) -> dict[str, int]:
+        await asyncio.sleep(0)
+        namespaces = (namespace_of(topic) for topic, _ in self._subscriptions)
+        return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.adminrpc.policies import EFFECTS_MAX
-from messaging.broker.core.policy_effects import EFFECTS, PolicyEffect, SubscriptionFacts, TopicFacts, effects
+from messaging.broker.core.policy_effects import (
+    EFFECTS,
+    PolicyEffect,
+    SharedFacts,
+    SubscriptionFacts,
+    TopicFacts,
+    effects,
+    shared_effects,
+    shared_policies,
+)
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
 from messaging.broker.runtime.broker import Broker
@@ -22,6 +31,7 @@ from messaging.storage.managed.maintenance_due import MaintenancePolicies
 from messaging.storage.managed.retention import droppable
 
 TOPICS_MAX = 500  # of one preview
+NAMESPACES_MAX = 1_000
 
 
 class PolicyHandlers:
@@ -29,9 +39,9 @@ class PolicyHandlers:
         self._broker = broker
 
     async def preview(self, request: schema.PolicyPreview) -> schema.PolicyPreviewAnswer:
-        level = Level.SUBSCRIPTION if request.subscription else Level.TOPIC if request.topic else Level.NAMESPACE
+        level = _level(request)
         topics, left_out = await self._topics(request)
-        found = await self._of_namespace(request) if level is Level.NAMESPACE else []
+        found = await self._shared(request, level)
         for topic in topics:
             before, after = self._values(topic.name, request, level)
             if any(before[name] != after[name] for name in EFFECTS):
@@ -55,25 +65,44 @@ class PolicyHandlers:
                 loaded = [await self._broker.topics.get(name, create=False)]
             total = held.partitions if held is not None else 1
         else:
-            loaded = self._broker.topics.loaded_of(request.namespace)
-            total = len(await self._broker.topic_names(request.namespace))
+            namespaces = [request.namespace] if request.namespace else self._namespaces(request.tenant)
+            loaded = [topic for namespace in namespaces for topic in self._broker.topics.loaded_of(namespace)]
+            stored = await self._broker.storage.meta.count_topics(_tenant(request))
+            total = sum(stored.get(namespace, 0) for namespace in namespaces)
         looked_at = loaded[:TOPICS_MAX]
         return looked_at, max(0, total - len(looked_at))
 
-    async def _of_namespace(self, request: schema.PolicyPreview) -> list[PolicyEffect]:
-        limit = request.policies.get("max_topics_per_namespace")
-        held = len(await self._broker.topic_names(request.namespace)) if limit else 0
-        if not limit or held <= limit:
+    def _namespaces(self, tenant: str) -> list[str]:
+        return [namespace for namespace in self._broker.access.view.namespaces if namespace.startswith(f"{tenant}/")]
+
+    async def _shared(self, request: schema.PolicyPreview, level: Level) -> list[PolicyEffect]:
+        """On limits of what all topics of a namespace or tenant have together."""
+        names = {scope: shared_policies(scope) for scope in ("namespace", "tenant")}
+        if level not in (Level.NAMESPACE, Level.TENANT) or not set(request.policies) & {*names["namespace"], *names["tenant"]}:
             return []
-        return [
-            PolicyEffect(
-                "max_topics_per_namespace", "", "", held - limit, f"{held:,} topics would stay, and no other could be created"
-            )
+        view, tenant, services = self._broker.access.view, _tenant(request), self._broker.topics.services
+        meta, broker = self._broker.storage.meta, defaults(self._broker.settings)
+        topics, subscriptions = await meta.count_topics(tenant), await meta.count_subscriptions(tenant)
+        places = [
+            ("namespace", namespace) for namespace in ([request.namespace] if request.namespace else self._namespaces(tenant))
         ]
+        found = []
+        for scope, name in [*places[:NAMESPACES_MAX], *([("tenant", tenant)] if level is Level.TENANT else [])]:
+            held = {
+                "producers": services.producers.of(name),
+                "consumers": services.consumers.of(name),
+                "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
+                "topics": topics.get(name, 0) if scope == "namespace" else sum(topics.values()),
+            }
+            levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")
+            after = {**levels, level: _with_changes(levels[level], request)}
+            values = [{one: resolve_policy(one, each, broker).value for one in names[scope]} for each in (levels, after)]
+            found += shared_effects(SharedFacts(scope, name, held), *values)
+        return found
 
     def _values(self, name: TopicName, request: schema.PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
         levels = self._broker.access.view.levels_of(name, request.subscription)
-        changed = {one: value for one, value in {**(levels[level] or {}), **request.policies}.items() if value is not None}
+        changed = _with_changes(levels[level], request)
         broker = defaults(self._broker.settings)
         names = {*EFFECTS, "dispatch_rate_period_s"}
         before = {one: resolve_policy(one, levels, broker).value for one in names}
@@ -122,6 +151,20 @@ class PolicyHandlers:
         first = first_unacknowledged(topic) if any(before[one] != after[one] for one in names) else None
         stored_ms = await broker_time(topic, first) if first is not None else 0
         return max(0, self._broker.now_ms() - stored_ms) // 1000 if stored_ms else 0
+
+
+def _level(request: schema.PolicyPreview) -> Level:
+    if request.subscription:
+        return Level.SUBSCRIPTION
+    return Level.TOPIC if request.topic else Level.NAMESPACE if request.namespace else Level.TENANT
+
+
+def _with_changes(held: Mapping[str, Any] | None, request: schema.PolicyPreview) -> dict[str, Any]:
+    return {one: value for one, value in {**(held or {}), **request.policies}.items() if value is not None}
+
+
+def _tenant(request: schema.PolicyPreview) -> str:
+    return request.tenant or request.namespace.partition("/")[0]
 
 
 def _subscription(topic: Topic, subscription: Subscription, expired: int) -> SubscriptionFacts:

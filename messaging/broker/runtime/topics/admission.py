@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscribe_rates import ConsumerIdentity, SubscribeRates
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
+from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import ConsumerBusy, EncryptionRequired, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
 from messaging.protocol.names import TopicName
 
@@ -30,6 +31,21 @@ def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> 
             f"encryption_required is set for topic {topic.text}, and producer {producer.name!r} does not encrypt its messages: "
             f"open it with encryption keys"
         )
+
+
+class ProducerTopic(TopicContext, Protocol):
+    def detach_producer(self, producer: Producer) -> None: ...
+
+
+def close_unencrypted(topic: ProducerTopic) -> None:
+    """Policies have changed: closes the producers that may not publish any more."""
+    for producer in topic.producers:
+        try:
+            check_encryption(topic.services.policy, topic, producer)
+        except EncryptionRequired:
+            topic.detach_producer(producer)
+            with topic.services.dispatching.guard(topic=topic.text, producer=producer.name):
+                producer.sink.closed(producer)
 
 
 def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscription, kind: SubscriptionType) -> None:

@@ -55,7 +55,7 @@ def _is_limited(topic: TopicContext) -> bool:
     if name.tenant == OWN_TENANT:
         return False
     return (
-        bool(services.rate_limits.dispatch)
+        bool(services.rate_limits.dispatch.of(name))
         or any(services.policy(rate, name) > 0 for rate in RATES)
         or bool(services.policies.subscriptions_with_own(name))
     )

@@ -50,6 +50,9 @@ class Topics:
         """The loaded topics of one namespace, at a cost that does not depend on other namespaces."""
         return list(self._loaded_of.get(namespace, {}).values())
 
+    def namespaces_with_loaded(self, tenant: str) -> list[str]:
+        return [namespace for namespace in self._loaded_of if namespace.startswith(f"{tenant}/")]
+
     def loaded_with_policies_of(self, text: str) -> list[Topic]:
         """The loaded topic of this full name, or its loaded partitions."""
         own = self.loaded.get(text)
@@ -238,6 +241,7 @@ class Topics:
         values = (dedup_state.key_of(text), dead_letters_key_of(text))
         await self.meta.delete_topic(self.services.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
+        self.services.subscription_counts.forget(name.tenant)
         if record is not None:
             self.reservations.gone(name, recorded=True)
             self.list_changed(name, False)
@@ -284,9 +288,7 @@ class Topics:
             self.services.cursors.forget(stored.subscription_id)
 
     async def close_all(self, why: MagnetarError) -> None:
-        """Closes many topics concurrently: their last writes share commits, so 20,000 topics close in seconds. A topic that is not
-        closed when the process ends is recovered by its next load, as after a crash.
-        """
+        """Closes many topics concurrently: their last writes share commits. What is not closed is recovered when it is loaded."""
         topics = list(self)
         for start in range(0, len(topics), CLOSING_MAX):
             closing = [self.unload(topic.name, why) for topic in topics[start : start + CLOSING_MAX]]

@@ -11,6 +11,7 @@ from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.key_shared_mode import KeySharedSettings
+from messaging.broker.core.limit_counts import ConnectedCounts, StoredCounts
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
@@ -64,6 +65,9 @@ class TopicServices:
     dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     rate_limits: BrokerRateLimits  # that topics share
+    producers: ConnectedCounts = field(default_factory=ConnectedCounts)
+    consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
+    subscription_counts: StoredCounts = field(default_factory=StoredCounts)
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))

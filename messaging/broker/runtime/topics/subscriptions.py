@@ -22,6 +22,7 @@ from messaging.broker.runtime.topics import dead_letter_state
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.cursor_recovery import recovered_cursor
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
+from messaging.broker.runtime.topics.shared_limits import check_another_consumer, room_for_subscription
 from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTIONS, SubscriptionEffects
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed
 from messaging.keyed_lock import keyed_lock
@@ -60,6 +61,7 @@ class TopicSubscriptions(SubscriptionEffects):
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(consumer, kind)
             check_consumer(self.services.policy, self, subscription, kind)
+            check_another_consumer(self)
             if consumer.session is not None:
                 self.services.admit(consumer.session)
         except MagnetarError:
@@ -67,6 +69,7 @@ class TopicSubscriptions(SubscriptionEffects):
             raise
         admitted()
         subscription.attach(consumer, kind)
+        self.services.consumers.add(self.name, 1)
         if consumer.read_compacted and subscription.durable:
             self._finish_all(subscription, subscription.state.pass_over_end(), None)
 
@@ -137,14 +140,15 @@ class TopicSubscriptions(SubscriptionEffects):
             if name in self.subscriptions:
                 raise MetaConflict(name)
             mark_delete = self.mark_delete_for(start)
-            record = await self.services.storage.meta.create_subscription(
-                self.services.storage.fence,
-                self.text,
-                name,
-                created_ms=self.services.clock_ms(),
-                mark_delete=mark_delete,
-                properties=properties or {},
-            )
+            async with room_for_subscription(self):
+                record = await self.services.storage.meta.create_subscription(
+                    self.services.storage.fence,
+                    self.text,
+                    name,
+                    created_ms=self.services.clock_ms(),
+                    mark_delete=mark_delete,
+                    properties=properties or {},
+                )
             subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
             self.services.cursors.claim(record.subscription_id, subscription.cursor)
             self.idle.left(name, self.ledger.stamp())
@@ -191,6 +195,7 @@ class TopicSubscriptions(SubscriptionEffects):
                 self.close_consumers(subscription)
                 if subscription.durable:
                     await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
+                    self.services.subscription_counts.forget(self.name.tenant)
                 self.subscriptions.pop(key, None)
                 self.idle.forget(key, self.ledger.stamp())
                 self._removed(subscription)
@@ -212,6 +217,7 @@ class TopicSubscriptions(SubscriptionEffects):
             subscription.properties = properties
 
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
+        self.services.consumers.add(self.name, -int(consumer in subscription.consumers))
         subscription.detach(consumer)
         if not subscription.consumers:
             self._left(subscription)
@@ -264,6 +270,7 @@ class TopicSubscriptions(SubscriptionEffects):
     def close_consumers(self, subscription: Subscription) -> None:
         if subscription.consumers:
             self._left(subscription)
+            self.services.consumers.add(self.name, -len(subscription.consumers))
         for consumer in list(subscription.consumers):
             subscription.detach(consumer)
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):

@@ -16,13 +16,14 @@ from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access, idle_state, publish_limits
-from messaging.broker.runtime.topics.admission import check_encryption, check_producer, delivery_time_max
+from messaging.broker.runtime.topics.admission import check_encryption, check_producer, close_unencrypted, delivery_time_max
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
+from messaging.broker.runtime.topics.shared_limits import check_another_producer
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
-from messaging.errors import EncryptionRequired, MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
 from messaging.protocol.names import TopicName
@@ -96,7 +97,7 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     def policies_changed(self) -> None:
-        self.enforce_encryption()
+        close_unencrypted(self)
         self.follow_unacked_limits()
         if self.services.deduplicates(self.name) != (self.publisher.dedup is not None):
             self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
@@ -148,9 +149,11 @@ class Topic(TopicSubscriptions):
         check_encryption(self.services.policy, self, producer)
         if producer.access is AccessMode.SHARED:  # an exclusive one is alone
             check_producer(self.services.policy, self, producer.name)
+        check_another_producer(self, producer.name)
         if producer.session is not None:
             self.services.admit(producer.session)
         admission = self.producers.attach(producer)
+        self._count_producers()
         exclusive_access.admitted(self, admission)
         return admission
 
@@ -164,18 +167,12 @@ class Topic(TopicSubscriptions):
         self.publisher.drop_parked(producer)
         self.idle.topic_ms = self.ledger.stamp()
         departure = self.producers.detach(producer)
+        self._count_producers()
         if departure is not None:
             exclusive_access.departed(self, departure)
 
-    def enforce_encryption(self) -> None:
-        """Called when policies have changed: closes the producers that may not publish any more."""
-        for producer in self.producers:
-            try:
-                check_encryption(self.services.policy, self, producer)
-            except EncryptionRequired:
-                self.detach_producer(producer)
-                with self.services.dispatching.guard(topic=self.text, producer=producer.name):
-                    producer.sink.closed(producer)
+    def _count_producers(self) -> None:
+        self.services.producers.now(self.name, self.text, len(self.producers))
 
     # --- called by the publisher
 
@@ -212,6 +209,7 @@ class Topic(TopicSubscriptions):
 
     def _close_producers(self) -> None:
         members, waiting = self.producers.clear()
+        self._count_producers()
         if members:
             self.idle.topic_ms = self.ledger.stamp()
         for producer in (*members, *waiting):

@@ -26,12 +26,12 @@ class TopicReservations:
     async def reserved(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
         """Reserves room for `count` topics created in the `with` block; released if it raises. Raises `PreconditionFailed`."""
         quota, tenant, namespace = self._services.quota, name.tenant, str(name.namespace)
-        policy_max = self._services.policy("max_topics_per_namespace", name)
-        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, policy_max) is not None
+        limits = self._services.policy("max_topics_per_namespace", name), self._services.policy("max_topics_per_tenant", name)
+        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, *limits) is not None
         if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
             stored = Counter(await self._services.storage.meta.count_topics(tenant))
             quota.learn(tenant, stored + self._unrecorded[tenant], boottime_ms())
-        if limited and (refusal := quota.refusal(tenant, namespace, count, policy_max)):
+        if limited and (refusal := quota.refusal(tenant, namespace, count, *limits)):
             raise refusal
         quota.add(tenant, namespace, count)
         try:

@@ -114,7 +114,9 @@ async def test_too_many_topics(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     for number in range(3):
         await client.producer(f"{TOPIC}-{number}", number)
-    assert sentences(await preview(world, max_topics_per_namespace=2)) == ["3 topics would stay, and no other could be created"]
+    assert sentences(await preview(world, max_topics_per_namespace=2)) == [
+        "3 topics of namespace acme/orders would stay, and no other could be created"
+    ]
 
 
 async def test_topics_that_are_not_loaded_are_said_to_be_left_out(world: BrokerWorld) -> None:

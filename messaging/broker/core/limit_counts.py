@@ -1,0 +1,96 @@
+"""How many there are of what is limited by namespace and by tenant. Pure; each broker counts what it owns.
+
+What is connected is counted as it comes and goes. What is stored is counted in the store, and from then on as it is made; a count
+is never below the truth, and one that may be above it is made again before anything is refused for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from messaging.protocol.names import TopicName
+
+COUNTED_EVERY_MS = 1_000
+
+
+class ConnectedCounts:
+    """Of producers, or of consumers. Holds as much as is connected."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}  # by namespace (which has a slash) and by tenant
+        self._of_topics: dict[str, int] = {}
+
+    def of(self, whose: str) -> int:
+        """`whose`: a namespace, or a tenant."""
+        return self._counts.get(whose, 0)
+
+    def add(self, name: TopicName, count: int) -> None:
+        """So many more are connected to a topic; less, where it is negative."""
+        if not count:
+            return
+        for whose in (str(name.namespace), name.tenant):
+            held = self._counts.get(whose, 0) + count
+            if held:
+                self._counts[whose] = held
+            else:
+                del self._counts[whose]
+
+    def now(self, name: TopicName, text: str, count: int) -> None:
+        """A topic, `text` in full, has so many. Idempotent."""
+        self.add(name, count - self._of_topics.get(text, 0))
+        if count:
+            self._of_topics[text] = count
+        else:
+            self._of_topics.pop(text, None)
+
+
+class StoredCounts:
+    """Of durable subscriptions. Call `reserve` before one is made, `release` after; `forget` after something was deleted, or made
+    in another way. To count: `begin`, then read the store, then `learn`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[str]] = {}  # tenant -> namespace -> those stored and those being made
+        self._counted_ms: dict[str, int] = {}
+        self._pending: Counter[tuple[str, str]] = Counter()  # (tenant, namespace): being made
+        self._made: dict[str, Counter[str]] = {}  # while a tenant is counted: what was made meanwhile
+
+    def knows(self, tenant: str) -> bool:
+        return tenant in self._counts
+
+    def may_be_less(self, tenant: str, now_ms: int) -> bool:
+        """Whether counting again may find less, and was not done a moment ago."""
+        return tenant not in self._counts or now_ms - self._counted_ms[tenant] >= COUNTED_EVERY_MS
+
+    def of(self, tenant: str, namespace: str = "") -> int:
+        """Of one of its namespaces, or of all. Call `learn` before."""
+        counts = self._counts[tenant]
+        return counts[namespace] if namespace else counts.total()
+
+    def reserve(self, tenant: str, namespace: str) -> None:
+        self._pending[tenant, namespace] += 1
+        if tenant in self._counts:
+            self._counts[tenant][namespace] += 1
+
+    def release(self, tenant: str, namespace: str, *, made: bool) -> None:
+        self._pending[tenant, namespace] -= 1
+        if not self._pending[tenant, namespace]:
+            del self._pending[tenant, namespace]
+        if made and tenant in self._made:
+            self._made[tenant][namespace] += 1
+        if not made and tenant in self._counts:
+            self._counts[tenant][namespace] -= 1
+
+    def begin(self, tenant: str) -> None:
+        self._made[tenant] = Counter()
+
+    def learn(self, tenant: str, stored: Mapping[str, int], now_ms: int) -> None:
+        """What was made while the store was read may be in `stored` or not: it counts beside it."""
+        pending = Counter({namespace: count for (whose, namespace), count in self._pending.items() if whose == tenant})
+        self._counts[tenant] = Counter(stored) + self._made.pop(tenant, Counter()) + pending
+        self._counted_ms[tenant] = now_ms
+
+    def forget(self, tenant: str) -> None:
+        """The next one that asks counts anew."""
+        self._counts.pop(tenant, None)
+        self._counted_ms.pop(tenant, None)
