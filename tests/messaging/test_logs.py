@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 import structlog
 
@@ -168,3 +169,30 @@ def test_a_flood_of_one_event_leaves_room_for_others(lines: Lines, monkeypatch: 
     assert sum(line["event"] == "cursor.damaged" for line in found) == 10 * BURST
     assert found[-2]["event"] == "broker.ready"
     assert found[-1]["lines_left_out"] == 9 * BURST
+
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_level_leaves_out_what_is_below_it(tmp_path: Path, lines: Lines, level: str) -> None:
+    """`lines` takes the setup back afterwards."""
+    assert lines() == []
+    stream = io.StringIO()
+    logs.setup("broker", msgspec.convert({"data_dir": str(tmp_path), "log_level": level, "log_format": "json"}, Settings), stream)
+    log = structlog.get_logger("levels")
+    for one in LEVELS:
+        getattr(log, one)(f"said.{one}")
+    said = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert said == [f"said.{one}" for one in LEVELS[LEVELS.index(level) :]]
+
+
+@pytest.mark.parametrize(("log_format", "is_json"), [("json", True), ("console", False), ("auto", True)])
+def test_each_format(tmp_path: Path, lines: Lines, log_format: str, is_json: bool) -> None:
+    """What is not a terminal gets JSON."""
+    assert lines() == []
+    stream = io.StringIO()
+    logs.setup("broker", msgspec.convert({"data_dir": str(tmp_path), "log_format": log_format}, Settings), stream)
+    structlog.get_logger("formats").warning("said")
+    assert stream.getvalue().startswith("{") is is_json
+    assert "said" in stream.getvalue()

@@ -58,6 +58,7 @@ WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies"}  # a look-up, and wh
 OF_SUPERUSERS: dict[str, Act] = {
     "create_tenant": lambda actor: actions.create_tenant(actor, "third"),
     "update_tenant": lambda actor: actions.update_tenant(actor, "acme", admin_roles=["boss"]),
+    "set_tenant_policies": lambda actor: actions.set_tenant_policies(actor, "acme", {"max_topics_per_tenant": 5}),
     "delete_tenant": lambda actor: actions.delete_tenant(actor, "acme", force=True),
 }
 
