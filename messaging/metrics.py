@@ -200,7 +200,8 @@ _TABLE = (
         ("during",),
         "Stored data that could not be read and was skipped, by what needed it: delivery (a message is not delivered), "
         "deduplication (a message sent again may be stored twice), ledger (all its messages are lost), cursor (acknowledged "
-        "messages are redelivered), segment (part of the log was damaged when it was opened).",
+        "messages are redelivered), segment (part of the log was damaged when it was opened), "
+        "delayed (part of the index of delayed messages is made again from the log).",
     ),
     # HTTP and WebSocket listeners of the broker
     Metric("magnetar_http_requests_total", "counter", "requests", ("path", "status"), "HTTP requests, by route and status."),

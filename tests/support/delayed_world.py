@@ -14,8 +14,10 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
+from tests.support.run_disk import RunDisk
 
 START_MS = 1_790_000_000_000
+SEAL_ENTRIES = 7
 
 
 class Sink:
@@ -42,10 +44,13 @@ class Sink:
 
 
 class DelayedWorld:
-    """`room`: bytes that the delayed messages may take."""
+    """`room`: bytes that the delayed messages may take. `stored`: the index is filled when they are published, and is kept in runs;
+    else it is in memory, and filled by reading."""
 
-    def __init__(self, *, tick_ms: int = 1000, strict: bool = False, room: int = 1 << 30) -> None:
+    def __init__(self, *, tick_ms: int = 1000, strict: bool = False, room: int = 1 << 30, stored: bool = False) -> None:
         self.now_ms = START_MS
+        self.stored = stored
+        self.disk = RunDisk()
         self.policy = DelayPolicy(True, tick_ms, strict)
         self.room = room
         self.ledger_list = LedgerList([(1, -1)])
@@ -58,8 +63,15 @@ class DelayedWorld:
         self._ids = 0
 
     def _new_delays(self) -> TopicDelays:
-        index: DelayedIndex = MemoryIndex(self.policy.resolution_ms)
+        resolution_ms = self.policy.resolution_ms
+        self.runs = self.disk.restored(resolution_ms, SEAL_ENTRIES) if self.stored else None
+        index: DelayedIndex = MemoryIndex(resolution_ms) if self.runs is None else self.runs
         return TopicDelays(index, lambda size: self.delays.memory_bytes + size <= self.room)
+
+    def work(self) -> None:
+        """The index is stored as far as it asks for it."""
+        if self.runs is not None:
+            self.disk.work(self.runs, self.now_ms)
 
     # --- what happens
 
@@ -74,6 +86,8 @@ class DelayedWorld:
         self.ledger_list.confirm(ledger, first + count - 1)
         positions = [Position(ledger, first + index) for index in range(count)]
         self.times.update(zip(positions, times, strict=True))
+        if delayed and self.stored:
+            self.delays.published(ledger, first, delayed, self.policy.cutoff_ms(self.now_ms))
         self.dispatch()
         return positions
 
@@ -131,6 +145,8 @@ class DelayedWorld:
 
     def wake(self) -> None:
         self.delays.advance(self.now_ms, self.policy)
+        self.work()
+        self.delays.advance(self.now_ms, self.policy)
         self.dispatch()
 
     # --- what the topic does
@@ -141,6 +157,8 @@ class DelayedWorld:
 
     def _dispatch(self, subscription: Subscription) -> None:
         for _ in range(10_000):
+            if self.delays.index.pending and subscription.delays and subscription.state.delays is None:
+                subscription.state.use_delays(self.delays)
             due = subscription.next_due() if subscription.can_dispatch() else None
             if due is None:
                 return
@@ -149,6 +167,7 @@ class DelayedWorld:
             if block.deliver_at_ms is not None and subscription.delays:
                 if subscription.state.delays is None:
                     subscription.state.use_delays(self.delays)
+                    continue
                 self.delays.advance(self.now_ms, self.policy)
             assignment = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
             if subscription.state.delayed is not None:

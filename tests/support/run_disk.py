@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.delayed.run_format import (
-    Directory,
-    RunBytes,
-    decode_directory,
-    encode_directory,
-    encode_run,
-    of_arrays,
-    of_slot,
-)
+from messaging.broker.core.delayed.run_format import decode_directory, encode_directory, encode_run, of_arrays, of_slot
 from messaging.broker.core.delayed.run_head import RunHead
 from messaging.broker.core.delayed.run_index import RunIndex
-from messaging.broker.core.delayed.run_jobs import Job, Load, Merge, Rewrite, Seal, StoredRun
+from messaging.broker.core.delayed.run_jobs import Directory, Job, Load, Merge, Rewrite, RunBytes, Seal, StoredRun
 from messaging.broker.core.delayed.run_merge import RunMerge
 from messaging.storage.meta_store import DelayedRun
 
@@ -64,7 +56,11 @@ class RunDisk:
         merge, at, blocks = RunMerge(len(job.runs), job.after_ms, 0), [run.first_block for run in job.runs], []
         while hungry := merge.hungry:
             for source in hungry:
-                merge.feed(source, self.runs[job.runs[source].record.ledger_id][0][at[source] : at[source] + 1])
+                stored = self.runs[job.runs[source].record.ledger_id][0]
+                if at[source] < len(stored):
+                    merge.feed(source, [stored[at[source]]])
+                else:
+                    merge.end_of(source)
                 at[source] += 1
             if not merge.hungry:
                 blocks += merge.take()

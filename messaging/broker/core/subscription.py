@@ -105,6 +105,8 @@ class Subscription:
     def attach(self, consumer: Consumer, kind: SubscriptionType) -> None:
         """Call `admit` first."""
         if not self.consumers and self.kind is not kind:
+            if kind not in DELAYING:
+                self.state.stop_delays()
             self.strategy = self.strategies[kind](self.state)
         self.typed = True
         self.consumers[consumer] = None
@@ -159,7 +161,7 @@ class Subscription:
         if self.state.chunks and source is self.state.reading:
             self.state.chunks.newest_ms = block.broker_time_ms
         held_back = None
-        if block.deliver_at_ms is not None and source is self.state.reading and self.delays:
+        if block.deliver_at_ms is not None and self.delays and source in (self.state.reading, self.state.delayed):
             held_back = self.state.hold_back(block, ranges)
             ranges = held_back.ranges
         deliveries, stopped_at = self.strategy.share(block, ranges)

@@ -93,7 +93,7 @@ def _where(subscription: Subscription, position: Position, known: list[DeliveryR
         return TraceState.AGAIN, ""
     if state.delayed is not None and entry_id in state.delayed.due.get(ledger_id, ()):
         return TraceState.DUE, ""
-    if state.delayed is not None and entry_id in state.delayed.waiting.get(ledger_id, ()):
+    if state.delayed is not None and state.delayed.waits(position):
         return TraceState.DELAYED, ""
     if position < subscription.read_position and subscription.active is not None:
         return TraceState.SENT, subscription.active.name

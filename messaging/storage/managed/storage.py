@@ -15,7 +15,7 @@ from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
 
 # Counts of data skipped because it was unreadable, by what needed it; `docs/metrics.md` describes the consequences.
-DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment")
+DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment", "delayed")
 
 
 @dataclass(slots=True)

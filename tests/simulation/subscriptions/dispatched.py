@@ -151,6 +151,7 @@ class DispatchedTopic:
             if block.deliver_at_ms is not None and subscription.delays:
                 if subscription.state.delays is None:
                     subscription.state.use_delays(self.delays)
+                    continue
                 self.delays.advance(self.now_ms, self.policy)
             made = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
             if subscription.state.delayed is not None:

@@ -5,6 +5,7 @@ time_slots.py     what that one is made of
 run_index.py      the one that is kept in sorted runs in storage, and run_jobs.py, the jobs that it asks for
 run_format.py     runs as bytes; run_head.py and run_merge.py read and merge them
 entry_sets.py     sets of entries, one bitmap per ledger
-delayed_entries.py    which entries one subscription passed over because they were not due, and which of those are due now
+reading.py        the read position of a subscription that delays: it skips what is pending
+delayed_entries.py    which entries that one subscription had passed over are due now
 topic_delays.py   the index and the subscriptions of one topic, and when to look again
 """

@@ -1,13 +1,13 @@
-"""The delayed entries of one subscription: those that reading passed over because they were not due, and those of them that are due
-now, which are the second source of what is sent. Pure.
+"""The delayed entries of one subscription that are due and that its reading had passed: the second source of what is sent. Pure.
 
-Each unacknowledged entry before the read position is in exactly one place: a consumer holds it, it is to be sent again, it waits
-here, or it is due here. So it is delivered once, however often its time is looked at.
+Each unacknowledged entry before the read position is in exactly one place: a consumer holds it, it is to be sent again, it is
+pending in the index of the topic, or it is due here. So it is delivered once, however often its time is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from pyroaring import BitMap
 
@@ -21,15 +21,27 @@ from messaging.storage.ledger_store import Position
 Ranges = list[tuple[int, int]]
 
 
+class Reader(Protocol):
+    """What a subscription has read."""
+
+    cursor: Cursor
+
+    @property
+    def read_position(self) -> Position: ...
+
+    def in_hand(self, ledger_id: int) -> BitMap:
+        """The entries that a consumer holds or that are to be sent again."""
+
+
 class DelayedEntries:
     """An `EntrySource`. It may still hold what was acknowledged meanwhile: that is left out when it is asked."""
 
-    __slots__ = ("_cursor", "counted_bytes", "due", "waiting")
+    __slots__ = ("_reader", "counted_bytes", "due", "pending")
     sequential = False
 
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-        self.waiting: EntrySets = {}
+    def __init__(self, reader: Reader, pending: EntrySets) -> None:
+        self._reader = reader
+        self.pending = pending  # of the topic's index
         self.due: EntrySets = {}
         self.counted_bytes = 0  # of `memory_bytes`, by its topic
 
@@ -46,42 +58,59 @@ class DelayedEntries:
         due = self.due.get(ledger_id)
         if due is None:
             return []
-        return list(ranges_of(entry_sets.unacknowledged(ledger_id, due & BitMap(range(first, last + 1)), self._cursor)))
+        asked = due & BitMap(range(first, last + 1))
+        return list(ranges_of(entry_sets.unacknowledged(ledger_id, asked, self._reader.cursor)))
 
     def advance(self, ledger_id: int, first: int, stop: int) -> None:
         entry_sets.remove_range(self.due, ledger_id, first, stop)
 
     # --- what changes it
 
-    def wait(self, ledger_id: int, entries: Sequence[int]) -> None:
-        """Reading passed over these."""
-        entry_sets.add(self.waiting, ledger_id, entries)
-
-    def release(self, due: Mapping[int, BitMap]) -> bool:
-        """Of those that wait, `due` are due. Returns whether any of them is to be sent."""
-        for ledger_id, entries in entry_sets.take(self.waiting, due).items():
-            entry_sets.add(self.due, ledger_id, entry_sets.unacknowledged(ledger_id, entries, self._cursor))
+    def release(self, due: Mapping[int, BitMap], again: EntrySets) -> bool:
+        """`due` are due. Of these, `again` were pending before, and may have been sent in between. Returns whether any is to be
+        sent from here."""
+        reader = self._reader
+        for ledger_id, entries in due.items():
+            passed = entry_sets.before(ledger_id, entries, reader.read_position)
+            if not passed:
+                continue
+            left = entry_sets.unacknowledged(ledger_id, passed, reader.cursor)
+            if ledger_id in again:
+                left -= reader.in_hand(ledger_id)
+            entry_sets.add(self.due, ledger_id, left)
         return bool(self.due)
 
+    def waits_again(self, ledger_id: int, entries: Sequence[int]) -> None:
+        """These were found not to be due after all."""
+        if ledger_id in self.due:
+            entry_sets.take(self.due, {ledger_id: BitMap(entries)})
+
     def acknowledged_up_to(self, mark: Position) -> None:
-        entry_sets.remove_up_to(self.waiting, mark)
         entry_sets.remove_up_to(self.due, mark)
 
     def clear(self) -> None:
-        """Reading goes back: what it passes over again waits again."""
-        self.waiting.clear()
+        """Reading goes back: it comes to them again."""
         self.due.clear()
 
     # --- asking
 
+    def waits(self, position: Position) -> bool:
+        """Whether reading has passed this entry because it is pending."""
+        return position < self._reader.read_position and position.entry_id in self.pending.get(position.ledger_id, ())
+
     @property
     def waiting_count(self) -> int:
-        """Entries that are not due and not acknowledged."""
-        return sum(len(entry_sets.unacknowledged(ledger_id, held, self._cursor)) for ledger_id, held in self.waiting.items())
+        """Entries that reading has passed because they are not due, and that are not acknowledged."""
+        count, cursor, stop = 0, self._reader.cursor, self._reader.read_position
+        for ledger_id, entries in self.pending.items():
+            if cursor.mark_delete.ledger_id <= ledger_id <= stop.ledger_id:
+                passed = entry_sets.before(ledger_id, entries, stop)
+                count += len(entry_sets.unacknowledged(ledger_id, passed, cursor))
+        return count
 
     @property
     def memory_bytes(self) -> int:
-        return entry_sets.memory_bytes(self.waiting) + entry_sets.memory_bytes(self.due)
+        return entry_sets.memory_bytes(self.due)
 
 
 def not_due(block: EntryBlock, ranges: Ranges, cutoff_ms: int) -> list[tuple[int, int]]:

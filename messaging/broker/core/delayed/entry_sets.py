@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pyroaring import BitMap
 
-from messaging.broker.core.bitmaps import bitmap_bytes
+from messaging.broker.core.bitmaps import ENTRY_IDS, bitmap_bytes
 from messaging.broker.core.cursor import Cursor
 from messaging.storage.ledger_store import Position
 
@@ -20,6 +20,27 @@ def add(sets: EntrySets, ledger_id: int, entries: BitMap | Iterable[int]) -> Non
     held.update(entries)
     if held:
         sets[ledger_id] = held
+
+
+def common(sets: Mapping[int, BitMap], others: Mapping[int, BitMap]) -> EntrySets:
+    """New sets of what both have."""
+    found = {ledger_id: entries & others[ledger_id] for ledger_id, entries in sets.items() if ledger_id in others}
+    return {ledger_id: entries for ledger_id, entries in found.items() if entries}
+
+
+def copied(sets: Mapping[int, BitMap]) -> EntrySets:
+    return {ledger_id: entries.copy() for ledger_id, entries in sets.items()}
+
+
+def before(ledger_id: int, entries: BitMap, position: Position) -> BitMap:
+    """Those of `entries` that lie before `position`; not necessarily a new set."""
+    if ledger_id != position.ledger_id:
+        return entries if ledger_id < position.ledger_id else BitMap()
+    if not entries or entries.max() < position.entry_id:
+        return entries
+    found = entries.copy()
+    found.remove_range(max(0, position.entry_id), ENTRY_IDS)
+    return found
 
 
 def take(sets: EntrySets, named: Mapping[int, BitMap]) -> EntrySets:

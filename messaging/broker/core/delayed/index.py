@@ -47,8 +47,6 @@ class DelayedIndex(Protocol):
     def forget_ledgers_before(self, ledger_id: int) -> None:
         """They are deleted."""
 
-    def clear(self) -> None: ...
-
 
 class MemoryIndex:
     """Everything in memory."""
@@ -93,7 +91,3 @@ class MemoryIndex:
     def forget_ledgers_before(self, ledger_id: int) -> None:
         for gone in [held for held in self.pending if held < ledger_id]:
             del self.pending[gone]
-
-    def clear(self) -> None:
-        self.pending.clear()
-        self._slots.clear()

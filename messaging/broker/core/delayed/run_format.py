@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
+from messaging.broker.core.delayed.run_jobs import Directory, RunBytes
 from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, Slot
 
 if sys.version_info >= (3, 14):
@@ -55,12 +56,6 @@ class Entries(NamedTuple):
 
     def part(self, first: int, stop: int) -> Entries:
         return Entries(self.times[first:stop], self.positions[first:stop])
-
-
-class Directory(NamedTuple):
-    entries: int
-    starts: array[int]  # typecode "q": the first time of each block
-    bitmaps: dict[int, BitMap]  # of the entries of each ledger
 
 
 def joined(parts: list[Entries]) -> Entries:
@@ -181,13 +176,6 @@ def decode_directory(data: bytes) -> Directory:
 
 
 # --- whole runs
-
-
-class RunBytes(NamedTuple):
-    """A run that is not stored yet."""
-
-    blocks: list[bytes]
-    directory: Directory
 
 
 def encode_run(parts: Iterable[Entries]) -> RunBytes:

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
-from messaging.broker.core.delayed.run_jobs import Drop, Head, Load, Merge, Rewrite, Seal, StoredRun, TimedEntries
+from messaging.broker.core.delayed.run_jobs import Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun, TimedEntries
 from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, NEVER_MS, Due, TimeSlots
 from messaging.storage.meta_store import DelayedRun
 
@@ -36,6 +36,7 @@ class RunIndex:
         self.pending: EntrySets = {}
         self.runs: list[StoredRun] = []
         self.seal_entries = seal_entries
+        self._chunk_entries = min(CHUNK_ENTRIES, seal_entries)
         self.releasing_ms = 0  # `take_due` was asked up to here
         self._near = TimeSlots(resolution_ms)
         self._open = TimedEntries()
@@ -65,6 +66,11 @@ class RunIndex:
         sealing = self._sealing.count if self._sealing is not None else 0
         return self._count + sealing >= ROOM_FACTOR * self.seal_entries
 
+    @property
+    def grown(self) -> bool:
+        """Whether the last block that was added filled a chunk: time to look for jobs."""
+        return not self._open.times
+
     # --- adding
 
     def add_block(self, ledger_id: int, first_entry: int, times: Sequence[int]) -> None:
@@ -79,7 +85,7 @@ class RunIndex:
             pending = self.pending[ledger_id] = BitMap()
         pending.add_range(first_entry, first_entry + count)
         self._count += count
-        if len(chunk.times) >= CHUNK_ENTRIES:
+        if len(chunk.times) >= self._chunk_entries:
             self._open = TimedEntries()
             self._chunks.append(self._open)
 
@@ -172,6 +178,11 @@ class RunIndex:
             del self.pending[gone]
 
     # --- jobs: each is to be done once, and then told of
+
+    def jobs(self, now_ms: int) -> list[Job]:
+        """All that is to be done now."""
+        others = (self.seal(now_ms), self.merge(), self.rewrite(), self.drop())
+        return [*self.loads(self.releasing_ms), *(job for job in others if job is not None)]
 
     def loads(self, until_ms: int) -> list[Load]:
         """The blocks that are needed for what is due up to `until_ms`, or soon after."""

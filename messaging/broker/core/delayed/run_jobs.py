@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pyroaring import BitMap
 
@@ -19,6 +19,21 @@ class Head(Protocol):
     def left(self) -> int: ...
     def next_ms(self) -> int: ...
     def take(self, until_ms: int, entries_max: int) -> dict[int, BitMap]: ...
+
+
+class Directory(NamedTuple):
+    """What is stored of a run beside its blocks."""
+
+    entries: int
+    starts: array[int]  # typecode "q": the first time of each block
+    bitmaps: dict[int, BitMap]  # of the entries of each ledger
+
+
+class RunBytes(NamedTuple):
+    """A run that is not stored yet."""
+
+    blocks: list[bytes]
+    directory: Directory
 
 
 class TimedEntries:

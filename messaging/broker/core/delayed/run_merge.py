@@ -10,13 +10,13 @@ from pyroaring import BitMap
 
 from messaging.broker.core.delayed.run_format import (
     BLOCK_ENTRIES,
-    Directory,
     Entries,
     bitmaps_of,
     decode_block,
     encode_block,
     joined,
 )
+from messaging.broker.core.delayed.run_jobs import Directory
 from messaging.broker.core.delayed.time_slots import ENTRY_BITS
 
 
@@ -41,13 +41,14 @@ class RunMerge:
         return [index for index, held in enumerate(self._held) if not len(held.times) and not self._ended[index]]
 
     def feed(self, source: int, blocks: Sequence[bytes | memoryview]) -> None:
-        """The next blocks of a source; none: it has no more. Raises `ValueError`."""
-        if not blocks:
-            self._ended[source] = True
-            return
+        """The next blocks of a source. Raises `ValueError`."""
         entries = joined([decode_block(one) for one in blocks])
         kept = (entries.times > self._after_ms) & (entries.positions >= self._lowest)
         self._held[source] = joined([self._held[source], Entries(entries.times[kept], entries.positions[kept])])
+
+    def end_of(self, source: int) -> None:
+        """It has no more blocks."""
+        self._ended[source] = True
 
     def take(self) -> list[bytes]:
         """Whole blocks of the new run."""

@@ -117,13 +117,6 @@ class TimeSlots:
                 self._numbers(slot, ledger_id).extend(entries)
                 self._counted(len(entries), 0)
 
-    def clear(self) -> None:
-        self._slots.clear()
-        self._slot_order.clear()
-        self._groups.clear()
-        self._group_order.clear()
-        self._near_slot = self.memory_bytes = self.count = 0
-
     def _counted(self, entries: int, slots: int) -> None:
         self.count += entries
         self.memory_bytes += ENTRY_BYTES * entries + SLOT_BYTES * slots

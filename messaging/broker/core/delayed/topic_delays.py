@@ -1,7 +1,7 @@
 """The delayed messages of one topic: one index for all its subscriptions, and when to look again. Pure: the time is an argument.
 
-`cutoff_ms` is the latest delivery time that counts as due. It moves only in `advance`, which takes out of the index what it passes,
-so that reading and the index never disagree about an entry.
+`cutoff_ms` is the latest delivery time that counts as due. What the index has is pending until it is released, whatever its time;
+what it does not have is judged by its time when it is read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.delayed.delayed_entries import DelayedEntries, Ranges, not_due, without
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.delayed_entries import DelayedEntries, Ranges, Reader, not_due, without
+from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.index import NEVER_MS, DelayedIndex
 from messaging.broker.core.entries import EntryBlock
 
@@ -52,54 +53,61 @@ class TopicDelays:
         self.cutoff_ms = 0
         self.full = False  # some entry is not read because there was no room for it
         self.entries: dict[DelayedEntries, None] = {}
+        self._again: EntrySets = {}  # pending entries that were found by reading: they may have been sent before
         self._sets_bytes = 0  # of all `entries`
-        self._behind = False  # more is due than one turn takes
         self._allows = allows
 
     @property
     def memory_bytes(self) -> int:
-        return self.index.memory_bytes + self._sets_bytes
+        return self.index.memory_bytes + entry_sets.memory_bytes(self.index.pending) + self._sets_bytes
 
-    def join(self, cursor: Cursor) -> DelayedEntries:
+    def join(self, reader: Reader) -> DelayedEntries:
         """For a subscription that delays messages."""
-        one = DelayedEntries(cursor)
+        one = DelayedEntries(reader, self.index.pending)
         self.entries[one] = None
         return one
 
     def leave(self, one: DelayedEntries) -> None:
-        """The subscription is gone. Idempotent."""
+        """The subscription is gone, or does not delay messages any more. Idempotent."""
         if one in self.entries:
             del self.entries[one]
             one.clear()
             self.count(one)
-        self._forget_unneeded()
 
-    def advance(self, now_ms: int, policy: DelayPolicy) -> list[DelayedEntries]:
-        """Releases what is due by now. Returns those that can be sent some of it."""
-        self._forget_unneeded()
-        until_ms = policy.cutoff_ms(now_ms)
-        due = self.index.take_due(until_ms)
-        self.cutoff_ms = due.until_ms
-        self._behind = due.until_ms < until_ms
+    def published(self, ledger_id: int, first_entry: int, times: Sequence[int], cutoff_ms: int) -> bool:
+        """A block with delivery times is durable; nobody has read it. `cutoff_ms`: what is due up to then is delivered as it is.
+        Returns whether all of it is delivered later. Without room nothing is remembered: reading comes to it."""
+        if self.index.full or not self._allows(ROOM_BYTES * len(times)):
+            return False
+        if min(times) > cutoff_ms:
+            self.index.add_block(ledger_id, first_entry, times)
+            return True
+        self.index.add(ledger_id, [(first_entry + at, at_ms) for at, at_ms in enumerate(times) if at_ms > cutoff_ms])
+        return False
+
+    def advance(self, now_ms: int, policy: DelayPolicy, first_ledger_id: int = 0) -> list[DelayedEntries] | None:
+        """Releases what is due by now. Ledgers before `first_ledger_id` are deleted. Returns those that can be sent some of it,
+        beside those whose reading comes to it; None: nothing was due."""
+        self.index.forget_ledgers_before(first_ledger_id)
+        self.cutoff_ms = policy.cutoff_ms(now_ms)
         self.full = False
-        if not due.entries:
-            return []
-        released = [one for one in self.entries if one.release(due.entries)]
-        for one in self.entries:
+        due = self.index.take_due(self.cutoff_ms).entries
+        return self.release(due) if due else None
+
+    def release(self, due: EntrySets) -> list[DelayedEntries]:
+        """These left the index. Returns those that can be sent some of it."""
+        again = entry_sets.take(self._again, due) if self._again else {}
+        released = [one for one in self.entries if one.release(due, again)]
+        for one in released:
             self.count(one)
         return released
 
     def wake_ms(self, now_ms: int, policy: DelayPolicy) -> int | None:
         """When to call `advance` again; None: not before something is added."""
-        following = now_ms if self._behind else self.index.next_ms()
+        following = self.index.next_ms()
         if self.full:  # others may have given memory back by then
             return min(now_ms + policy.tick_ms, NEVER_MS if following is None else max(following, now_ms))
         return following
-
-    def _forget_unneeded(self) -> None:
-        """After a seek, or when a subscription is gone, nobody may wait for what is in the index."""
-        if self.index.memory_bytes and not any(one.waiting for one in self.entries):
-            self.index.clear()
 
     def hold_back(self, block: EntryBlock, ranges: Ranges) -> DueRanges:
         """Parts `ranges` of a delayed block into what is due and what is not. Changes nothing but `full`: call `wait` for what
@@ -107,18 +115,20 @@ class TopicDelays:
         times = not_due(block, ranges, self.cutoff_ms)
         if not times:
             return DueRanges(ranges, times, None)
-        if self._allows(ROOM_BYTES * len(times)):
+        if not self.index.full and self._allows(ROOM_BYTES * len(times)):
             return DueRanges(without(ranges, [entry for entry, _ in times]), times, None)
         self.full = True
         stop = times[0][0]
         return DueRanges([(first, min(last, stop - 1)) for first, last in ranges if first < stop], (), stop)
 
-    def wait(self, one: DelayedEntries, ledger_id: int, times: Sequence[tuple[int, int]]) -> None:
-        """Reading passed over these entries: they are delivered when they are due."""
+    def wait(self, ledger_id: int, times: Sequence[tuple[int, int]]) -> None:
+        """Reading passed over these entries, which the index did not have: they are delivered when they are due."""
         if times:
-            one.wait(ledger_id, [entry for entry, _ in times])
+            entries = [entry for entry, _ in times]
             self.index.add(ledger_id, times)
-            self.count(one)
+            entry_sets.add(self._again, ledger_id, entries)
+            for one in self.entries:
+                one.waits_again(ledger_id, entries)
 
     def count(self, one: DelayedEntries) -> None:
         """Called after some of it was sent: its memory is measured."""

@@ -10,6 +10,7 @@ from messaging.broker.core.compacted_block import CompactedBlock
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.reading import DelayedReading
 from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.chunk_sets import ChunkSets, chunk_at
@@ -110,8 +111,28 @@ class DispatchState:
     def use_delays(self, delays: TopicDelays) -> None:
         """From now on delayed messages wait until they are due."""
         self.delays = delays
-        self.delayed = delays.join(self.cursor)
+        self.delayed = delays.join(self)
+        self.reading = DelayedReading(self.cursor, self.ledger_list, delays.index.pending, self.reading.position)
         self.sources = (self.sources[0], self.delayed, self.reading)
+
+    def stop_delays(self) -> None:
+        """Delayed messages do not wait any more. The caller rewinds."""
+        if self.delays is not None and self.delayed is not None:
+            self.delays.leave(self.delayed)
+            self.delays = self.delayed = None
+            self.reading = ReadPosition(self.cursor, self.ledger_list)
+            self.sources = (self.sources[0], self.reading)
+
+    @property
+    def read_position(self) -> Position:
+        return self.reading.position
+
+    def in_hand(self, ledger_id: int) -> BitMap:
+        """The entries that a consumer holds or that are to be sent again."""
+        redeliveries = self.redeliveries
+        sets = [held[ledger_id] for held in (redeliveries.entries, redeliveries.dead) if ledger_id in held]
+        sets += [one.held[ledger_id] for one in self.consumers if ledger_id in one.held]
+        return BitMap.union(*sets) if sets else BitMap()
 
     def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> DueRanges:
         """Which entries of a delayed block, next to be read, may be sent now."""
@@ -125,7 +146,7 @@ class DispatchState:
         stop = held_back.stop if stopped_at is None else stopped_at
         if self.delays is not None and self.delayed is not None:
             times = held_back.times if stop is None else [one for one in held_back.times if one[0] < stop]
-            self.delays.wait(self.delayed, ledger_id, times)
+            self.delays.wait(ledger_id, times)
         return stop
 
     def rewind(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 JUMP_MS = 1_000
+JOBS_MAX = 2  # parts of indexes that are written or read at a time
 
 
 class Waiting(Protocol):
@@ -15,6 +17,7 @@ class Waiting(Protocol):
 class DelayTimers:
     def __init__(self) -> None:
         self.topics: dict[Waiting, None] = {}
+        self.working = asyncio.Semaphore(JOBS_MAX)
         self._offset_ms: int | None = None
 
     def check_clock(self, now_ms: int, passed_ms: int) -> None:

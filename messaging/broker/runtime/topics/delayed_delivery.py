@@ -1,5 +1,4 @@
-"""Delivers the delayed messages of one topic when they are due. It exists only once a subscription that delays messages has come to
-one.
+"""Delivers the delayed messages of one topic when they are due. It exists once the topic has any.
 
 One timer for each such topic, set for the exact time of the next message. Times are compared with the clock that expiry trusts
 (`messaging/clock.py`), so that nothing is early because the clock jumped ahead; the timer goes by the monotonic clock, and
@@ -9,33 +8,62 @@ One timer for each such topic, set for the exact time of the next message. Times
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from messaging.broker.core.delayed.index import MemoryIndex
+from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.run_index import RunIndex
+from messaging.broker.core.delayed.run_jobs import Job
+from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.run_store import RunStore
 from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.managed.ledger import ManagedLedger
 
 WAIT_S_MAX = 86_400.0  # a timer is set again after this time, because clocks drift
 KEPT_FREE = 8  # this part of the account stays free for what else is remembered of clients
+RETRY_S = 1.0  # after a job that failed
+SEALED_AT_CLOSE = 8_192  # from so many entries on, they are stored when a topic is unloaded; reading finds fewer again
+
+
+class DelayedTopic(TopicContext, Protocol):
+    ledger: ManagedLedger
 
 
 class DelayedDelivery:
-    __slots__ = ("_charge", "_dispatch", "_index", "_timer", "_timer_ms", "_topic", "delays")
+    __slots__ = (
+        "_charge",
+        "_dispatch",
+        "_jobs",
+        "_policy",
+        "_retrying",
+        "_runs",
+        "_timer",
+        "_timer_ms",
+        "_topic",
+        "delays",
+        "index",
+    )
 
-    def __init__(self, topic: TopicContext, dispatch: Callable[[Subscription], None]) -> None:
+    def __init__(self, topic: DelayedTopic, dispatch: Callable[[Subscription], None]) -> None:
         """`dispatch` sends a subscription what has become due."""
         self._topic = topic
         self._dispatch = dispatch
         self._charge = Charge(topic.services.records, topic.name.tenant)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None  # the time for which it is set
-        self._index = MemoryIndex(self.policy().resolution_ms)
-        self.delays = TopicDelays(self._index, self._allows)
+        self._policy = self._current_policy()
+        self._runs = RunStore(topic.ledger, topic.name.tenant)
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._retrying: asyncio.TimerHandle | None = None  # a job failed: none begins before this
+        self.index = RunIndex(self._policy.resolution_ms, topic.services.delayed_seal_entries)
+        self.delays = TopicDelays(self.index, self._allows)
         topic.services.delay_timers.topics[self] = None
 
-    def policy(self) -> DelayPolicy:
+    def _current_policy(self) -> DelayPolicy:
         services, name = self._topic.services, self._topic.name
         return DelayPolicy(
             bool(services.policy("delayed_delivery", name)),
@@ -43,10 +71,35 @@ class DelayedDelivery:
             services.delayed_delivery_strict,
         )
 
+    async def restore(self) -> None:
+        """What is stored of the index. Raises `StoreError`; it is closed then."""
+        try:
+            await self._runs.restore(self.index)
+        except BaseException:
+            self.close()
+            raise
+        self._update_memory_and_timer()
+
+    # --- what happens
+
+    def published(self, ledger_id: int, first_entry: int, times: Sequence[int]) -> bool:
+        """A block with delivery times is durable, and nobody has read it. Returns whether none of it can be sent now."""
+        cutoff_ms = self._policy.cutoff_ms(self._now_ms())
+        later = self.delays.published(ledger_id, first_entry, times, cutoff_ms)
+        first_ms = min(times) if later else min((at_ms for at_ms in times if at_ms > cutoff_ms), default=NEVER_MS)
+        if self.index.grown or self._timer_ms is None or first_ms < self._timer_ms:
+            self._update_memory_and_timer()
+        return later
+
+    def join(self, subscription: Subscription) -> bool:
+        """`subscription` delays messages. Returns whether that is new."""
+        if subscription.state.delays is not None:
+            return False
+        subscription.state.use_delays(self.delays)
+        return True
+
     def begin(self, subscription: Subscription) -> None:
         """`subscription` is about to be sent a block with delayed messages."""
-        if subscription.state.delays is None:
-            subscription.state.use_delays(self.delays)
         self._advance(sent_now=subscription)
 
     def end(self, subscription: Subscription) -> None:
@@ -55,12 +108,16 @@ class DelayedDelivery:
             self.delays.count(subscription.state.delayed)
         self._update_memory_and_timer()
 
+    def policies_changed(self) -> None:
+        self._policy = self._current_policy()
+        self.index.resolution_ms = self._policy.resolution_ms
+        self.wake()
+
     def wake(self) -> None:
         """Some may be due: their time has come, the clock jumped, or the policy changed."""
         topic = self._topic
         with topic.services.dispatching.guard(topic=topic.text):
             waited_for_room, self._timer_ms = self.delays.full, None
-            self._index.resolution_ms = self.policy().resolution_ms
             self._advance()
             if waited_for_room:
                 self._dispatch_all()
@@ -73,32 +130,84 @@ class DelayedDelivery:
             self._update_memory_and_timer()
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._timer_ms = None
+        """Releases nothing any more. `store` follows where the topic is unloaded."""
+        for timer in (self._timer, self._retrying):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._timer_ms = self._retrying = None
         self._topic.services.delay_timers.topics.pop(self, None)
         self._charge.end()
 
+    async def store(self) -> None:
+        """Finishes what is under way and stores what is in memory, if that is much. Never raises."""
+        if self._jobs:
+            await asyncio.wait(self._jobs)
+        job = self.index.seal(self._now_ms(), SEALED_AT_CLOSE)
+        if job is not None:
+            await self._do(job)
+
     def _advance(self, sent_now: Subscription | None = None) -> None:
-        released = set(self.delays.advance(self._now_ms(), self.policy()))
-        if not released:
+        first_ledger_id = self._topic.ledger_list.first_id
+        self._send(self.delays.advance(self._now_ms(), self._policy, first_ledger_id), sent_now)
+
+    def _send(self, released: list[DelayedEntries] | None, sent_now: Subscription | None = None) -> None:
+        if released is None:
             return
         for subscription in self._topic.subscriptions.values():
-            if subscription.state.delayed in released and subscription.consumers and subscription is not sent_now:
-                self._dispatch(subscription)
+            if subscription.consumers and subscription is not sent_now:
+                delayed = subscription.state.delayed
+                if delayed is None or delayed in released:
+                    self._dispatch(subscription)
 
     def _dispatch_all(self) -> None:
         for subscription in self._topic.subscriptions.values():
             if subscription.consumers:
                 self._dispatch(subscription)
 
+    # --- jobs of the index
+
+    def _begin_jobs(self) -> None:
+        if self._retrying is not None:
+            return
+        for job in self.index.jobs(self._now_ms()):
+            task = asyncio.get_running_loop().create_task(self._do(job), name=f"delayed messages of {self._topic.text}")
+            self._jobs.add(task)
+            task.add_done_callback(self._jobs.discard)
+
+    async def _do(self, job: Job) -> None:
+        """Never raises."""
+        topic = self._topic
+        with topic.services.dispatching.guard(topic=topic.text, job=type(job).__name__):
+            try:
+                async with topic.services.delay_timers.working:
+                    lost = await self._runs.do(self.index, job)
+                if topic.closed is None and lost:
+                    self._send(self.delays.release(lost))
+            except StoreError as error:
+                topic.services.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
+                self._retry_later()
+            finally:
+                if topic.closed is None:
+                    self.wake()
+
+    def _retry_later(self) -> None:
+        if self._retrying is None and self._topic.closed is None:
+            self._retrying = asyncio.get_running_loop().call_later(RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._retrying = None
+        self.wake()
+
+    # --- memory and timer
+
     def _update_memory_and_timer(self) -> None:
         """Called after every change of the messages that wait."""
         if self._topic.closed is not None:
             return
+        self._begin_jobs()
         self._charge.change(self.delays.memory_bytes - self._charge.held_bytes)
         now_ms = self._now_ms()
-        wake_ms = self.delays.wake_ms(now_ms, self.policy())
+        wake_ms = self._wake_ms(now_ms)
         if wake_ms == self._timer_ms and wake_ms is not None:
             return
         if self._timer is not None:
@@ -107,6 +216,15 @@ class DelayedDelivery:
         if wake_ms is not None:
             wait_s = min(max(0, wake_ms - now_ms) / 1000, WAIT_S_MAX)
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.wake)
+
+    def _wake_ms(self, now_ms: int) -> int | None:
+        """Entries that are due within the same part of a tick are sent together."""
+        due_ms, load_ms = self.delays.wake_ms(now_ms, self._policy), self.index.loads_ms() if self._retrying is None else None
+        resolution_ms = self._policy.resolution_ms
+        times = [-(-due_ms // resolution_ms) * resolution_ms] if due_ms is not None else []
+        if load_ms is not None:
+            times.append(load_ms)
+        return min(times, default=None)
 
     def _now_ms(self) -> int:
         return self._topic.services.storage.safe_expiry_ms()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
-from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.entries import EntryBlock, delivery_times
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
@@ -32,6 +32,7 @@ from messaging.storage.ledger_store import Position
 SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block
 DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
 DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
+READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
 class Dispatcher:
@@ -57,10 +58,19 @@ class Dispatcher:
     def topic_name(self) -> str:
         return self.topic.text
 
-    def keep(self, pending: PendingPublish, readers: list[Subscription]) -> None:
-        """Called with a durable block: caches it if one of `readers`, the subscriptions with consumers, may need it soon."""
+    def publish(self, pending: PendingPublish, readers: list[Subscription]) -> None:
+        """A block is durable: caches it if one of `readers`, the subscriptions with consumers, may need it soon, and sends it."""
         if self.stored is None or not self.stored.all_far_behind(len(readers)):
             self.cache.add(pending.block(), self.topic.services.entry_caches)
+        for subscription in readers[:READERS_AT_ONCE]:
+            self.dispatch(subscription)
+        for subscription in readers[READERS_AT_ONCE:]:
+            self.dispatch_soon(subscription)
+
+    def delays(self, pending: PendingPublish) -> bool:
+        """Some of a block that is durable is to be delivered later. Returns whether none of it can be sent now."""
+        at = pending.first
+        return (self.delayed or self.delay()).published(at.ledger_id, at.entry_id, delivery_times(pending.sent))
 
     def dispatch(self, subscription: Subscription) -> None:
         """Sends a slice of what can be sent now; the rest follows in its turn. Safe to call at any time; never raises."""
@@ -133,6 +143,8 @@ class Dispatcher:
             send_end_of_topic(subscription)
         if not subscription.can_dispatch() or self.closed:
             return None
+        if self.delayed is not None and subscription.state.delays is None and subscription.delays:
+            self.delayed.join(subscription)
         due = subscription.next_due()
         if due is None or self.limits is None or self.limits.allows(subscription, self.cache, due[1]):
             return due
@@ -157,7 +169,12 @@ class Dispatcher:
         limits, messages_before = self.limits, self.messages_out
         if limits is not None and block.broker_time_ms >= expired_before_ms:
             last = limits.last_within(block, position, last)
-        delayed = self._delayed(subscription) if block.deliver_at_ms is not None and subscription.delays else None
+        delayed = None
+        if block.deliver_at_ms is not None and subscription.delays:
+            delayed = self.delayed or self.delay()
+            if delayed.join(subscription):
+                return 0, True, 0  # it reads in another way now
+            delayed.begin(subscription)
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
@@ -187,11 +204,9 @@ class Dispatcher:
             topic.store(subscription, delta)
         return total, assignment.more, len(assignment.deliveries)
 
-    def _delayed(self, subscription: Subscription) -> DelayedDelivery:
-        """`subscription` is about to be sent a block with delayed messages."""
-        if self.delayed is None:
-            self.delayed = DelayedDelivery(self.topic, self.dispatch_soon)
-        self.delayed.begin(subscription)
+    def delay(self) -> DelayedDelivery:
+        """The topic has its first delayed messages."""
+        self.delayed = DelayedDelivery(self.topic, self.dispatch_soon)
         return self.delayed
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
@@ -250,7 +265,7 @@ class Dispatcher:
 
     def policies_changed(self) -> None:
         if self.delayed is not None:
-            self.delayed.wake()
+            self.delayed.policies_changed()
         before = self.limits
         self.limits = following(before, self.topic, self._go_on)
         if before is not None:

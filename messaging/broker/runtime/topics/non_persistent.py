@@ -21,9 +21,10 @@ from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.admission import check_subscription_count
 from messaging.broker.runtime.topics.direct_dispatcher import DirectDispatcher
+from messaging.broker.runtime.topics.dispatcher import READERS_AT_ONCE
 from messaging.broker.runtime.topics.publisher import Publisher
 from messaging.broker.runtime.topics.services import TopicServices
-from messaging.broker.runtime.topics.topic import READERS_AT_ONCE, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotAllowed
 from messaging.protocol.frames import REPEATED_ID
 from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame

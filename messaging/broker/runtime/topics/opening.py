@@ -59,4 +59,6 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
         topic.restore(stored)
     await dead_letter_state.restore(topic)
     await dedup_state.follow_policy(topic)
+    if record.delayed_runs:
+        await topic.restore_delays()
     return topic

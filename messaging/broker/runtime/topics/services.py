@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.delayed.run_index import SEAL_ENTRIES
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.limit_counts import ConnectedCounts, StoredCounts
@@ -69,6 +70,7 @@ class TopicServices:
     consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
+    delayed_seal_entries: int = SEAL_ENTRIES
     snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     delivery_records: DeliveryRecords = field(init=False)

@@ -26,6 +26,7 @@ from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscript
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail
+from messaging.protocol.hot import DELAYED
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Fenced, LedgerClosed, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
@@ -33,8 +34,6 @@ from messaging.storage.managed.ledger import ManagedLedger
 __all__ = ["LATEST", "Topic"]
 
 log = structlog.get_logger("broker.topics")
-
-READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
 class Topic(TopicSubscriptions):
@@ -179,18 +178,18 @@ class Topic(TopicSubscriptions):
     def stored(self, pending: PendingPublish) -> None:
         """A block is durable: dispatches it to the subscriptions that have consumers."""
         self.mark_active()
+        later = pending.summary.flags & DELAYED and (self._dispatcher or self._ensure_dispatcher()).delays(pending)
         if self.subscriptions:
-            readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
+            readers = [one for one in self.subscriptions.values() if one.consumers and not (later and one.delays)]
             if readers:  # without consumers nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
-                dispatcher.keep(pending, readers)
-                for subscription in readers[:READERS_AT_ONCE]:
-                    dispatcher.dispatch(subscription)
-                for subscription in readers[READERS_AT_ONCE:]:
-                    dispatcher.dispatch_soon(subscription)
+                dispatcher.publish(pending, readers)
         dedup = self.publisher.dedup
         if dedup is not None:
             dedup_state.save_later(self, dedup)
+
+    async def restore_delays(self) -> None:
+        await self._ensure_dispatcher().delay().restore()
 
     def append_refused(self) -> None:
         self.services.failed(self, NotReady(f"topic {self.text} is being reloaded"))
@@ -260,6 +259,8 @@ class Topic(TopicSubscriptions):
             await asyncio.wait(list(self._changes.values()))
         try:
             await idle_state.store(self)
+            if self._dispatcher is not None and self._dispatcher.delayed is not None:
+                await self._dispatcher.delayed.store()
             await self.ledger.close()
             await dedup_state.save(self)
         finally:

@@ -160,13 +160,16 @@ def test_without_room_reading_stops_and_continues_when_there_is_some() -> None:
     assert sorted(positions(consumer)) == sorted([*first[3:], *more[:-1]])
 
 
-def test_an_unsubscribed_subscription_frees_what_only_it_waited_for() -> None:
+def test_a_subscription_that_comes_after_all_others_left_waits_for_what_they_waited_for() -> None:
+    """The index belongs to the topic."""
     world = DelayedWorld()
     world.attach("a", 100)
-    world.attach("b", 100)
-    world.publish([60_000] * 10)
+    entries = world.publish([60_000] * 10)
     world.unsubscribe("a")
-    assert world.delays.index.next_ms() is not None
+    consumer = world.attach("b", 100)
+    assert positions(consumer) == [] and world.delays.entries
+    world.pass_(61_000)
+    assert positions(consumer) == entries
     world.unsubscribe("b")
     assert world.delays.memory_bytes == 0 and world.delays.wake_ms(world.now_ms, world.policy) is None
 

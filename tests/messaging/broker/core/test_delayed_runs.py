@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from messaging.broker.core.delayed.index import MemoryIndex
 from messaging.broker.core.delayed.run_format import (
     BLOCK_ENTRIES,
-    Directory,
     bitmaps_of,
     decode_block,
     decode_directory,
@@ -24,6 +23,7 @@ from messaging.broker.core.delayed.run_format import (
     of_arrays,
 )
 from messaging.broker.core.delayed.run_index import MERGED_RUNS, ROOM_FACTOR, RunIndex
+from messaging.broker.core.delayed.run_jobs import Directory
 from messaging.storage.ledger_store import Position
 from tests.support.run_disk import RunDisk
 

@@ -20,9 +20,12 @@ AFTER = st.one_of(st.none(), st.integers(-2_000, 20_000), st.sampled_from([60_00
 
 
 class DelayedMachine(RuleBasedStateMachine):
-    @initialize(tick_ms=st.sampled_from([1, 100, 1_000]), strict=st.booleans(), room=st.sampled_from([2_500, 1 << 30]))
-    def begin(self, tick_ms: int, strict: bool, room: int) -> None:
-        self.world = DelayedWorld(tick_ms=tick_ms, strict=strict, room=room)
+    @initialize(
+        tick_ms=st.sampled_from([1, 100, 1_000]), strict=st.booleans(), kept=st.sampled_from(["little", "memory", "stored"])
+    )
+    def begin(self, tick_ms: int, strict: bool, kept: str) -> None:
+        room = 2_500 if kept == "little" else 1 << 30
+        self.world = DelayedWorld(tick_ms=tick_ms, strict=strict, room=room, stored=kept == "stored")
         self.early_ms = 0 if strict else tick_ms
         self.consumers: dict[str, list[Consumer]] = defaultdict(list)
         self.wanted: dict[str, set[Position]] = {}  # what each subscription has yet to acknowledge
@@ -43,6 +46,10 @@ class DelayedMachine(RuleBasedStateMachine):
     @rule()
     def roll(self) -> None:
         self.world.roll()
+
+    @rule()
+    def work(self) -> None:
+        self.world.work()
 
     @rule(time_ms=st.one_of(st.integers(1, 3_000), st.integers(1, 40_000)))
     def time_passes(self, time_ms: int) -> None:
@@ -165,6 +172,7 @@ class DelayedMachine(RuleBasedStateMachine):
         world.dispatch()
         self.look()
         world.pass_(1_000_000)
+        world.wake()
         self.look()
         for name, wanted in self.wanted.items():
             subscription = world.subscriptions[name]

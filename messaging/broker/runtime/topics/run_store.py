@@ -1,0 +1,291 @@
+"""Stores the index of a topic's delayed messages: its runs are ledgers that the topic's record names. Sorting and packing is done
+in threads, which import numpy; nothing here blocks the loop.
+
+A run is written, sealed, and then named by the record in place of what it replaces; what is replaced is deleted last. A crash
+leaves a ledger that nothing names, which the next start collects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import structlog
+from msgspec import structs
+
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.entry_sets import EntrySets
+from messaging.broker.core.delayed.run_index import RunIndex
+from messaging.broker.core.delayed.run_jobs import Directory, Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun
+from messaging.broker.runtime.topics import run_threads
+from messaging.storage.ledger_store import Corrupt, LedgerWriter, NoSuchEntry, NoSuchLedger, StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.meta_store import DelayedRun
+
+log = structlog.get_logger("broker.delayed")
+
+PART_BYTES = 1 << 20  # of a directory in one entry
+FED_BLOCKS = 8  # of each run that is merged, at a time
+GONE = (Corrupt, NoSuchEntry, NoSuchLedger)
+
+
+class RunStore:
+    def __init__(self, ledger: ManagedLedger, tenant: str) -> None:
+        self._ledger = ledger
+        self._storage = ledger.storage
+        self._properties = {"tenant": tenant}
+
+    # --- at the start of a topic
+
+    async def restore(self, index: RunIndex) -> None:
+        """Hands over what the record names. A run whose directory is lost is dropped: reading finds its messages. Raises
+        `StoreError`."""
+        lost = []
+        for record in self._ledger.record.delayed_runs:
+            try:
+                directory = await self._directory(record)
+            except (*GONE, ValueError) as error:
+                self._damaged(record, error)
+                lost.append(record)
+                continue
+            index.restore(record, directory.starts, directory.entries, directory.bitmaps)
+        if lost:
+            await self._replace(lost, [])
+
+    async def _directory(self, record: DelayedRun) -> Directory:
+        parts = await self._read(record.directory_id, record.directory_entry, None)
+        return await asyncio.to_thread(run_threads.directory_of, parts)
+
+    # --- jobs; what they raise is `StoreError`, and the index was told then
+
+    async def do(self, index: RunIndex, job: Job) -> EntrySets:
+        """Returns entries of which it is not known any more when they are due, because storage is damaged. They are not pending
+        any more."""
+        if isinstance(job, Load):
+            return await self._load(index, job)
+        if isinstance(job, Seal):
+            await self._seal(index, job)
+        elif isinstance(job, Merge):
+            return await self._merge(index, job)
+        elif isinstance(job, Rewrite):
+            await self._rewrite(index, job)
+        else:
+            await self._drop(index, job)
+        return {}
+
+    async def _load(self, index: RunIndex, job: Load) -> EntrySets:
+        run, head, lost = job.run, None, EntrySets()
+        try:
+            head = await self._head(run, job.block)
+        except (*GONE, ValueError) as error:
+            lost = await self._lost(index, run, job.block, error)
+        except BaseException:
+            index.put_off(job)
+            raise
+        index.loaded(job, head)
+        return lost
+
+    async def _head(self, run: StoredRun, block: int) -> Head:
+        data = await self._read(run.record.ledger_id, block, block)
+        return await asyncio.to_thread(run_threads.head_of, data[0])
+
+    async def _seal(self, index: RunIndex, job: Seal) -> None:
+        run = None
+        try:
+            made = await asyncio.to_thread(run_threads.sealed, job)
+            run = await self._stored(made.blocks, made.directory, [])
+        finally:
+            index.sealed(job, run)
+
+    async def _merge(self, index: RunIndex, job: Merge) -> EntrySets:
+        run, stored, lost = None, False, EntrySets()
+        try:
+            writer = await self._create()
+            try:
+                directory, blocks, lost = await self._merge_into(writer, index, job)
+                former = [one.record for one in job.runs]
+                if directory.entries:
+                    run = await self._end(writer, blocks, directory, former)
+                else:
+                    await self._replace(former, [])
+            finally:
+                if run is None:
+                    await self._delete([writer.ledger_id])
+            stored = True
+        finally:
+            index.merged(job, run, stored=stored)
+        return lost
+
+    async def _merge_into(self, writer: LedgerWriter, index: RunIndex, job: Merge) -> tuple[Directory, int, EntrySets]:
+        merge = await asyncio.to_thread(run_threads.merge_of, len(job.runs), job.after_ms, self._ledger.ledger_list.first_id)
+        at, lost, blocks = [run.first_block for run in job.runs], EntrySets(), 0
+        while True:
+            fed = []
+            for source in merge.hungry:
+                run, first = job.runs[source], at[source]
+                at[source] = stop = min(first + FED_BLOCKS, len(run.starts))
+                data, found = await self._blocks(index, run, first, stop)
+                for ledger_id, entries in found.items():
+                    entry_sets.add(lost, ledger_id, entries)
+                fed.append((source, data, stop == len(run.starts)))
+            made = await asyncio.to_thread(run_threads.fed, merge, fed)
+            await self._append(writer, made)
+            blocks += len(made)
+            if not merge.hungry:
+                break
+        last, directory = merge.end()
+        await self._append(writer, last)
+        return directory, blocks + len(last), lost
+
+    async def _blocks(self, index: RunIndex, run: StoredRun, first: int, stop: int) -> tuple[list[bytes], EntrySets]:
+        """Blocks of a run, without those that cannot be read; and what was lost with those."""
+        if first >= stop:
+            return [], {}
+        try:
+            data = await self._read(run.record.ledger_id, first, stop - 1)
+            await asyncio.to_thread(run_threads.check, data)
+            return data, {}
+        except (*GONE, ValueError) as error:
+            if stop - first == 1:
+                return [], await self._lost(index, run, first, error)
+        found: list[bytes] = []
+        lost = EntrySets()
+        for block in range(first, stop):
+            data, more = await self._blocks(index, run, block, block + 1)
+            found += data
+            for ledger_id, entries in more.items():
+                entry_sets.add(lost, ledger_id, entries)
+        return found, lost
+
+    async def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
+        former, record = job.run.record, None
+        try:
+            directory = await self._directory(former)
+            left = entry_sets.common(directory.bitmaps, index.pending)
+            writer = await self._create()
+            try:
+                count = sum(map(len, left.values()))
+                packed = await asyncio.to_thread(run_threads.packed, Directory(count, directory.starts, left))
+                await self._append(writer, _parts(packed))
+                await writer.close()
+                made = structs.replace(former, directory_id=writer.ledger_id, directory_entry=0, first_block=job.run.first_block)
+                await self._replace([former], [made])
+                record = made
+            finally:
+                if record is None:
+                    await self._delete([writer.ledger_id])
+        except (*GONE, ValueError) as error:
+            self._damaged(former, error)
+        finally:
+            index.rewritten(job, record)
+
+    async def _drop(self, index: RunIndex, job: Drop) -> None:
+        stored = False
+        try:
+            await self._replace([run.record for run in job.runs], [])
+            stored = True
+        finally:
+            index.dropped(job, stored=stored)
+
+    # --- damage
+
+    async def _lost(self, index: RunIndex, run: StoredRun, block: int, error: Exception) -> EntrySets:
+        """What only block `block` of this run tells the times of: of the pending entries of its directory those that no other block
+        has. They are taken out of the index."""
+        self._damaged(run.record, error)
+        try:
+            found = (await self._directory(run.record)).bitmaps
+        except (*GONE, ValueError) as also:  # nothing tells what was in it: everything is looked at
+            self._damaged(run.record, also)
+            found = entry_sets.copied(index.pending)
+        found = entry_sets.common(found, index.pending)
+        for other in range(run.first_block, len(run.starts)):
+            if other != block:
+                try:
+                    data = await self._read(run.record.ledger_id, other, other)
+                    entry_sets.take(found, await asyncio.to_thread(run_threads.entries_of, data[0]))
+                except (*GONE, ValueError):
+                    continue
+        return entry_sets.take(index.pending, found)
+
+    def _damaged(self, record: DelayedRun, error: Exception) -> None:
+        self._storage.damage["delayed"] += 1
+        log.error("delayed.damaged", topic=self._ledger.record.name, ledger_id=record.ledger_id, error=str(error))
+
+    # --- reading and writing
+
+    async def _read(self, ledger_id: int, first: int, last: int | None) -> list[bytes]:
+        """Entries `first` to `last`; None: to the end. Raises `StoreError`."""
+        reader = await self._storage.ledgers.open(ledger_id)
+        if last is None:
+            last = (await self._storage.ledgers.info(ledger_id)).last_entry
+        found: list[bytes] = []
+        try:
+            while (at := first + len(found)) <= last:
+                blocks = await reader.read(at, entries_max=last + 1 - at, bytes_max=PART_BYTES)
+                found += [bytes(one.data) for one in blocks]
+        finally:
+            await reader.aclose()
+        return found[: last + 1 - first]
+
+    async def _create(self) -> LedgerWriter:
+        fence = self._storage.fence
+        return await self._storage.ledgers.create(fence, await self._storage.meta.next_ledger_id(fence), self._properties)
+
+    async def _append(self, writer: LedgerWriter, entries: Iterable[bytes]) -> None:
+        """Each becomes a block of its own, so that it is read alone. Returns when they are durable."""
+        waiting: list[asyncio.Future[StoreError | None]] = []
+        for data in entries:
+            done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+            writer.append(b"", data, array("I", (len(data),)), partial(_settle, done))
+            waiting.append(done)
+        for error in await asyncio.gather(*waiting):
+            if error is not None:
+                raise error
+
+    async def _stored(self, blocks: list[bytes], directory: Directory, former: list[DelayedRun]) -> StoredRun:
+        writer = await self._create()
+        run = None
+        try:
+            await self._append(writer, blocks)
+            run = await self._end(writer, len(blocks), directory, former)
+        finally:
+            if run is None:
+                await self._delete([writer.ledger_id])
+        return run
+
+    async def _end(self, writer: LedgerWriter, blocks: int, directory: Directory, former: list[DelayedRun]) -> StoredRun:
+        """Its blocks are written: it takes the place of `former`."""
+        await self._append(writer, _parts(await asyncio.to_thread(run_threads.packed, directory)))
+        info = await writer.close()
+        ledger_id = writer.ledger_id
+        record = DelayedRun(ledger_id, directory.entries, ledger_id, blocks, length_bytes=info.length_bytes)
+        await self._replace(former, [record])
+        return StoredRun(record, directory.starts, directory.entries)
+
+    async def _replace(self, former: list[DelayedRun], new: list[DelayedRun]) -> None:
+        gone = {one.ledger_id for one in former}
+        await self._ledger.update(
+            lambda record: replace(record, delayed_runs=(*(one for one in record.delayed_runs if one.ledger_id not in gone), *new))
+        )
+        kept = {ledger_id for one in new for ledger_id in one.ledger_ids}
+        await self._delete([ledger_id for one in former for ledger_id in one.ledger_ids if ledger_id not in kept])
+
+    async def _delete(self, ledger_ids: list[int]) -> None:
+        for ledger_id in ledger_ids:
+            try:
+                await self._storage.delete_ledger(ledger_id)
+            except StoreError as error:  # nothing refers to it: the next start collects it
+                log.warning("delayed.left", ledger_id=ledger_id, error=str(error))
+
+
+def _settle(done: asyncio.Future[StoreError | None], error: StoreError | None) -> None:
+    if not done.done():
+        done.set_result(error)
+
+
+def _parts(data: bytes) -> list[bytes]:
+    return [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
