@@ -9,6 +9,8 @@ from django.urls import path, register_converter
 from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
     audit,
+    costs,
+    invoices,
     jump,
     keys,
     namespaces,
@@ -64,6 +66,12 @@ urlpatterns = [
     path("people/<str:person>/password", people.person_password, name="person_password"),
     path("people/<str:person>/active", people.person_active, name="person_active"),
     path("usage", usage.usage, name="usage"),
+    path("costs", costs.costs, name="costs"),
+    path(f"{_TENANT}/invoices", invoices.invoices, name="invoices"),
+    path(f"{_TENANT}/invoices/<str:invoice>", invoices.invoice, name="invoice"),
+    path(f"{_TENANT}/invoices/<str:invoice>/pdf", invoices.invoice_as_pdf, name="invoice_pdf"),
+    path(f"{_TENANT}/invoices/<str:invoice>/html", invoices.invoice_as_html, name="invoice_html"),
+    path(f"{_TENANT}/invoices/<str:invoice>/json", invoices.invoice_json, name="invoice_json"),
     path("usage/compute", usage.usage_compute, name="usage_compute"),
     path("tasks", tasks.tasks, name="tasks"),
     path("tasks/detail", tasks.tasks_fragment, name="tasks_fragment"),

@@ -68,6 +68,12 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tasks"): Action.SUPERUSER,
     ("GET", "console:tasks_fragment"): Action.SUPERUSER,
     ("POST", "console:task_decide"): Action.SUPERUSER,
+    ("GET", "console:costs"): Action.AUTHENTICATED,  # of the tenants that the user may see
+    ("GET", "console:invoices"): Action.TENANT_ADMIN,
+    ("GET", "console:invoice"): Action.TENANT_ADMIN,
+    ("GET", "console:invoice_pdf"): Action.TENANT_ADMIN,
+    ("GET", "console:invoice_html"): Action.TENANT_ADMIN,
+    ("GET", "console:invoice_json"): Action.TENANT_ADMIN,
     ("GET", "console:platform"): Action.SUPERUSER,
     ("GET", "console:platform_fragment"): Action.SUPERUSER,
 }

@@ -15,9 +15,11 @@ from admin_ui.access import page
 from messaging.permissions.model import Action
 from messaging.permissions.table import CONSOLE
 from tenants.actions import create_key
-from tenants.models import User
+from tenants.models import Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
+from tests.support.billing_rows import APRIL, MARCH, with_plan
+from workers.billing.drafts import refresh
 
 FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s", "run_id": "r1"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -53,6 +55,8 @@ def test_every_view_is_guarded() -> None:
 def address(name: str) -> str:
     pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
     filling = {**FILLING, "key_id": create_key_of_acme()} if "key_id" in pattern.pattern.converters else FILLING
+    if "invoice" in pattern.pattern.converters:
+        filling = {**filling, "invoice": invoice_of_acme()}
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
 
 
@@ -60,6 +64,14 @@ def create_key_of_acme() -> str:
     from tenants.access import actor_of_user
 
     return create_key(actor_of_user(User.objects.get(username="superuser")), "acme", "checkout").key.id
+
+
+def invoice_of_acme() -> str:
+    acme = Tenant.unscoped.get(name="acme")
+    with_plan(acme)
+    made = refresh(acme, MARCH, APRIL)
+    assert made is not None
+    return made.pk
 
 
 def verdict(response: HttpResponseBase) -> str:
@@ -98,7 +110,7 @@ def test_what_is_not_there_looks_like_what_is_not_yours(name: str, browse: Calla
     pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
     answers = []
     for tenant in ("acme", "nowhere"):
-        filling = {**FILLING, "key_id": "k", "tenant": tenant}
+        filling = {**FILLING, "key_id": "k", "invoice": "i", "tenant": tenant}
         response = browse("stranger").get(reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters}))
         assert response.status_code == 404
         answers.append(response.content.replace(response["X-Request-ID"].encode(), b""))

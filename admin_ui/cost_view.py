@@ -1,0 +1,159 @@
+"""The cost explorer's page from its address: which costs are asked for, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from tenants.models import Tenant
+from tenants.scoping import platform_scope
+from workers.billing import charts, costs
+from workers.billing.present import quantity_text
+from workers.rating.units import METERS
+
+DAYS_MAX = 400
+DAILY_DAYS_MAX = 92  # longer spans are shown by month
+SERIES_MAX = 8
+LEVELS = (("namespace", "By namespace"), ("topic", "By topic"), ("meter", "By meter"), ("tenant", "By tenant"))
+SHOWN_UNITS = {"messages": "million messages", "bytes": "GiB", "byte-seconds": "GiB-month", "entry-seconds": "million entry-hours"}
+SPANS = (("this-month", "This month"), ("last-month", "Last month"), ("90-days", "90 days"), ("year", "12 months"))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address asks for, put right where it is wrong. `span` names one of `SPANS`, or is "" for days of one's own."""
+
+    question: costs.Question
+    tenant: str
+    span: str
+    compare: bool
+
+
+def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) -> Asked:
+    """`tenants`: those that the user may see; nothing else can be asked for."""
+    tenant = query.get("tenant", "")
+    names = [tenant] if tenant in tenants else list(tenants)
+    with platform_scope():
+        uids = list(Tenant.objects.filter(name__in=names).values_list("uid", flat=True))
+    span = query.get("span", "" if query.get("first") else "this-month")
+    first, last = _days(query, span, today)
+    by = query.get("by", "namespace")
+    if by not in costs.LEVELS and not by.startswith(costs.LABEL):
+        by = "namespace"
+    step = query.get("step", "")
+    if step not in (costs.DAY, costs.MONTH) or (step == costs.DAY and (last - first).days >= DAILY_DAYS_MAX):
+        step = costs.DAY if (last - first).days < DAILY_DAYS_MAX else costs.MONTH
+    question = costs.Question(
+        uids, first, last, by, step, "", query.get("namespace", ""), query.get("topic", ""), query.get("meter", "")
+    )
+    currencies = costs.currencies_of(question)
+    currency = query.get("currency", "")
+    question = replace(question, currency=currency if currency in currencies else max(currencies, default=""))
+    return Asked(question, tenant if tenant in tenants else "", span if span in dict(SPANS) else "", query.get("compare") == "on")
+
+
+def _days(query: Mapping[str, str], span: str, today: date) -> tuple[date, date]:
+    month = today.replace(day=1)
+    spans = {
+        "this-month": (month, today),
+        "last-month": ((month - timedelta(days=1)).replace(day=1), month - timedelta(days=1)),
+        "90-days": (today - timedelta(days=89), today),
+        "year": ((month - timedelta(days=335)).replace(day=1), today),
+    }
+    if span in spans:
+        return spans[span]
+    try:
+        first, last = date.fromisoformat(query.get("first", "")), date.fromisoformat(query.get("last", ""))
+    except ValueError:
+        return spans["this-month"]
+    last = min(last, today)
+    if not timedelta(0) <= last - first < timedelta(days=DAYS_MAX):
+        return spans["this-month"]
+    return first, last
+
+
+def page_of(asked: Asked, query: Mapping[str, str]) -> dict[str, Any]:
+    """The context of the page."""
+    question = asked.question
+    found = costs.ask(question, SERIES_MAX)
+    before = costs.ask(_before(question), 10_000) if asked.compare else None
+    chart = charts.stacked(found.steps, found.names, found.cells, _titles(found, question))
+    return {
+        "chart": chart,
+        "chart_width": charts.WIDTH,
+        "chart_height": charts.HEIGHT,
+        "highest": costs.nano_text(chart.highest, question.currency),
+        "rows": _rows(found, before, question, query),
+        "total": costs.nano_text(found.total, question.currency),
+        "before": None if before is None else costs.nano_text(before.total, question.currency),
+        "change": None if before is None else _change(found.total, before.total),
+        "before_days": _before(question),
+        "empty": not found.names,
+    }
+
+
+def _before(question: costs.Question) -> costs.Question:
+    """The span of the same length that ends where this one begins."""
+    length = question.last - question.first + timedelta(days=1)
+    return replace(question, first=question.first - length, last=question.first - timedelta(days=1))
+
+
+def _titles(found: costs.Costs, question: costs.Question) -> dict[tuple[str, date], str]:
+    return {
+        (name, step): f"{shown_name(name, question.by)}, {step}: {costs.nano_text(nano, found.currency)} {found.currency}".strip()
+        for (name, step), nano in found.cells.items()
+    }
+
+
+def _rows(
+    found: costs.Costs, before: costs.Costs | None, question: costs.Question, query: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    rows = []
+    for index, name in enumerate(found.names, 1):
+        nano = found.totals[name]
+        row = {
+            "series": index,
+            "name": shown_name(name, question.by),
+            "cost": costs.nano_text(nano, found.currency),
+            "part": f"{100 * nano / found.total:.1f} %" if found.total else "",
+            "quantities": quantities_text(found.quantities.get(name, {})),
+            "further": _further(name, question, query),
+        }
+        if before is not None and name != costs.REST:
+            row |= {
+                "before": costs.nano_text(before.totals.get(name, 0), found.currency),
+                "change": _change(nano, before.totals.get(name, 0)),
+            }
+        rows.append(row)
+    return rows
+
+
+def shown_name(name: str, by: str) -> str:
+    return costs.meter_title(name) if by == "meter" else name.removeprefix("persistent://") if by == "topic" else name
+
+
+def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
+    """(meter, amount in a unit for people), in the order of the meters."""
+    return [
+        (METERS[meter].title, quantity_text(quantities[meter], SHOWN_UNITS[METERS[meter].dimension], 2))
+        for meter in METERS
+        if quantities.get(meter)
+    ]
+
+
+def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:
+    """The address one level down: from a namespace to its topics, from a topic to its meters. "" where there is none."""
+    following = {"namespace": "topic", "topic": "meter", "tenant": "namespace"}.get(question.by)
+    if following is None or name in (costs.REST, costs.FEES):
+        return ""
+    kept = {key: value for key, value in query.items() if key != "by"}
+    return "?" + urlencode({**kept, "by": following, question.by: name})
+
+
+def _change(now: int, before: int) -> str:
+    if not before:
+        return "new" if now else ""
+    return f"{100 * (now - before) / before:+.1f} %"

@@ -1,0 +1,41 @@
+"""The cost explorer: what the tenants that the user may see have cost, by day or month and by what it is attributed to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django.http import HttpResponse
+
+from admin_ui import cost_view
+from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.pages import navigation, show
+from workers.billing import costs as sums
+
+
+@page
+def costs(request: ConsoleRequest) -> HttpResponse:
+    tenants = visible_tenants(request.actor, request.user)
+    query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
+    today = datetime.now(UTC).date()
+    asked = cost_view.asked_by(query, tenants, today)
+    question = asked.question
+    labels = [f"{sums.LABEL}{key}" for key in sums.label_keys(question.tenants)]
+    return show(
+        request,
+        "pages/costs.html",
+        navigation(request, "costs"),
+        crumbs=[],
+        asked=asked,
+        question=question,
+        tenants=tenants,
+        today=today,
+        levels=[*cost_view.LEVELS, *((label, f"By label {label.removeprefix(sums.LABEL)}") for label in labels)],
+        spans=cost_view.SPANS,
+        currencies=[one for one in sums.currencies_of(question) if one],
+        filters=[
+            (name, value)
+            for name, value in (("namespace", question.namespace), ("topic", question.topic), ("meter", question.meter))
+            if value
+        ],
+        **cost_view.page_of(asked, query),
+    )

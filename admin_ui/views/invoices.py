@@ -1,0 +1,97 @@
+"""Invoices of a tenant: the list, one with its lines, a line down to hours and runs, and files to keep."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import Http404, HttpResponse, JsonResponse
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import crumbs, navigation, show
+from messaging.errors import NotFound
+from workers.billing.drilldown import usage_of_line
+from workers.billing.html import invoice_html
+from workers.billing.models import Invoice
+from workers.billing.pdf import invoice_pdf
+from workers.billing.present import money, present, quantity_text
+from workers.rating.money import money_text
+
+INVOICES_MAX = 120  # ten years
+
+
+@page
+def invoices(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    rows = Invoice.objects.defer("document").order_by("-start", "-made_at")[:INVOICES_MAX]
+    shown = [
+        {"row": row, "total": money(money_text(row.total_minor, row.currency)), "kind": row.kind.replace("_", " ")} for row in rows
+    ]
+    return show(request, "pages/invoices.html", navigation(request, "invoices", tenant), crumbs=crumbs(tenant), invoices=shown)
+
+
+@page
+def invoice(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
+    found = _existing(invoice)
+    line = request.GET.get("line", "")
+    return show(
+        request,
+        "pages/invoice.html",
+        navigation(request, "invoices", tenant),
+        crumbs=crumbs(tenant, "", ("Invoices", reverse("console:invoices", args=[tenant]))),
+        row=found,
+        shown=present(found.document),
+        currency=found.currency,
+        segments=found.document["segments"],
+        last_day=found.end - timedelta(hours=1),
+        missing=len(found.document["hours_missing"]),
+        notes=list(found.credit_notes.all()),
+        line=line,
+        down=_down(found, line) if line else None,
+    )
+
+
+@page
+def invoice_json(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
+    found = _existing(invoice)
+    return _attachment(JsonResponse(found.document, json_dumps_params={"indent": 1}), found, "json")
+
+
+@page
+def invoice_as_pdf(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
+    found = _existing(invoice)
+    return _attachment(HttpResponse(invoice_pdf(found.document), content_type="application/pdf"), found, "pdf")
+
+
+@page
+def invoice_as_html(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
+    found = _existing(invoice)
+    return _attachment(HttpResponse(invoice_html(found.document), content_type="text/html; charset=utf-8"), found, "html")
+
+
+def _existing(invoice_id: str) -> Invoice:
+    """Of the tenant in scope."""
+    found = Invoice.objects.filter(id=invoice_id).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def _attachment(response: HttpResponse, invoice: Invoice, suffix: str) -> HttpResponse:
+    name = invoice.number or f"draft-{invoice.start:%Y-%m}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.{suffix}"'
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _down(invoice: Invoice, line: str) -> dict[str, Any]:
+    try:
+        found = usage_of_line(invoice, line)
+    except NotFound:
+        raise Http404 from None
+    unit = next((one.get("unit", "") for one in invoice.document["lines"] if one["id"] == line), "")
+    return {
+        **found,
+        "topics": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["topics"]],
+        "hours": [{**one, "quantity": quantity_text(one["quantity"], unit)} for one in found["hours"]],
+    }

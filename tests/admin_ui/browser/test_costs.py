@@ -1,0 +1,63 @@
+"""The cost explorer with a thousand topics, in a browser: nothing off-screen at 1280 pixels, and usable by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tenants.models import Tenant
+from tests.support.billing_rows import GIB, PLAN, use, with_plan
+from tests.support.usage_year import fill_year
+from workers.billing.drafts import refresh
+from workers.rating.rate import month_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
+
+OFF_SCREEN = """[...document.querySelectorAll('.table-scroll, main')].filter(it => it.scrollWidth > it.clientWidth)
+    .map(it => `${it.getAttribute('aria-label')}: ${it.scrollWidth} of ${it.clientWidth}`)"""
+DAYS = 40
+
+
+@pytest.mark.slow
+def test_costs_of_a_thousand_topics(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants")
+    fill_year(Tenant.unscoped.get(name="acme"), datetime.now(UTC).date(), days=DAYS)
+    for query in ("span=90-days&by=topic&compare=on", "span=year&by=namespace", "span=90-days&by=meter"):
+        page.goto(f"/costs?{query}")
+        expect(page.locator("#costs tbody tr").first).to_be_visible()
+        assert page.evaluate(OFF_SCREEN) == []
+    page.goto("/costs?span=90-days&by=namespace")
+    assert page.locator(".cost-chart rect").count() == DAYS * 9
+    page.locator("#costs a").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("only namespace acme/team-")).to_be_visible()
+    expect(page.locator("#costs th[scope=row] a").first).to_contain_text("events-")
+    page.get_by_label("only namespace").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("only namespace")).to_have_count(0)
+
+
+def test_an_invoice_fits_the_screen(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants")
+    acme, now = Tenant.unscoped.get(name="acme"), datetime.now(UTC)
+    start, end = month_of(month_of(now)[0] - timedelta(days=1))
+    with_plan(acme, {**PLAN, "in_force_from": start.isoformat()}, start)
+    for index in range(30):
+        use(acme, start, topic=f"namespace-with-a-long-name-{index:02d}/topic-with-a-longer-name-{index:02d}", bytes_in=index * GIB)
+    invoice = refresh(acme, start, end)
+    assert invoice is not None
+    page.goto("/tenants/acme/invoices")
+    page.get_by_role("link", name=f"{start:%Y-%m}").click()
+    expect(page.get_by_role("heading", name="Invoice, draft")).to_be_visible()
+    assert page.evaluate(OFF_SCREEN) == []
+    page.get_by_role("link", name="Bytes published").click()
+    expect(page.get_by_role("heading", name="What bytes_in@")).to_be_visible()
+    page.get_by_text("1 hours").click()
+    assert page.evaluate(OFF_SCREEN) == []
+    with page.expect_download() as download:
+        page.get_by_role("link", name="PDF").click()
+    assert download.value.suggested_filename == f"draft-{start:%Y-%m}.pdf"

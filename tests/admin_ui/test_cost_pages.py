@@ -1,0 +1,118 @@
+"""Costs and invoices in the console: whose they are, what they add up to, and the files to keep."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+import time_machine
+from django.test import Client
+
+from tenants.models import Namespace, Tenant
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import Browse, text
+from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, use, with_plan
+from workers.billing import charts
+from workers.billing.closing import finalize
+from workers.billing.drafts import refresh
+from workers.billing.models import Invoice
+
+CLOSE = APRIL + timedelta(hours=72)
+SPAN = {"first": "2026-03-01", "last": "2026-03-31"}
+
+
+@pytest.fixture
+def march(world: ConsoleBroker) -> Invoice:
+    """A final invoice of acme; usage of globex, which has no plan."""
+    acme, globex = Tenant.unscoped.get(name="acme"), Tenant.unscoped.get(name="globex")
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=12 * GIB, messages_in=3_000_000)
+    use(acme, MARCH + 26 * HOUR, topic="archive/old", bytes_in=GIB)
+    use(globex, MARCH, topic="edge/secret", bytes_in=99 * GIB)
+    refresh(globex, MARCH, CLOSE)
+    draft = refresh(acme, MARCH, CLOSE)
+    assert draft is not None
+    return finalize(draft.pk, CLOSE)
+
+
+def costs(client: Client, **query: str) -> str:
+    with time_machine.travel(datetime(2026, 4, 20, tzinfo=UTC), tick=False):
+        return text(client, "/costs", **{**SPAN, **query})
+
+
+def test_costs_show_sums_of_tenants_that_are_visible(march: Invoice, browse: Browse) -> None:
+    mine = costs(browse("owner"))
+    assert "35.70 EUR" in mine and "acme/orders" in mine and "acme/archive" in mine and "globex" not in mine
+    assert "6.25" in mine and "29.00" in mine and "12 GiB" in mine
+    assert "acme/orders/new" in costs(browse("teammate"), by="topic")
+    assert "Bytes published" in costs(browse("owner"), by="meter") and "Base fee" in costs(browse("owner"), by="meter")
+    theirs = costs(browse("stranger"))
+    assert "globex/edge" in theirs and "acme" not in theirs and "99 GiB" in theirs
+    assert "No costs in this span" in costs(browse("stranger"), tenant="acme", namespace="acme/orders")
+    assert "globex" in costs(browse("superuser"), by="tenant", currency="")
+
+
+def test_costs_of_what_was_deleted_stay(march: Invoice, browse: Browse) -> None:
+    assert not Namespace.unscoped.filter(name="acme/archive").exists()  # nor was it ever there: only its usage is
+    assert "acme/archive" in costs(browse("owner"))
+
+
+def test_costs_by_label_and_one_level_down(march: Invoice, browse: Browse) -> None:
+    Namespace.unscoped.filter(name="acme/orders").update(policies={"properties": {"team": "checkout"}})
+    labelled = costs(browse("owner"), by="label:team")
+    assert "By label team" in labelled and "checkout" in labelled and "no label" in labelled
+    one = costs(browse("owner"), by="topic", namespace="acme/orders")
+    assert "only namespace acme/orders" in one and "archive/old" not in one and "6.25 EUR" in one
+
+
+def test_spans_are_compared(march: Invoice, browse: Browse) -> None:
+    both = costs(browse("owner"), first="2026-03-02", last="2026-03-02", compare="on")
+    assert "2026-03-01 to 2026-03-01" in both and "0.45" in both and "-98.7 %" in both
+
+
+@pytest.mark.parametrize(
+    "query", [{"first": "x"}, {"first": "2020-01-01"}, {"by": "colour"}, {"step": "year"}, {"span": "decade"}, {"currency": "XXX"}]
+)
+def test_an_address_that_is_wrong_shows_something_right(march: Invoice, browse: Browse, query: dict[str, str]) -> None:
+    assert "Costs" in costs(browse("owner"), **query)
+
+
+def test_an_invoice_leads_down_to_hours_and_runs(march: Invoice, browse: Browse) -> None:
+    owner = browse("owner")
+    listed = text(owner, "/tenants/acme/invoices")
+    assert "2026-000001" in listed and "35.70 EUR" in listed
+    where = f"/tenants/acme/invoices/{march.pk}"
+    page = text(owner, where)
+    assert "Base fee, standard" in page and "10 at 0.5 EUR" in page and "Please pay 35.70 EUR by 2026-05-04" in page
+    assert "has not been computed" in page
+    down = text(owner, where, line="bytes_in@2026-03-01T00")
+    assert "persistent://acme/orders/new" in down and "run-1" in down and "2026-03-01T00:00:00Z" in down
+    assert owner.get(where, {"line": "nothing"}).status_code == 404
+
+
+def test_an_invoice_as_files(march: Invoice, browse: Browse) -> None:
+    owner, where = browse("owner"), f"/tenants/acme/invoices/{march.pk}"
+    pdf = owner.get(f"{where}/pdf")
+    assert pdf["Content-Type"] == "application/pdf" and pdf["Content-Disposition"] == 'attachment; filename="2026-000001.pdf"'
+    assert pdf.content.startswith(b"%PDF-") and pdf.content == owner.get(f"{where}/pdf").content
+    page = owner.get(f"{where}/html").content.decode()
+    assert "2026-000001" in page and "35.70 EUR" in page and "acme/orders" in page
+    assert owner.get(f"{where}/json").json() == march.document
+
+
+def test_invoices_of_others_are_not_there(march: Invoice, browse: Browse) -> None:
+    for path in ("", "/pdf", "/html", "/json"):
+        assert browse("stranger").get(f"/tenants/acme/invoices/{march.pk}{path}").status_code == 404
+        assert browse("stranger").get(f"/tenants/globex/invoices/{march.pk}{path}").status_code == 404
+        assert browse("teammate").get(f"/tenants/acme/invoices/{march.pk}{path}").status_code == 403
+
+
+def test_stacked_columns_fill_their_height() -> None:
+    days = [date(2026, 3, 1), date(2026, 3, 2)]
+    chart = charts.stacked(days, ["a", "b"], {("a", days[0]): 30, ("b", days[0]): 10, ("a", days[1]): 20, ("b", days[1]): -5}, {})
+    assert chart.highest == 40
+    assert [(bar.series, bar.y, bar.height) for bar in chart.bars] == [
+        (1, 55.0, 165.0), (2, 0.0, 55.0), (1, 110.0, 110.0),
+    ]  # fmt: skip
+    assert [label.text for label in chart.labels] == ["03-01", "03-02"]
+    assert charts.stacked([], ["a"], {}, {}).bars == () and charts.stacked(days, [], {}, {}).highest == 0
