@@ -46,6 +46,8 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
     step = query.get("step", "")
     if step not in (costs.DAY, costs.MONTH) or (step == costs.DAY and (last - first).days >= DAILY_DAYS_MAX):
         step = costs.DAY if (last - first).days < DAILY_DAYS_MAX else costs.MONTH
+    if step == costs.MONTH:
+        first, last = first.replace(day=1), (last.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)
     question = costs.Question(
         uids, first, last, by, step, "", query.get("namespace", ""), query.get("topic", ""), query.get("meter", "")
     )

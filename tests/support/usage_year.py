@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from random import Random
 
 from tenants.models import Tenant
-from workers.billing.models import Charge, CostSeries
+from workers.billing.models import Charge, CostSeries, MonthCharge
 
 GIB = 2**30
 # meter -> (most of one topic and day, cost in 10^-9 of the currency for 1,000 base units)
@@ -30,10 +31,22 @@ def fill_year(tenant: Tenant, last: date, topics: int = 1000, namespaces: int = 
     )
     sizes = [random.paretovariate(1.2) for _ in series]
     rows = 0
+    months: dict[tuple[int, date, str], list[int]] = defaultdict(lambda: [0, 0])
     for start in range(0, days, 5):
         found = list(_charges(series, sizes, last, range(start, min(start + 5, days)), days, random))
         Charge.unscoped.bulk_create(found, batch_size=ROWS_AN_INSERT)
         rows += len(found)
+        for one in found:
+            of_month = months[one.series_id, one.day.replace(day=1), one.meter]
+            of_month[0] += one.quantity
+            of_month[1] += one.nano
+    MonthCharge.unscoped.bulk_create(
+        (
+            MonthCharge(series_id=pk, day=day, meter=meter, quantity=quantity, nano=nano, currency="EUR")
+            for (pk, day, meter), (quantity, nano) in months.items()
+        ),
+        batch_size=ROWS_AN_INSERT,
+    )
     return rows
 
 

@@ -25,9 +25,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Label:
-    """Below a column, at `left` of 0 to 100."""
+    """Below a column, in the same units across as the bars."""
 
-    left: float
+    x: float
     text: str
 
 
@@ -67,7 +67,7 @@ def _labels(steps: Sequence[date]) -> tuple[Label, ...]:
     monthly = len(steps) > 1 and all(step.day == 1 for step in steps)
     every = -(-len(steps) // LABELS_MAX)
     return tuple(
-        Label(round(100 * index / len(steps), 2), f"{step:%Y-%m}" if monthly else f"{step:%m-%d}")
+        Label(round(WIDTH * index / len(steps), 2), f"{step:%Y-%m}" if monthly else f"{step:%m-%d}")
         for index, step in enumerate(steps)
         if index % every == 0
     )

@@ -6,15 +6,16 @@ Costs are in 10^-9 of the currency and sum exactly: every sum of a month's charg
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import Any
 
 from django.db.models import QuerySet, Sum
 
 from tenants.models import Namespace
 from tenants.scoping import platform_scope
-from workers.billing.models import NANO, Charge
+from workers.billing.models import NANO, Charge, MonthCharge
 from workers.rating.money import CURRENCIES
 from workers.rating.units import METERS
 
@@ -90,7 +91,7 @@ def ask(question: Question, names_max: int = 12) -> Costs:
 
 
 def _over_time(
-    rows: QuerySet[Charge], column: str, labels: Mapping[str, str] | None, kept: set[str], costs: Costs, question: Question
+    rows: QuerySet[Any], column: str, labels: Mapping[str, str] | None, kept: set[str], costs: Costs, question: Question
 ) -> None:
     cells: dict[tuple[str, date], int] = defaultdict(int)
     whole: dict[date, int] = defaultdict(int)
@@ -107,9 +108,22 @@ def _over_time(
     costs.cells = dict(cells)
 
 
-def _rows(question: Question) -> QuerySet[Charge]:
+def cells_of(question: Question) -> Iterator[tuple[str, date, str, int, int]]:
+    """(name, day, meter, cost, quantity), every one of them."""
+    labels = _labels(question)
+    column = "series__namespace" if labels is not None else LEVELS[question.by]
+    for name, day, meter, nano, quantity in (
+        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), Sum("quantity"))
+    ):
+        yield _shown(name, labels), day, meter, nano, quantity
+
+
+def _rows(question: Question) -> QuerySet[Any]:
+    """Months as a whole are read from their sums."""
+    monthly = question.step == MONTH and question.first.day == 1 and (question.last + timedelta(days=1)).day == 1
+    table: Any = MonthCharge if monthly else Charge
     with platform_scope():
-        rows = Charge.objects.filter(series__tenant_uid__in=question.tenants, day__gte=question.first, day__lte=question.last)
+        rows = table.objects.filter(series__tenant_uid__in=question.tenants, day__gte=question.first, day__lte=question.last)
     if question.currency:
         rows = rows.filter(currency=question.currency)
     for field_name, value in (
@@ -119,14 +133,16 @@ def _rows(question: Question) -> QuerySet[Charge]:
     ):
         if value:
             rows = rows.filter(**{field_name: value})
-    return rows.order_by()
+    return rows.order_by()  # type: ignore[no-any-return]
 
 
 def currencies_of(question: Question) -> list[str]:
-    """Those of the charges in question, the most frequent first; "" is what had no price."""
+    """Those of the charges in question; "" is what had no price."""
     with platform_scope():
-        rows = Charge.objects.filter(series__tenant_uid__in=question.tenants, day__gte=question.first, day__lte=question.last)
-        return list(rows.order_by().values_list("currency", flat=True).distinct())
+        rows = MonthCharge.objects.filter(
+            series__tenant_uid__in=question.tenants, day__gte=question.first.replace(day=1), day__lte=question.last
+        )
+        return sorted(set(rows.order_by().values_list("currency", flat=True).distinct()))
 
 
 def label_keys(tenants: Collection[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
@@ -24,6 +24,7 @@ from workers.billing.models import (
     Credit,
     HourDigest,
     Invoice,
+    MonthCharge,
     PlanAssignment,
     PricePlanVersion,
 )
@@ -37,6 +38,7 @@ from workers.rating.rate import ADJUSTMENT, HOUR, USAGE, Line, Segment, month_of
 from workers.rating.split import split
 
 ROWS_AN_INSERT = 2000
+ChargeKey = tuple[str, str, date, str]  # namespace, topic, day, meter
 LATE_MONTHS = 3  # final invoices that late usage may still correct; records are taken for 35 days
 
 
@@ -217,6 +219,7 @@ def replace_charges(tenant: Tenant, start: datetime, rated: RatedMonth, late: Se
     charges = charges_of(rated, late)
     with platform_scope():
         Charge.objects.filter(series__tenant_uid=tenant.uid, day__gte=month, day__lt=following).delete()
+        MonthCharge.objects.filter(series__tenant_uid=tenant.uid, day=month).delete()
         known = {
             (ns, topic): pk
             for pk, ns, topic in CostSeries.objects.filter(tenant_uid=tenant.uid).values_list("pk", "namespace", "topic")
@@ -228,18 +231,30 @@ def replace_charges(tenant: Tenant, start: datetime, rated: RatedMonth, late: Se
         )
         known |= {(one.namespace, one.topic): one.pk for one in made}
         currency = rated.segments[0].version.currency if rated.segments else ""
-        Charge.objects.bulk_create(
-            (
-                Charge(series_id=known[namespace, topic], day=day, meter=meter, quantity=quantity, nano=nano, currency=currency)
-                for (namespace, topic, day, meter), (quantity, nano) in charges.items()
-            ),
-            batch_size=ROWS_AN_INSERT,
-        )
+        _insert(Charge, known, currency, charges)
+        months: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for (namespace, topic, _, meter), (quantity, nano) in charges.items():
+            key = (namespace, topic, month, meter)
+            months[key] = (months[key][0] + quantity, months[key][1] + nano)
+        _insert(MonthCharge, known, currency, months)
 
 
-def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[tuple[str, str, date, str], tuple[int, int]]:
+def _insert(
+    table: Any,
+    series: Mapping[tuple[str, str], int],
+    currency: str,
+    charges: Mapping[ChargeKey, tuple[int, int]],
+) -> None:
+    rows = (
+        table(series_id=series[namespace, topic], day=day, meter=meter, quantity=quantity, nano=nano, currency=currency)
+        for (namespace, topic, day, meter), (quantity, nano) in charges.items()
+    )
+    table.objects.bulk_create(rows, batch_size=ROWS_AN_INSERT)
+
+
+def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple[int, int]]:
     """(namespace, topic, day, meter) -> (quantity, cost in 10^-9). Costs sum to the lines; what has no price costs 0."""
-    found: dict[tuple[str, str, date, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    found: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
     weights: dict[tuple[int, str, str], dict[tuple[str, str], int]] = defaultdict(dict)
     for span in rated.spans:
         for one in span.used:

@@ -248,3 +248,26 @@ class Charge(models.Model):
 
     def __str__(self) -> str:
         return f"{self.series} on {self.day}: {self.meter}"
+
+
+class MonthCharge(models.Model):
+    """The charges of a month, summed: what views of many months read. Written together with them."""
+
+    series = models.ForeignKey(CostSeries, on_delete=models.PROTECT, related_name="month_charges")
+    day = models.DateField()  # the first of the month
+    meter = models.CharField(max_length=32)
+    quantity = models.BigIntegerField()
+    nano = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
+
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[MonthCharge]] = ScopedManager("series__tenant_uid", by_uid=True)
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        constraints = [models.UniqueConstraint(fields=["series", "day", "meter"], name="one_charge_a_month_and_meter")]
+        indexes = [models.Index(fields=["day", "series"], name="charge_by_month")]
+
+    def __str__(self) -> str:
+        return f"{self.series} in {self.day:%Y-%m}: {self.meter}"
