@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django import forms
 from django.utils import timezone
 
+from admin_ui.addresses import full_name
 from messaging.errors import InvalidName
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
 
@@ -60,7 +61,12 @@ class NamespaceForm(forms.Form):
 
 
 class TopicForm(forms.Form):
-    name = forms.CharField(label="Name", max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=_PLAIN))
+    name = forms.CharField(
+        label="Name",
+        max_length=NAME_LENGTH_MAX,
+        widget=forms.TextInput(attrs=_PLAIN),
+        help_text="non-persistent://NAME for a topic whose messages are delivered at once or dropped.",
+    )
     partitions = forms.IntegerField(
         label="Partitions",
         required=False,
@@ -75,7 +81,7 @@ class TopicForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def clean_name(self) -> TopicName:
-        return _topic(self.tenant, self.namespace, self.cleaned_data["name"])
+        return _topic(full_name(self.tenant, self.namespace, self.cleaned_data["name"]))
 
 
 class DeadLetterForm(forms.Form):
@@ -122,12 +128,12 @@ class QuickStartForm(forms.Form):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
     def clean_topic(self) -> TopicName:
-        return _topic(self.tenant, self.namespace, self.cleaned_data["topic"])
+        return _topic(TopicName(PERSISTENT, self.tenant, self.namespace, self.cleaned_data["topic"]))
 
 
-def _topic(tenant: str, namespace: str, local: str) -> TopicName:
+def _topic(given: TopicName) -> TopicName:
     try:
-        return parse_topic(str(TopicName(PERSISTENT, tenant, namespace, local)))
+        return parse_topic(str(given))
     except InvalidName as error:
         raise forms.ValidationError(error.message[:1].upper() + error.message[1:] + ".") from None
 

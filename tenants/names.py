@@ -7,7 +7,15 @@ from urllib.parse import quote, unquote
 
 from messaging.adminrpc.schema import MessageTrace
 from messaging.errors import InvalidValue
-from messaging.protocol.names import NamespaceName, TopicName, parse_namespace, parse_topic, subscription_name
+from messaging.protocol.names import (
+    NON_PERSISTENT,
+    PERSISTENT,
+    NamespaceName,
+    TopicName,
+    parse_namespace,
+    parse_topic,
+    subscription_name,
+)
 
 
 def namespace_of(tenant: str, local: str) -> NamespaceName:
@@ -15,8 +23,8 @@ def namespace_of(tenant: str, local: str) -> NamespaceName:
 
 
 def topic_of(parts: Mapping[str, str]) -> TopicName:
-    """From `tenant`, `namespace`, `topic` and, unless it is persistent, `domain`."""
-    domain = parts.get("domain", "persistent")
+    """From `tenant`, `namespace`, `topic`, and what says that it is not persistent: `domain`, or `kind` in our own API."""
+    domain = parts.get("domain", NON_PERSISTENT if parts.get("kind") == NON_PERSISTENT else PERSISTENT)
     return parse_topic(f"{domain}://{parts['tenant']}/{parts['namespace']}/{quote(parts['topic'], safe='')}")
 
 

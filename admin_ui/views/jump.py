@@ -10,9 +10,11 @@ from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.addresses import short_name
 from messaging.adminrpc.schema import NamesSearch
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import CONSOLE
+from messaging.protocol.names import NON_PERSISTENT
 from tenants.models import Key, Namespace
 from tenants.scoping import platform_scope
 
@@ -86,8 +88,9 @@ def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tup
 
 
 def _topic(topic: str, kind: str, before: str = "") -> Entry:
-    label = topic.partition("://")[2]
-    return _entry(before + label, kind, "topic", *label.split("/", 2))
+    tenant, namespace, _ = topic.partition("://")[2].split("/", 2)
+    label = topic if topic.startswith(f"{NON_PERSISTENT}://") else topic.partition("://")[2]
+    return _entry(before + label, kind, "topic", tenant, namespace, short_name(topic))
 
 
 def _entry(label: str, kind: str, route: str, *args: str) -> Entry:

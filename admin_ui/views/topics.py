@@ -110,7 +110,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
             form.add_error(None, explain(error))
         else:
             show_message(request, f"Topic {name.local} was created.")
-            return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, name.local]))
+            return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, short_name(str(name))]))
     return show(
         request,
         "pages/form.html",

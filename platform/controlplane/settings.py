@@ -180,4 +180,5 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "APPEND_COMPONENTS": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}},
     "SECURITY": [{"token": []}],
+    "PATH_CONVERTER_OVERRIDES": {"kind": {"type": "string", "enum": ["topics", "non-persistent"]}},
 }

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
-from messaging.protocol.names import TopicName
+from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
 from messaging.protocol.system_topics import without_system_topics
 from tenants import actions, broker
 from tenants.models import Grant, Namespace
@@ -106,7 +106,8 @@ class Topics(View):
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:
         given = self.read(shapes.NewTopic)
-        topic = topic_of({"tenant": tenant, "namespace": namespace, "topic": given["name"]})
+        domain = PERSISTENT if given["persistent"] else NON_PERSISTENT
+        topic = topic_of({"tenant": tenant, "namespace": namespace, "domain": domain, "topic": given["name"]})
         partitions = given.get("partitions", 0)
         actions.create_topic(self.actor(), topic, partitions or None)
         return Response({"topic": str(topic), "partitions": partitions}, status=201)

@@ -123,6 +123,9 @@ class NewTopic(serializers.Serializer[Any]):
     partitions = serializers.IntegerField(
         required=False, min_value=0, max_value=10_000, help_text="0 or missing: a non-partitioned topic."
     )
+    persistent = serializers.BooleanField(
+        required=False, default=True, help_text="false: messages are delivered at once or dropped. Its address has non-persistent."
+    )
 
 
 class TopicStats(serializers.Serializer[Any]):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
 
+from messaging.protocol.names import NON_PERSISTENT
+from tenants.http.segments import SegmentConverter
 from tenants.pulsar import urls as _converters  # noqa: F401
 from tenants.rest import document
 from tenants.rest.lazy import LazyView
 
 app_name = "api"
+
+
+class KindConverter(SegmentConverter):
+    """``topics`` for persistent topics, ``non-persistent`` for the others."""
+
+    regex = f"topics|{NON_PERSISTENT}"
+
+
+register_converter(KindConverter, "kind")
+
 _T = "tenants/<segment:tenant>"
 _N = f"{_T}/namespaces/<segment:namespace>"
-_TOPIC = f"{_N}/topics/<segment:topic>"
+_TOPIC = f"{_N}/<kind:kind>/<segment:topic>"
 _SUB = f"{_TOPIC}/subscriptions/<segment:subscription>"
 
 

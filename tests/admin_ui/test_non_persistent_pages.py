@@ -59,3 +59,33 @@ def test_strangers_see_none(browse: Browse, world: ConsoleBroker) -> None:
     world.real.add(TOPIC)
     assert browse("stranger").get(PAGE).status_code == 404
     assert browse("teammate").get(f"{PAGE}/delete").status_code == 403
+
+
+def test_it_is_created_by_its_name(browse: Browse, world: ConsoleBroker) -> None:
+    client = browse("owner")
+    made = client.post(f"{NAMESPACE}/new-topic", {"name": "non-persistent://made", "partitions": ""})
+    assert made["Location"] == f"{NAMESPACE}/non-persistent/made"
+    assert "non-persistent://acme/orders/made" in text(client, made["Location"])
+    made = client.post(f"{NAMESPACE}/new-topic", {"name": "non-persistent://wide", "partitions": "2"})
+    assert "2 partitions" in text(client, made["Location"])
+    assert "is not valid" in client.post(f"{NAMESPACE}/new-topic", {"name": "other://made", "partitions": ""}).content.decode()
+
+
+def test_jump_finds_it(browse: Browse, world: ConsoleBroker) -> None:
+    """Plain ones, which only the broker's memory knows, partitioned ones, and their subscriptions."""
+    world.real.add(TOPIC)
+    world.real.add_partitioned("non-persistent://acme/orders/parts", 2)
+    world.real.connect_consumer(TOPIC, "listening")
+    world.real.connect_consumer("non-persistent://acme/orders/parts-partition-1", "listening-too")
+
+    def found(person: str, words: str) -> dict[str, str]:
+        return {one["label"]: one["url"] for one in browse(person).get("/jump", {"q": words}).json()["found"]}
+
+    assert found("owner", "orders/pla") == {TOPIC: PAGE, "acme/orders/placed": f"{NAMESPACE}/topics/placed"}
+    parts = "non-persistent://acme/orders/parts"
+    assert found("owner", "parts") == {parts: f"{NAMESPACE}/non-persistent/parts"}
+    assert found("superuser", "listening") == {
+        f"listening on {TOPIC}": PAGE,
+        f"listening-too on {parts}": f"{NAMESPACE}/non-persistent/parts",
+    }
+    assert found("stranger", "listening") == {}

@@ -13,6 +13,7 @@ FILLING = {
     "tenant": "acme",
     "namespace": "orders",
     "domain": "persistent",
+    "kind": "topics",
     "topic": "t",
     "subscription": "s",
     "role": "r",
@@ -46,7 +47,7 @@ def addresses() -> list[tuple[str, str, str]]:
             elif namespace in TABLED:
                 path = "/" + prefix + str(pattern.pattern)
                 for name, value in FILLING.items():
-                    for converter in ("segment", "domain", "cluster"):
+                    for converter in ("segment", "domain", "kind", "cluster"):
                         path = path.replace(f"<{converter}:{name}>", value)
                 assert "<" not in path
                 for method in pattern.callback.methods:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from messaging.broker.core.inactivity import non_persistent_kept_ms
@@ -31,6 +31,10 @@ class NonPersistentTopics:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Those that are loaded."""
+        return (topic for topic, _ in list(self._topics) if topic.closed is None)
 
     def add(self, topic: Topic) -> None:
         """A topic was loaded."""

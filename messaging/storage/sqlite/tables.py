@@ -121,12 +121,18 @@ def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
 
 
 def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> SearchResult:
-    """Walks the names of one tenant, or all: some 10 ms for 100,000 of them. Names of topics begin with ``persistent://``."""
-    begin, end = "persistent://", "persistent:0"  # "0" follows "/"
-    if tenant:
-        begin, end = f"persistent://{tenant}/", f"persistent://{tenant}0"
-    within = (begin, end, words, limit)
-    of_topics = "name >= ? and name < ? and instr(lower(substr(name, 14)), ?) order by name limit ?"
+    """Walks the names of one tenant, or all: some 10 ms for 100,000 of them."""
+    found = [_search(db, f"{domain}://", tenant, words, limit) for domain in ("non-persistent", "persistent")]
+    return SearchResult(
+        [name for one in found for name in one.topics][:limit], [pair for one in found for pair in one.subscriptions][:limit]
+    )
+
+
+def _search(db: sqlite3.Connection, domain: str, tenant: str, words: str, limit: int) -> SearchResult:
+    """Of the topics whose names begin with `domain`."""
+    begin, end = (f"{domain}{tenant}/", f"{domain}{tenant}0") if tenant else (domain, f"{domain[:-1]}0")  # "0" follows "/"
+    within = (begin, end, len(domain) + 1, words, limit)
+    of_topics = "name >= ? and name < ? and instr(lower(substr(name, ?)), ?) order by name limit ?"
     base = "substr(rtrim(topic.name, '0123456789'), 1, length(rtrim(topic.name, '0123456789')) - length('-partition-'))"
     is_partition = f"name glob '*-partition-[0-9]*' and exists (select 1 from partitioned where partitioned.name = {base})"
     plain = db.execute(f"select name from topic where not ({is_partition}) and {of_topics}", within)

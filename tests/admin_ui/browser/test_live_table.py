@@ -57,6 +57,41 @@ def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], broker:
     expect(rows).to_have_count(4)
 
 
+def test_a_topic_that_is_not_persistent_has_its_own_row_and_page(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
+    """Beside the persistent topic of the same name, whose numbers are others."""
+    unstored = "non-persistent://acme/orders/placed"
+    rows = [live_row(PLACED, rate_in=12.0), live_row(unstored, rate_in=34.0)]
+    rows += [live_row(f"non-persistent://acme/orders/parts-partition-{index}", rate_in=5.0, loaded=False) for index in range(2)]
+    rows += [live_row("persistent://acme/orders/parts-partition-0", rate_in=3.0)]
+    broker.set_rows(ORDERS, rows)
+    page = visit("owner", NAMESPACE)
+    names = page.locator("tbody th a")
+    expect(page.locator("tbody tr")).to_have_count(4)
+    shown = {
+        row.locator("th a").inner_text(): (
+            row.locator("[data-cell=rate_in]").inner_text(),
+            row.locator("th a").get_attribute("href"),
+        )
+        for row in page.locator("tbody tr").all()
+    }
+    assert shown == {
+        "placed": ("12", f"{NAMESPACE}/topics/placed"),
+        "non-persistent://placed": ("34", f"{NAMESPACE}/non-persistent/placed"),
+        "parts": ("3.0", f"{NAMESPACE}/topics/parts"),
+        "non-persistent://parts": ("10", f"{NAMESPACE}/non-persistent/parts"),
+    }
+    page.get_by_role("button", name="2 partitions of non-persistent://parts").click()
+    part = page.get_by_role("link", name="partition 1", exact=True)
+    expect(part).to_have_attribute("href", f"{NAMESPACE}/non-persistent/parts-partition-1")
+    page.keyboard.press("/")
+    page.keyboard.type("placed")
+    expect(names).to_have_count(2)
+    page.get_by_role("link", name="non-persistent://placed", exact=True).click()
+    expect(page.locator("h1")).to_contain_text("placed")
+    expect(page).to_have_url(re.compile(f"{NAMESPACE}/non-persistent/placed$"))
+    expect(page.locator("[data-total=rate_in]").first).to_have_text("34")
+
+
 def test_what_is_not_known_of_a_topic_is_a_dash(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
     """Topics that are not loaded had a backlog of 0 and no subscriptions here, whatever they held."""
     parts = [live_row(f"{PLACED}-partition-0", backlog_entries=7), unloaded_row(f"{PLACED}-partition-1")]

@@ -250,6 +250,10 @@ async def test_names_are_searched_within_a_tenant_or_in_all(store: MetaStore) ->
     assert await store.search("acme", "like", 10) == ([alone], [])
     assert await store.search("acme", "%", 10) == ([], [])
     assert await store.search("acme", "persistent", 10) == ([], [])
+    await store.cas_partitioned(FENCE, PartitionedRecord("non-persistent://acme/orders/Passed", 1))
+    await store.cas_topic(FENCE, TopicRecord("non-persistent://acme/orders/Passed-partition-0"))
+    assert (await store.search("acme", "passed", 10)).topics == ["non-persistent://acme/orders/Passed"]
+    assert (await store.search("", "/pa", 10)).topics == ["non-persistent://acme/orders/Passed", "persistent://acme/orders/paid"]
     first = await store.search("", "", 2)
     assert len(first.topics) == len(first.subscriptions) == 2
 

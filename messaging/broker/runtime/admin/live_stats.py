@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from messaging.adminrpc.schema import TopicLive
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
@@ -44,3 +46,9 @@ def not_loaded(text: str) -> TopicLive:
         subscriptions=None,
         consumers=0,
     )
+
+
+def nothing(text: str) -> TopicLive:
+    """A non-persistent topic that nobody uses: it holds nothing."""
+    held = dict.fromkeys(("messages_in", "messages_out", "storage_bytes", "backlog_entries", "subscriptions"), 0)
+    return structs.replace(not_loaded(text), **held)

@@ -34,16 +34,29 @@ class NamespaceHandlers:
 
     async def search_names(self, request: schema.NamesSearch) -> schema.SearchResult:
         limit = min(request.limit, SEARCH_MAX)
+        words = request.words.lower()
         topics: list[str] = []
-        subscriptions: list[schema.SubscriptionFound] = []
+        subscriptions: list[tuple[str, str]] = []
         tenants = [""] if request.everywhere else [name for name in request.tenants if name]
         for tenant in tenants:
-            found = await self._broker.storage.meta.search(tenant, request.words.lower(), limit)
+            found = await self._broker.storage.meta.search(tenant, words, limit)
             topics += found.topics
-            subscriptions += [schema.SubscriptionFound(topic=topic, name=name) for topic, name in found.subscriptions]
+            subscriptions += found.subscriptions
             if len(topics) >= limit and len(subscriptions) >= limit:
                 break
-        return schema.SearchResult(topics=topics[:limit], subscriptions=subscriptions[:limit])
+        within = None if request.everywhere else set(tenants)
+        for topic in self._broker.non_persistent_topics:
+            if within is None or topic.name.tenant in within:
+                shown = str(topic.name.base)
+                if not topic.recorded and words in shown.partition("://")[2].lower():
+                    topics.append(shown)
+                subscriptions += [(shown, one.name) for one in topic.subscriptions.values() if words in one.name.lower()]
+        return schema.SearchResult(
+            topics=topics[:limit],
+            subscriptions=[schema.SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][
+                :limit
+            ],
+        )
 
     async def purge(self, request: schema.TopicsList) -> schema.Empty:
         """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
@@ -69,7 +82,8 @@ class NamespaceHandlers:
         return schema.Empty()
 
     async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:
-        names = without_system_topics(await self._names(str(parse_namespace(request.namespace))))
+        namespace = str(parse_namespace(request.namespace))
+        names = without_system_topics(await self._names(namespace))
         rows = []
         for text in names:
             topic = self._broker.topics.loaded.get(text)
@@ -79,6 +93,10 @@ class NamespaceHandlers:
                 except TopicNotFound:  # deleted since it was listed
                     continue
             rows.append(live_stats.live(topic) if topic is not None else live_stats.not_loaded(text))
+        for one in await self._broker.storage.meta.list_partitioned(namespace):
+            parts = (f"{one.name}-partition-{index}" for index in range(one.partitions))
+            if not parse_topic(one.name).persistent:  # of which only those that are loaded have a name in the list
+                rows += [live_stats.nothing(text) for text in parts if text not in self._broker.topics.loaded]
         self._live_sequence += 1
         return schema.NamespaceLive(
             sequence=self._live_sequence, at_ms=self._broker.now_ms(), boot_epoch=self._broker.boot_epoch, topics=rows
