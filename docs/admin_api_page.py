@@ -8,6 +8,8 @@ import tempfile
 from itertools import groupby
 
 from messaging.permissions.table import REST
+from messaging.policies.pulsar import PATHS
+from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, Published, why_not
 
 _TITLES = {
@@ -39,6 +41,8 @@ def page(note: str) -> str:
             missing = [method for method in one.methods if method not in offered[one]]
             why = why_not(one.path) if missing else ""
             why = "" if why == NOTHING_INSTEAD else why
+            if any(_is_refused(method, one.path) for method in missing):
+                why = "answers 412: nothing here enforces the policy, which reads as unset ([policies.md](policies.md))"
             text += f"| `{one.path}` | {', '.join(offered[one])} | {', '.join(missing)} | {why} |\n"
     return text
 
@@ -54,7 +58,13 @@ def _is_offered(method: str, path: str) -> bool:
         found = resolve("/admin/v2/" + re.sub(r"\{[^}]*\}", "x", path.replace("{domain}", "persistent")))
     except Resolver404:
         return False
-    return (method, found.view_name) in REST
+    return (method, found.view_name) in REST and not _is_refused(method, path)
+
+
+def _is_refused(method: str, path: str) -> bool:
+    """Whether it sets policies none of which is enforced: any value but the unset one is refused."""
+    set_here = [one for one in (*PATHS.values(), *TOPIC_PATHS.values()) if path.endswith(f"}}/{one.path}") and method == one.set_by]
+    return bool(set_here) and not any(policy.enforced for one in set_here for policy in one.policies)
 
 
 def _ready() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.simulation.model import Subscribed
+from tests.simulation.non_persistent import TOPIC as NON_PERSISTENT
 from tests.simulation.simulation import Invariant, Simulation
 
 LATE_MS = 200  # after its time a delayed message is on its way by then
+UNREAD_MAX = (64 << 10) + (160 << 10)  # what is written before a peer counts as not reading, and the largest block
 GIVEN_BACK = ("ingress", "egress", "catch_up", "sessions")  # accounts that hold nothing for nobody
 
 
@@ -54,13 +56,41 @@ def nothing_is_lost(simulation: Simulation) -> Iterator[str]:
             yield f"{len(owed)} messages never came to {subscribed.topic} {subscribed.name}: {owed[:5]}"
 
 
+def delivered_or_dropped(simulation: Simulation) -> Iterator[str]:
+    """Of every message of the non-persistent topic one or the other was counted, once, in the turn in which it came."""
+    clients = simulation.non_persistent
+    topic = simulation.life.service.topics.loaded.get(NON_PERSISTENT) if simulation.life.serving else None
+    if clients is None or topic is None:
+        return
+    for one in topic.subscriptions.values():
+        came, sent, dropped = topic.publisher.messages_in, one.messages_out, one.messages_dropped
+        before = clients.traffic.balances.setdefault(one, came - sent - dropped)  # of the time before the subscription
+        if came - sent - dropped != before:
+            yield f"{came - before} messages came since {one.name} was made; {sent} are counted as sent and {dropped} as dropped"
+
+
+def nothing_waits_for_readers(simulation: Simulation) -> Iterator[str]:
+    """Of the non-persistent topic; but what a connection buffers."""
+    for one in simulation.non_persistent or ():
+        if one.link is not None and one.link.get_write_buffer_size() > UNREAD_MAX:
+            yield f"{one.link.get_write_buffer_size()} bytes wait for {one.name}"
+
+
+def receipts_come(simulation: Simulation) -> Iterator[str]:
+    """At rest no message of the non-persistent topic is without one."""
+    clients = simulation.non_persistent
+    for one in clients.producers if clients is not None else ():
+        if one.ready and one.pending:
+            yield f"{one.pending} messages of {one.name} have no receipt"
+
+
 def memory_is_given_back(simulation: Simulation) -> Iterator[str]:
     for account in simulation.life.service.memory_limiter.accounts:
         if account.name in GIVEN_BACK and account.used_bytes:
             yield f"nobody is connected, and account {account.name} holds {account.used_bytes} bytes for {account.tenants}"
 
 
-AFTER_EVERY_STEP: tuple[Invariant, ...] = (nothing_raised, accounts_are_sums)
-AT_REST: tuple[Invariant, ...] = (permits_meet_messages,)
+AFTER_EVERY_STEP: tuple[Invariant, ...] = (nothing_raised, accounts_are_sums, delivered_or_dropped, nothing_waits_for_readers)
+AT_REST: tuple[Invariant, ...] = (permits_meet_messages, receipts_come)
 AFTER_ALL_IS_READ: tuple[Invariant, ...] = (nothing_is_lost,)
 AT_THE_END: tuple[Invariant, ...] = (memory_is_given_back,)

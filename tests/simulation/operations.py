@@ -31,6 +31,7 @@ DELAY_MS_MAX = 1_500
 CHUNKS_MAX = 5
 READS_FAIL_S_MAX = 0.5
 LARGE_BYTES = 20_000
+UNSTORED_BYTES_MAX = 2_000
 PERMITS_MAX = 40
 CRASH_OPERATIONS_MAX = 80  # of disk and metadata, until a crash comes
 
@@ -164,7 +165,7 @@ def redeliver(simulation: Simulation) -> str | None:
 
 @operation(weight=5)
 def disconnect(simulation: Simulation) -> str | None:
-    client = simulation.random.choice([*simulation.producers, *simulation.consumers])
+    client = simulation.random.choice([*simulation.producers, *simulation.consumers, *(simulation.non_persistent or ())])
     client.disconnect()
     return client.name
 
@@ -193,6 +194,41 @@ def stop_reading(simulation: Simulation) -> str | None:
     if consumer is None or consumer.link is None:
         return None
     consumer.link.peer_reads = False
+    simulation.later(simulation.random.random(), consumer.link.read_on)
+    return consumer.name
+
+
+@operation(weight=8)
+def publish_without_storing(simulation: Simulation) -> str | None:
+    ready = [one for one in simulation.non_persistent.producers if one.ready] if simulation.non_persistent else []
+    if not ready:
+        return None
+    producer, padding_bytes = simulation.random.choice(ready), min(_padding(simulation), UNSTORED_BYTES_MAX)
+    sizes = [simulation.random.choice((1, 1, BATCH_MAX)) for _ in range(simulation.random.randint(1, ENTRIES_MAX))]
+    producer.publish(sizes, padding_bytes)
+    return f"{producer.name}: batches of {sizes} with {padding_bytes} bytes"
+
+
+@operation(weight=6)
+def flow_without_storing(simulation: Simulation) -> str | None:
+    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
+    if not ready:
+        return None
+    consumer, permits = simulation.random.choice(ready), simulation.random.randint(1, PERMITS_MAX)
+    consumer.flow(permits)
+    return f"{consumer.name}: {permits} permits"
+
+
+@operation(weight=2)
+def stop_reading_what_is_not_stored(simulation: Simulation) -> str | None:
+    """What is published meanwhile is dropped once the connection is full."""
+    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
+    if not ready:
+        return None
+    consumer = simulation.random.choice(ready)
+    assert consumer.link is not None
+    consumer.link.peer_reads = False
+    consumer.flow(LARGE_BYTES)
     simulation.later(simulation.random.random(), consumer.link.read_on)
     return consumer.name
 

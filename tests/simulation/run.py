@@ -22,6 +22,7 @@ from tests.simulation.checker import Violated
 from tests.simulation.client import Client
 from tests.simulation.consumer import ConsumerClient
 from tests.simulation.environment import substituted
+from tests.simulation.non_persistent import NonPersistentClients
 from tests.simulation.operations import OPERATIONS
 from tests.simulation.producer import ProducerClient
 from tests.simulation.simulation import READS_SETTLE_S, Simulation, Trace
@@ -74,6 +75,7 @@ def come(simulation: Simulation) -> None:
             for member in range(1 if kind == pb.Subscribe.Exclusive else 2):
                 consumer = ConsumerClient(simulation, f"c{number}-{name}-{member}", topic, name, kind)
                 simulation.consumers.append(consumer)
+    simulation.non_persistent = NonPersistentClients(simulation)
 
 
 def step(simulation: Simulation) -> None:
@@ -104,7 +106,8 @@ def end(simulation: Simulation) -> None:
     simulation.run_for(READS_SETTLE_S)
     rest(simulation)
     simulation.require(invariants.AT_REST)
-    leave(simulation, [*simulation.producers, *simulation.consumers])
+    finish_without_storing(simulation)
+    leave(simulation, [*simulation.producers, *simulation.consumers, *(simulation.non_persistent or ())])
     simulation.life.loop.call(lambda: send_readers(simulation))
     rest(simulation)
     for reader in simulation.consumers:
@@ -116,6 +119,23 @@ def end(simulation: Simulation) -> None:
     leave(simulation, simulation.consumers)
     simulation.require(invariants.AT_THE_END)
     simulation.stop()
+
+
+def finish_without_storing(simulation: Simulation) -> None:
+    """Whoever can take a message is sent it, whatever was dropped before."""
+    clients = simulation.non_persistent
+    assert clients is not None
+    for consumer in clients.consumers:
+        simulation.life.loop.call(partial(consumer.flow, PERMITS_OF_READER))
+    rest(simulation)
+    before = {name: len(found) for name, found in clients.traffic.delivered.items()}
+    for producer in clients.producers:
+        simulation.life.loop.call(partial(producer.publish, [1], 0))
+    rest(simulation)
+    for consumer in clients.consumers:
+        came = len(clients.traffic.delivered.get(consumer.subscription, ())) - before.get(consumer.subscription, 0)
+        if came != len(clients.producers):
+            raise Violated(f"{came} of {len(clients.producers)} messages came to {consumer.subscription}, which had permits")
 
 
 def send_readers(simulation: Simulation) -> None:

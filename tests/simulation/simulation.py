@@ -15,6 +15,7 @@ from tests.simulation.checker import Checker, Violated
 from tests.simulation.consumer import ConsumerClient
 from tests.simulation.life import Life
 from tests.simulation.network import Link
+from tests.simulation.non_persistent import NonPersistentClients
 from tests.simulation.producer import ProducerClient
 from tests.simulation.virtual_time import EPOCH_S, VirtualClock
 from tests.support.raw_client import Received
@@ -64,6 +65,7 @@ class Simulation:
         self.checker = Checker(lambda data: self.disk.holds(data), self.note, self._wall_ms)
         self.producers: list[ProducerClient] = []
         self.consumers: list[ConsumerClient] = []
+        self.non_persistent: NonPersistentClients | None = None  # until they have come
         self.deduplicates = self.random.random() < 0.5
         self.violation = ""
         self.full = False

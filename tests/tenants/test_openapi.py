@@ -72,7 +72,8 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     """A few requests made up from the document's own shapes; seeded, so that a failure comes back."""
     operation = schema()[path][method.upper()]
     headers = {"Authorization": f"Bearer {world.superuser_token}"}
-    existing = {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
+    existing = {"kind": "topics"}
+    existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
     existing |= {"run_id": "r1"}
     TaskRun.objects.create(task_id="r1", name=FORGET_OLD, started_at=timezone.now(), outcome="succeeded")

@@ -98,8 +98,8 @@ class ProducerSequences:
         if part is not None:  # of the chunks with this id, those of the last attempt come last
             progress = self.stored_progress
             stored = progress.next_chunk if progress is not None and progress.sequence_id == sequence_id else part.chunks
-            at = bisect_right(self._ids, sequence_id) - stored + part.chunk_id
-            index = at if at >= index else len(self._ids)
+            first = bisect_right(self._ids, sequence_id) - stored  # before `index`: it was left incomplete
+            index = first + part.chunk_id if first >= index else len(self._ids)
         if index >= len(self._ids) or self._ids[index] != sequence_id:
             return NOWHERE
         return Position(self._ledgers[index], self._entries[index])

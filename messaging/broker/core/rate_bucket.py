@@ -6,13 +6,15 @@ BURST_S = 0.15  # what accumulates while nothing is sent, and is not lost when t
 
 
 class RateBucket:
-    """Tokens that come at `rate` a second; at most `BURST_S` of them, or one, accumulate. It may go into debt."""
+    """Tokens that come at `rate` a second; at most `BURST_S` of them, or one, accumulate. It may go into debt.
+    `spilled`: tokens for which there was no room."""
 
-    __slots__ = ("_at_s", "_rate", "_tokens")
+    __slots__ = ("_at_s", "_rate", "_tokens", "spilled")
 
     def __init__(self, rate: float, now_s: float) -> None:
         self._rate = rate
         self._tokens = self.burst
+        self.spilled = 0.0
         self._at_s = now_s
 
     @property
@@ -25,7 +27,9 @@ class RateBucket:
 
     def tokens(self, now_s: float) -> float:
         if now_s > self._at_s:
-            self._tokens = min(self.burst, self._tokens + (now_s - self._at_s) * self._rate)
+            tokens = self._tokens + (now_s - self._at_s) * self._rate
+            self._tokens = min(self.burst, tokens)
+            self.spilled += tokens - self._tokens
             self._at_s = now_s
         return self._tokens
 

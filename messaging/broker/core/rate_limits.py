@@ -12,72 +12,51 @@ of its own (`fair_shares.py`).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 from messaging.broker.core.fair_shares import FairShares
 from messaging.broker.core.rate_bucket import BURST_S, RateBucket, changed
+from messaging.broker.core.rate_levels import NO_LIMIT, NO_WAITS, NOTHING_ALLOWED, UNLIMITED, Allowance, RateLevel, RateLimit, Waits
 from messaging.broker.core.service_order import ServiceOrder
+from messaging.broker.core.tenant_debts import TenantDebts
+
+__all__ = [
+    "NOTHING_ALLOWED",
+    "NO_LIMIT",
+    "NO_WAITS",
+    "UNLIMITED",
+    "Allowance",
+    "LevelLimiter",
+    "RateLevel",
+    "RateLimit",
+    "Throttle",
+    "Waits",
+]
 
 TICK_S = 0.01  # waiting senders are looked at no more often
 SENDERS_A_TURN = 256
 DEBT_S = 0.02  # how far senders that cannot wait may go into debt where others take all that comes
-UNLIMITED = math.inf
-
-
-class RateLevel(StrEnum):
-    SUBSCRIPTION = "subscription"
-    TOPIC = "topic"
-    NAMESPACE = "namespace"
-    TENANT = "tenant"
-    BROKER = "broker"
-
-
-class RateLimit(NamedTuple):
-    """Per second; 0: unlimited."""
-
-    messages: float = 0.0
-    size_bytes: float = 0.0
-
-    @property
-    def unlimited(self) -> bool:
-        return not self.messages and not self.size_bytes
-
-    @classmethod
-    def per_period(cls, messages: int, size_bytes: int, period_s: int = 1) -> RateLimit:
-        """As policies have it: amounts of 0 and less mean unlimited, and a period of 0 a second."""
-        return cls(max(0, messages) / (period_s or 1), max(0, size_bytes) / (period_s or 1))
-
-
-NO_LIMIT = RateLimit()
-Waits = Mapping[tuple[RateLevel, bool], int]  # how often somebody had to wait at a level, for bytes (True) or for messages
-NO_WAITS: Waits = {}
-
-
-class Allowance(NamedTuple):
-    """How much may be sent now: whole messages as long as both are above 0."""
-
-    messages: float = UNLIMITED
-    size_bytes: float = UNLIMITED
-
-    def __bool__(self) -> bool:
-        return self.messages > 0 and self.size_bytes > 0
-
-    def least(self, other: Allowance) -> Allowance:
-        return Allowance(min(self.messages, other.messages), min(self.size_bytes, other.size_bytes))
-
-
-NOTHING_ALLOWED = Allowance(0, 0)
 
 
 class LevelLimiter:
     """The limit at one level. `policy`: the policy or setting that sets it. `added`, if given, is a rate that is allowed beside the
     limit, in messages and in bytes: for limits that are relative to what comes in."""
 
-    __slots__ = ("__weakref__", "_granted", "_messages", "_shares", "_size_bytes", "_waiting", "added", "level", "limit", "policy")
+    __slots__ = (
+        "__weakref__",
+        "_debts",
+        "_granted",
+        "_messages",
+        "_now_s",
+        "_shares",
+        "_size_bytes",
+        "_waiting",
+        "added",
+        "level",
+        "limit",
+        "policy",
+    )
 
     def __init__(
         self,
@@ -96,6 +75,8 @@ class LevelLimiter:
         self._waiting: ServiceOrder[Throttle] = ServiceOrder()
         self._granted: dict[Throttle, Allowance] = {}  # what is left of the parts of those whose turn has come
         self._shares: FairShares[Throttle] | None = None  # of those that drop; None: there are none
+        self._debts = TenantDebts() if level is RateLevel.BROKER else None  # None: of one tenant, for whose own senders it waits
+        self._now_s = now_s
         self.change(limit, now_s)
 
     @property
@@ -109,6 +90,7 @@ class LevelLimiter:
         self._size_bytes = changed(self._size_bytes, limit.size_bytes, now_s)
 
     def _tokens(self, now_s: float) -> Allowance:
+        self._now_s = max(now_s, self._now_s)
         messages, size_bytes = self._messages, self._size_bytes
         if self.added is not None:
             more_messages, more_bytes = self.added()
@@ -122,7 +104,9 @@ class LevelLimiter:
         )
 
     def allowance(self, sender: Throttle, now_s: float) -> Allowance:
-        """Nothing for a sender that has to wait for its turn."""
+        """Nothing for a sender that has to wait for its turn, or whose tenant is in debt."""
+        if self._debts and self._owes(sender.tenant, now_s):
+            return NOTHING_ALLOWED
         if sender.drops:
             return self._share(sender, now_s)
         part = self._granted.get(sender)
@@ -147,7 +131,16 @@ class LevelLimiter:
         allowed_s = max(room_s - BURST_S / 2, min(credit_s, room_s + DEBT_S))
         return Allowance(allowed_s * messages_rate, allowed_s * bytes_rate) if allowed_s > 0 else NOTHING_ALLOWED
 
-    def take(self, sender: Throttle, messages: int, size_bytes: int) -> None:
+    def _owes(self, tenant: str, now_s: float) -> bool:
+        assert self._debts is not None
+        self._tokens(now_s)
+        self._debts.pay_with_spilled(self._messages, self._size_bytes)
+        return tenant in self._debts
+
+    def take(self, sender: Throttle, messages: float, size_bytes: float) -> None:
+        if self._debts is not None:
+            amount = messages, size_bytes
+            messages, size_bytes = self._debts.charged(sender.tenant, amount, self._messages, self._size_bytes, self._now_s)
         used_s = 0.0  # the time for which the limit allows that much
         if self._messages is not None:
             used_s = self._messages.take(messages)
@@ -188,12 +181,26 @@ class LevelLimiter:
             sender = self._waiting.pop() if left.messages > kept and left.size_bytes > kept else None
             if sender is None:
                 break
+            if self._debts and self._owes(sender.tenant, now_s):
+                self._pay(sender, part)
+                continue
             self._granted[sender] = part
             yield sender
             if self._granted.get(sender) is part:  # what it is to send is being read: it finds something left
                 kept += 1
         if not self._waiting:
             self._waiting.reset()
+
+    def _pay(self, sender: Throttle, part: Allowance) -> None:
+        """Its tenant's debt, instead of sending; it waits on."""
+        assert self._debts is not None
+        messages, size_bytes = self._debts.pay(sender.tenant, part)
+        used_s = max(
+            0.0 if self._messages is None else self._messages.take(messages),
+            0.0 if self._size_bytes is None else self._size_bytes.take(size_bytes),
+        )
+        self._waiting.push(sender.tenant, sender)
+        self._waiting.served(sender.tenant, sender, used_s)
 
     def short_of_bytes(self, now_s: float) -> bool:
         """Whether it is the bytes, not the messages, of which there are too many."""

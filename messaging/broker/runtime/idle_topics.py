@@ -15,6 +15,7 @@ from messaging.storage.managed.storage import Storage
 from messaging.storage.meta_store import SubscriptionRecord, TopicRecord
 
 TOPICS_MAX = 200_000  # remembered; about 150 bytes each, and 100 of each that was unloaded
+POLICIES_MAX = 10_000  # different ones, of which each is one object
 LAST = Position(2**63 - 1, 2**63 - 1)
 
 
@@ -64,13 +65,18 @@ class IdleTopics:
         held = self._due.get(hash(topic))
         if held is None or held[1] != policies or held[0] <= now_ms:
             loads = self._loads
-            held = await self._find(topic, policies, now_ms), self._policies.setdefault(policies, policies)
+            held = await self._find(topic, policies, now_ms), self._one(policies)
             if loads == self._loads and held[0] > now_ms:
                 if len(self._due) >= TOPICS_MAX:
                     self._due.clear()
-                    self._policies.clear()
                 self._due[hash(topic)] = held
         return held[0] > now_ms
+
+    def _one(self, policies: TopicMaintenance) -> TopicMaintenance:
+        """The object for policies that are equal to these. Those that changed are forgotten from time to time."""
+        if len(self._policies) >= POLICIES_MAX:
+            self._policies.clear()
+        return self._policies.setdefault(policies, policies)
 
     async def _find(self, topic: str, policies: TopicMaintenance, now_ms: int) -> int:
         """When there may be something to do."""

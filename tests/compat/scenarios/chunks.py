@@ -6,7 +6,7 @@ from typing import Any
 
 import pulsar
 
-from tests.compat.scenarios.values import rest, shapes, take
+from tests.compat.scenarios.values import PATIENCE, rest, shapes, take, texts
 from tests.compat.scenarios.world import Outcome, World, topic_path
 
 _SIZE = 12_000_000
@@ -149,3 +149,77 @@ def they_survive_unloading(w: World) -> Outcome:
     _chunking(w, topic).send(_large("a"))
     w.admin("PUT", f"{topic_path(topic)}/unload")
     return _seen(take(w.consumer(topic), 1))
+
+
+def _two(w: World, topic: str, kind: str, **options: Any) -> dict[str, pulsar.Consumer]:
+    return {name: w.consumer(topic, kind=kind, consumer_name=name, client=w.new_client(), **options) for name in ("c0", "c1")}
+
+
+def _shared_out(consumers: dict[str, pulsar.Consumer]) -> dict[str, list[list[Any]]]:
+    """What came whole to each, until nothing comes any more."""
+    found: dict[str, list[list[Any]]] = {name: [] for name in consumers}
+    for name, consumer in consumers.items():
+        try:
+            while True:
+                message = consumer.receive(2_000 * PATIENCE.get())
+                found[name] += _seen([message])
+                consumer.acknowledge(message)
+        except pulsar.Timeout:
+            pass
+    return found
+
+
+def between_two_on_shared(w: World) -> Outcome:
+    """Whether each comes whole to one of them."""
+    topic = w.topic()
+    consumers = _two(w, topic, "Shared")
+    producer = _chunking(w, topic)
+    for text in "abcd":
+        producer.send(_large(text))
+    found = _shared_out(consumers)
+    return sorted(one for seen in found.values() for one in seen)
+
+
+def between_two_on_key_shared(w: World) -> Outcome:
+    """Keys that belong to different consumers."""
+    topic = w.topic()
+    consumers = _two(w, topic, "KeyShared")
+    producer = _chunking(w, topic)
+    for text in "abcdef":
+        producer.send(_large(text) if text in "ace" else text.encode(), partition_key=f"key-{text}")
+    found = _shared_out(consumers)
+    return [
+        sorted(one for seen in found.values() for one in seen),
+        {name: [one[0] for one in seen] for name, seen in found.items()},
+    ]
+
+
+def one_that_is_given_up(w: World) -> Outcome:
+    topic = w.topic()
+    dead = w.consumer(f"{topic}-s-DLQ", "dead")
+    policy = pulsar.ConsumerDeadLetterPolicy(1)
+    consumer = w.consumer(topic, kind="Shared", dead_letter_policy=policy, negative_ack_redelivery_delay_ms=100)
+    producer = _chunking(w, topic)
+    producer.send(b"b")
+    found: list[list[Any]] = []
+    try:
+        while len(found) < 10:
+            message = consumer.receive(2_000 * PATIENCE.get())
+            found += _seen([message])
+            consumer.negative_acknowledge(message)
+    except pulsar.Timeout:
+        pass
+    return [found, texts(dead, 1)]
+
+
+def of_one_that_closes_between_them(w: World) -> Outcome:
+    """The other consumer gets what the first one had and did not acknowledge."""
+    topic = w.topic()
+    first = w.consumer(topic, kind="Shared", consumer_name="c0", client=w.new_client())
+    producer = _chunking(w, topic)
+    producer.send(_large("a"))
+    producer.send(_large("b"))
+    seen = _seen(take(first, 2))
+    second = w.consumer(topic, kind="Shared", consumer_name="c1", client=w.new_client())
+    first.close()
+    return [seen, sorted(one[:2] for one in _seen(take(second, 2)))]

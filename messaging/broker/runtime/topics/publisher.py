@@ -25,7 +25,7 @@ from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
 from messaging.storage.block_header import Extensions
-from messaging.storage.ledger_store import StoreError
+from messaging.storage.ledger_store import Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
 
@@ -110,9 +110,11 @@ class Publisher:
                 if repeated:
                     if not sent:
                         dedup.took(name, sent, now_ms)
-                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked, parts) if stored else None)
+                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked, parts, {}) if stored else None)
                         return 0
                     summary = hot.summarize(sent)
+                else:
+                    asked = sent
             end_offsets = summary.end_offsets
             data = for_log(buf, sent, end_offsets)
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
@@ -177,12 +179,19 @@ class Publisher:
         if not after_pending:
             self.after_pending = None
 
-    def send_receipts(self, producer: Producer, asked: list[SendFrame], parts: Mapping[SendFrame, ChunkPart]) -> None:
-        """Sends one receipt per message, with the position at which its sequence id is stored (-1:-1 if that is not remembered)."""
+    def send_receipts(
+        self,
+        producer: Producer,
+        asked: list[SendFrame],
+        parts: Mapping[SendFrame, ChunkPart],
+        new: Mapping[SendFrame, Position],
+    ) -> None:
+        """Sends one receipt per message, with the position of those that are `new`, or at which its sequence id is stored (-1:-1 if
+        that is not remembered)."""
         if self.dedup is None or (producer.closed and not producer.fenced):
             return
         for frame in asked:
-            position = self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
+            position = new.get(frame) or self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
             producer.sink.receipts(producer, [frame], position)
 
 
@@ -253,7 +262,9 @@ class PendingPublish(PendingAppend):
             if self.asked is self.sent:
                 producer.sink.receipts(producer, self.sent, self.first)
             else:
-                publisher.send_receipts(producer, self.asked, self.parts)
+                ledger_id, entry_id = self.first
+                new = {frame: Position(ledger_id, entry_id + index) for index, frame in enumerate(self.sent)}
+                publisher.send_receipts(producer, self.asked, self.parts, new)
 
     def block(self) -> EntryBlock:
         """The block as dispatched to consumers. It pins at most a few times its own size in memory."""

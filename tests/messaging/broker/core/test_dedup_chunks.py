@@ -103,6 +103,15 @@ def test_a_later_message_ends_one_that_is_incomplete() -> None:
     assert log.dedup.highest_taken(NAME) == 6
 
 
+def test_the_chunks_of_a_message_that_was_left_incomplete_are_at_no_known_place() -> None:
+    """How many of them were stored is forgotten with the message, and the place of another one must not be told."""
+    log, parts = Log(), chunks(3)
+    log.send((5, parts[0]), (5, parts[1]), (6, None))
+    assert log.send((5, parts[1])) == []
+    assert [log.dedup.position_of(NAME, 5, part) for part in parts[:2]] == [NOWHERE, NOWHERE]
+    assert log.position_of(6, None) == 2
+
+
 def test_a_chunk_whose_beginning_is_unknown_is_stored() -> None:
     log, parts = Log(), chunks(3)
     assert log.send((5, parts[1]), (5, parts[1]), (5, parts[2])) == [(5, 1), (5, 2)]

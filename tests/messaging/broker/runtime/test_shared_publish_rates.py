@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.limits.sizes import BATCH_MESSAGES_MAX
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.batch import BATCHED_MESSAGE_BYTES_MIN
 from tests.support.virtual_broker import TOPIC, VirtualWorld, virtually
 
 OTHER = f"{TOPIC}-other"
@@ -71,3 +75,19 @@ async def test_broker_and_tenants_have_limits_in_bytes(world: VirtualWorld) -> N
     await world.pass_s(10)
     totals = [(await world.loaded(topic)).totals.bytes_in for topic in topics]
     assert totals == pytest.approx([3_000_000] * 3, rel=0.02)
+
+
+@virtually(broker_publisher_throttling_max_message_rate=1000)
+async def test_a_send_that_says_that_it_holds_very_many_messages_is_a_debt_of_its_tenant(world: VirtualWorld) -> None:
+    """While it is compressed nobody can count them. Others were held up for two minutes by one."""
+    greedy = await world.producing("persistent://other/things/t")
+    metadata = pb.Metadata(producer_name="greedy", sequence_id=0, publish_time=1, num_messages_in_batch=BATCH_MESSAGES_MAX)
+    metadata.compression, metadata.uncompressed_size = pb.LZ4, BATCH_MESSAGES_MAX * BATCHED_MESSAGE_BYTES_MIN
+    client = await world.producing()
+    for sequence_id in range(3):
+        metadata.sequence_id = sequence_id
+        greedy.data_received(frames.build_send(1, sequence_id, metadata, b"x", BATCH_MESSAGES_MAX))
+    client.publish(0, 8000)
+    await world.pass_s(10)
+    assert greedy.stored() == 1
+    assert client.stored() == pytest.approx(5000, rel=0.03)
