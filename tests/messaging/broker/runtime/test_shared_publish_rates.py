@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.limits.sizes import BATCH_MESSAGES_MAX
+from messaging.limits.sizes import BATCH_MESSAGES_MAX, BATCHED_MESSAGE_BYTES_MIN
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.batch import BATCHED_MESSAGE_BYTES_MIN
 from tests.support.virtual_broker import TOPIC, VirtualWorld, virtually
 
 OTHER = f"{TOPIC}-other"
