@@ -47,7 +47,8 @@ class Schema(AutoSchema):
 
 def describe(summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = ()) -> Callable[[F], F]:
     """`answer` is the response body, or None, or by (status, media type) what is no JSON; `body` is the request body."""
-    responses = answer if isinstance(answer, dict) else {status: OpenApiResponse(description="Done.") if answer is None else answer}
+    by_status = isinstance(answer, dict) and all(isinstance(key, tuple) for key in answer)
+    responses = answer if by_status else {status: OpenApiResponse(description="Done.") if answer is None else answer}
     decorate: Callable[[F], F] = extend_schema(summary=summary, request=body, responses=responses, parameters=list(parameters))
     return decorate
 
