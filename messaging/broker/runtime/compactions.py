@@ -251,10 +251,11 @@ class Compactions:
         self._results.pop(topic, None)
 
     def _ended(self, text: str, why: str) -> None:
-        self._sessions.pop(text, None)
+        session, now_ms = self._sessions.pop(text, None), self._now_ms()
         self._requested.pop(text, None)
         result = self._keep(text)
-        result.status, result.last_error, result.failed_ms = "ERROR", why[:1000], self._now_ms()
+        result.status, result.last_error, result.failed_ms = "ERROR", why[:1000], now_ms
+        result.failed_after_ms = now_ms - session.started_ms if session is not None else 0
         log.warning("compaction.failed", topic=text, why=why)
 
     def _keep(self, text: str) -> CompactionResult:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from messaging.storage.ledger_store import Position
 
-RETRY_MS = 300_000  # after a compaction that failed; one that is requested begins at once
+# After a compaction that failed, or as long as it took, if that is longer: one that always fails does not take all of a worker's
+# time. One that is requested begins at once.
+RETRY_MS = 300_000
 
 
 @dataclass(slots=True)
@@ -20,6 +22,7 @@ class CompactionResult:
     duration_ms: int = 0
     succeeded_ms: int = 0
     failed_ms: int = 0
+    failed_after_ms: int = 0  # so long it took until it failed
 
 
 NOT_RUN = CompactionResult()
@@ -40,4 +43,4 @@ def is_due(threshold_bytes: int, uncompacted_bytes: int, result: CompactionResul
     """`threshold_bytes` 0: never by itself."""
     if not threshold_bytes or uncompacted_bytes <= threshold_bytes:
         return False
-    return result.status != "ERROR" or now_ms - result.failed_ms >= RETRY_MS
+    return result.status != "ERROR" or now_ms - result.failed_ms >= max(RETRY_MS, result.failed_after_ms)
