@@ -9,6 +9,7 @@ from django.urls import path, register_converter
 from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
     audit,
+    budgets,
     costs,
     invoices,
     jump,
@@ -18,12 +19,14 @@ from admin_ui.views import (
     platform,
     policies,
     quick_start,
+    reports,
     session,
     subscriptions,
     tasks,
     tenants,
     topics,
     usage,
+    usage_runs,
 )
 
 register_converter(TopicConverter, "topic")
@@ -66,7 +69,15 @@ urlpatterns = [
     path("people/<str:person>/password", people.person_password, name="person_password"),
     path("people/<str:person>/active", people.person_active, name="person_active"),
     path("usage", usage.usage, name="usage"),
+    path("usage/runs", usage_runs.usage_runs, name="usage_runs"),
+    path("usage/runs/<str:run>", usage_runs.usage_run, name="usage_run"),
     path("costs", costs.costs, name="costs"),
+    path(f"{_TENANT}/month", budgets.month_ahead, name="month_ahead"),
+    path(f"{_TENANT}/budgets", budgets.budget_list, name="budgets"),
+    path(f"{_TENANT}/budgets/<str:budget>/delete", budgets.budget_delete, name="budget_delete"),
+    path(f"{_TENANT}/reports", reports.report_list, name="reports"),
+    path(f"{_TENANT}/reports/<str:schedule>/delete", reports.report_delete, name="report_delete"),
+    path(f"{_TENANT}/reports/<str:report>/<str:name>", reports.report_file, name="report_file"),
     path(f"{_TENANT}/invoices", invoices.invoices, name="invoices"),
     path(f"{_TENANT}/invoices/<str:invoice>", invoices.invoice, name="invoice"),
     path(f"{_TENANT}/invoices/<str:invoice>/pdf", invoices.invoice_as_pdf, name="invoice_pdf"),

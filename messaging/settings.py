@@ -167,6 +167,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
+    smtp_url: str = ""  # mail server: smtp://, smtp+starttls:// or smtps://user:password@host:port; empty: no mail is sent
+    mail_from: str = "magnetar@localhost"  # sender of mail
     billing_interval_s: Positive = 3600  # how often drafts of invoices are computed, and months closed
     billing_close_after_h: Positive = 72  # how long after its end a month takes late usage before its invoices are final
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed

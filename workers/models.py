@@ -8,7 +8,7 @@ from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
-from workers.billing import models as billing  # noqa: F401  (Django finds them here)
+from workers.billing import budget_models  # noqa: F401  (Django finds them here)
 
 
 class TaskRun(models.Model):

@@ -10,6 +10,7 @@ RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 MAKE_INVOICES = "workers.make_invoices"
+MAKE_REPORTS = "workers.make_reports"
 REPEAT_TASKS = "workers.repeat_tasks"
 FORGET_OLD = "workers.forget_old"
 
@@ -43,6 +44,7 @@ TASKS: tuple[TaskEntry, ...] = (
     TaskEntry(
         MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s", BILLING
     ),
+    TaskEntry(MAKE_REPORTS, "Check budgets and make reports", "workers.tasks.reports:make_reports", "billing_interval_s", BILLING),
     TaskEntry(
         COLLECT_AUDIT,
         "Write the broker's events to the audit log",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
@@ -14,12 +15,15 @@ from admin_ui import routing, urls
 from admin_ui.access import page
 from messaging.permissions.model import Action
 from messaging.permissions.table import CONSOLE
+from tenants.access import platform_actor
 from tenants.actions import create_key
 from tenants.models import Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
-from tests.support.billing_rows import APRIL, MARCH, with_plan
+from tests.support.billing_rows import APRIL, MARCH, run_of, with_plan
+from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
+from workers.billing.reports import make
 
 FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s", "run_id": "r1"}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -57,6 +61,8 @@ def address(name: str) -> str:
     filling = {**FILLING, "key_id": create_key_of_acme()} if "key_id" in pattern.pattern.converters else FILLING
     if "invoice" in pattern.pattern.converters:
         filling = {**filling, "invoice": invoice_of_acme()}
+    if {"budget", "schedule", "report", "run"} & set(pattern.pattern.converters):
+        filling = {**filling, **budget_and_report_of_acme()}
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
 
 
@@ -72,6 +78,15 @@ def invoice_of_acme() -> str:
     made = refresh(acme, MARCH, APRIL)
     assert made is not None
     return made.pk
+
+
+def budget_and_report_of_acme() -> dict[str, str]:
+    actor = platform_actor()
+    budget = create_budget(actor, "acme", "All", "1.00", "EUR")
+    schedule = create_schedule(actor, "acme", "Daily", "day", "topic")
+    day = schedule.made_until
+    report = make(settings.MAGNETAR, schedule, day, day, run_of("run-1", MARCH).requested_at)
+    return {"budget": budget.pk, "schedule": schedule.pk, "report": report.pk, "name": "report.csv", "run": "run-1"}
 
 
 def verdict(response: HttpResponseBase) -> str:
@@ -110,7 +125,13 @@ def test_what_is_not_there_looks_like_what_is_not_yours(name: str, browse: Calla
     pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
     answers = []
     for tenant in ("acme", "nowhere"):
-        filling = {**FILLING, "key_id": "k", "invoice": "i", "tenant": tenant}
+        filling = {
+            **FILLING,
+            "key_id": "k",
+            "invoice": "i",
+            "tenant": tenant,
+            **dict.fromkeys(("budget", "schedule", "report", "name"), "x"),
+        }
         response = browse("stranger").get(reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters}))
         assert response.status_code == 404
         answers.append(response.content.replace(response["X-Request-ID"].encode(), b""))

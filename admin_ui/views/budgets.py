@@ -1,0 +1,119 @@
+"""Budgets of a tenant, the month ahead, and what could be saved."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from messaging.errors import MagnetarError, NotFound
+from tenants.models import Tenant
+from workers.billing import budget_actions, budgets, costs, outlook
+from workers.billing.budget_models import Budget, SpendAlert
+from workers.billing.models import NANO
+from workers.billing.present import money, quantity_text
+from workers.rating.forecast import Forecast
+from workers.rating.money import CURRENCIES, money_text
+
+ALERTS_SHOWN = 50
+DAY_S = 86_400
+
+
+@page
+def budget_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    form = BudgetForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given = {**form.cleaned_data, "emails": addresses(form.cleaned_data["emails"])}
+        try:
+            budget_actions.create_budget(request.actor, tenant, **given)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"Budget {given['name']} was made.")
+            return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))
+    now = datetime.now(UTC)
+    rows = [budget_row(budget, now) for budget in Budget.objects.all()]
+    alerts = SpendAlert.objects.filter(budget__in=[row["budget"] for row in rows]).select_related("budget")[:ALERTS_SHOWN]
+    shown = [{"alert": alert, "amount": money(money_text(alert.amount_minor, alert.budget.currency))} for alert in alerts]
+    nav = navigation(request, "budgets", tenant)
+    return show(request, "pages/budgets.html", nav, crumbs=crumbs(tenant), budgets=rows, alerts=shown, form=form)
+
+
+def budget_row(budget: Budget, now: datetime) -> dict[str, Any]:
+    ahead = budgets.month_ahead(budget.tenant_uid, budget.currency, now, budget.namespace)
+    whole = budget.amount_minor * (NANO // int(10 ** CURRENCIES[budget.currency]))
+    return {
+        "budget": budget,
+        "amount": money(money_text(budget.amount_minor, budget.currency)),
+        "percent": 100 * ahead.so_far // whole,
+        "likely_percent": 100 * ahead.likely // whole,
+        **_shown(ahead, budget.currency),
+    }
+
+
+@page
+def budget_delete(request: ConsoleRequest, tenant: str, budget: str) -> HttpResponse:
+    if request.method == "GET":  # an address that was copied
+        return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))
+    try:
+        budget_actions.delete_budget(request.actor, tenant, budget)
+    except NotFound:
+        raise Http404 from None
+    return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))
+
+
+@page
+def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    """The running month with its bounds, another retention, and topics that nobody reads."""
+    now = datetime.now(UTC)
+    row = Tenant.objects.get(name=tenant)
+    today = now.date()
+    found = costs.currencies_of(costs.Question([row.uid], today.replace(day=1), today))
+    currency = max(found, default="")
+    form = RetentionForm(request.GET if "days" in request.GET else None)
+    what_if, why = None, ""
+    if form.is_bound and form.is_valid():
+        days, namespace = form.cleaned_data["days"], form.cleaned_data["namespace"]
+        try:
+            what_if = _what_if(outlook.with_retention(row, days * DAY_S, namespace, now))
+        except MagnetarError as error:
+            why = explain(error)
+    saved = [
+        {"topic": one.topic, "why": one.why, "cost": costs.nano_text(one.nano, one.currency), "currency": one.currency}
+        for one in outlook.savings(row.uid, now)
+    ]
+    return show(
+        request,
+        "pages/month_ahead.html",
+        navigation(request, "month_ahead", tenant),
+        crumbs=crumbs(tenant),
+        ahead=_shown(budgets.month_ahead(row.uid, currency, now), currency),
+        currency=currency,
+        month=now,
+        form=form,
+        what_if=what_if,
+        why=why,
+        savings=saved,
+        days=outlook.DAYS,
+    )
+
+
+def _shown(ahead: Forecast, currency: str) -> dict[str, Any]:
+    texts = {name: costs.nano_text(getattr(ahead, name), currency) for name in ("so_far", "low", "likely", "high")}
+    return {**texts, "days": ahead.days}
+
+
+def _what_if(found: outlook.WhatIf) -> dict[str, str]:
+    return {
+        "currency": found.currency,
+        "now": money(money_text(found.now, found.currency)),
+        "then": money(money_text(found.then, found.currency)),
+        "difference": money(money_text(found.then - found.now, found.currency)),
+        "stored_now": quantity_text(found.stored_now, "GiB-month", 2),
+        "stored_then": quantity_text(found.stored_then, "GiB-month", 2),
+    }

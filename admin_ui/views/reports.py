@@ -1,0 +1,69 @@
+"""Reports of a tenant: on which schedule, and those that were made."""
+
+from __future__ import annotations
+
+from django.conf import settings as django_settings
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.billing_forms import ReportForm, addresses
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from messaging.errors import MagnetarError, NotFound
+from workers.billing import budget_actions
+from workers.billing.budget_models import Report, ReportSchedule
+from workers.billing.reports import KINDS, folder_of
+
+REPORTS_SHOWN = 100
+
+
+@page
+def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    form = ReportForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            budget_actions.create_schedule(
+                request.actor, tenant, given["name"], given["every"], given["by"], addresses(given["emails"])
+            )
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"Report {given['name']} is made as soon as the usage of its days is computed.")
+            return HttpResponseRedirect(reverse("console:reports", args=[tenant]))
+    return show(
+        request,
+        "pages/reports.html",
+        navigation(request, "reports", tenant),
+        crumbs=crumbs(tenant),
+        schedules=ReportSchedule.objects.all(),
+        reports=Report.objects.all()[:REPORTS_SHOWN],
+        form=form,
+    )
+
+
+@page
+def report_delete(request: ConsoleRequest, tenant: str, schedule: str) -> HttpResponse:
+    if request.method == "GET":  # an address that was copied
+        return HttpResponseRedirect(reverse("console:reports", args=[tenant]))
+    try:
+        budget_actions.delete_schedule(request.actor, tenant, schedule)
+    except NotFound:
+        raise Http404 from None
+    return HttpResponseRedirect(reverse("console:reports", args=[tenant]))
+
+
+@page
+def report_file(request: ConsoleRequest, tenant: str, report: str, name: str) -> HttpResponse:
+    """A file of a report of this tenant; its names are those that the report lists."""
+    found = Report.objects.filter(id=report).first()
+    if found is None or name not in {one["name"] for one in found.files}:
+        raise Http404
+    path = folder_of(django_settings.MAGNETAR, found.pk) / name
+    if not path.exists():
+        raise Http404
+    kind = KINDS[name.rpartition(".")[2]]
+    response = HttpResponse(path.read_bytes(), content_type=kind)
+    response["Content-Disposition"] = f'attachment; filename="{found.first}-{name}"'
+    response["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,100 @@
+"""Budgets, the month ahead, reports and usage runs in the console."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.conf import settings as django_settings
+
+from tenants.models import Tenant
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import Browse, text
+from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
+from workers.billing.budget_models import Budget, Report, ReportSchedule
+from workers.billing.drafts import refresh
+from workers.billing.reports import make_due
+from workers.models import UsageRun
+
+TENTH = MARCH + timedelta(days=10)
+BUDGET = {"name": "All", "amount": "100.00", "currency": "EUR", "thresholds": "50, 80", "emails": "boss@acme.example"}
+
+
+@pytest.fixture
+def acme(world: ConsoleBroker) -> Tenant:
+    """Ten days of 10 GiB in a topic that nobody reads: 61.00 with the fees."""
+    tenant = Tenant.unscoped.get(name="acme")
+    with_plan(tenant)
+    for day in range(10):
+        use(tenant, MARCH + day * 24 * HOUR, bytes_in=10 * GIB, messages_in=1)
+    refresh(tenant, MARCH, TENTH)
+    return tenant
+
+
+@pytest.fixture(autouse=True)
+def on_the_tenth(world: ConsoleBroker) -> object:
+    with time_machine.travel(TENTH + HOUR, tick=False):
+        yield
+
+
+def test_a_budget_is_made_shown_and_deleted(acme: Tenant, browse: Browse) -> None:
+    owner = browse("owner")
+    assert owner.post("/tenants/acme/budgets", BUDGET)["Location"] == "/tenants/acme/budgets"
+    shown = text(owner, "/tenants/acme/budgets")
+    assert "61.00 (61 %)" in shown and "128.20 (128 %)" in shown and "boss@acme.example" in shown
+    budget = Budget.unscoped.get()
+    assert browse("stranger").post(f"/tenants/globex/budgets/{budget.pk}/delete").status_code == 404
+    assert owner.post(f"/tenants/acme/budgets/{budget.pk}/delete").status_code == 302
+    assert "No budgets yet" in text(owner, "/tenants/acme/budgets")
+
+
+@pytest.mark.parametrize("wrong", [{"amount": "x"}, {"thresholds": "a"}, {"emails": "nobody"}, {"namespace": "globex/edge"}])
+def test_a_budget_that_is_wrong_is_not_made(acme: Tenant, browse: Browse, wrong: dict[str, str]) -> None:
+    assert browse("owner").post("/tenants/acme/budgets", {**BUDGET, **wrong}).status_code == 200
+    assert not Budget.unscoped.exists()
+
+
+def test_the_month_ahead_and_what_could_be_saved(acme: Tenant, browse: Browse) -> None:
+    page = text(browse("teammate"), "/tenants/acme/month")
+    assert "61.00 EUR" in page and "128.20 EUR" in page and "messages come in that nobody reads" in page
+    page = text(browse("owner"), "/tenants/acme/month", days="7", namespace="acme/orders")
+    assert "61.00 EUR" in page and "a difference of 0.00 EUR" in page
+    assert "Days are a number" in text(browse("owner"), "/tenants/acme/month", days="x")
+    assert "No price plan is in force" in text(browse("stranger"), "/tenants/globex/month", days="7")
+
+
+def test_a_report_is_put_on_schedule_and_downloaded(acme: Tenant, browse: Browse) -> None:
+    owner = browse("owner")
+    given = {"name": "Daily", "every": "day", "by": "topic", "emails": ""}
+    assert owner.post("/tenants/acme/reports", given)["Location"] == "/tenants/acme/reports"
+    assert owner.post("/tenants/acme/reports", {**given, "by": "colour"}).status_code == 200
+    schedule = ReportSchedule.unscoped.get()
+    [report] = make_due(django_settings.MAGNETAR, schedule, TENTH + HOUR, TENTH.date())
+    page = text(owner, "/tenants/acme/reports")
+    assert "2026-03-10 to 2026-03-10" in page and "report.parquet" in page
+    where = f"/tenants/acme/reports/{report.pk}"
+    csv = owner.get(f"{where}/report.csv").content
+    assert b"2026-03-10,persistent://acme/orders/new,bytes_in," in csv
+    assert owner.get(f"{where}/passwd").status_code == 404
+    assert browse("stranger").get(f"/tenants/globex/reports/{report.pk}/report.csv").status_code == 404
+    assert browse("stranger").post(f"/tenants/globex/reports/{schedule.pk}/delete").status_code == 404
+    assert owner.post(f"/tenants/acme/reports/{schedule.pk}/delete").status_code == 302
+    assert Report.unscoped.get().schedule is None  # what was made stays
+
+
+def test_runs_with_their_inputs_and_what_they_left_out(acme: Tenant, browse: Browse) -> None:
+    run = run_of("run-1", MARCH)
+    hole = {"source": "broker-1", "boot_epoch": 1, "series": "bytes_in|t", "first_missing": 3, "last_missing": 5}
+    run.detail = {"files_read": 7, "rows_read": 70, "quarantined": {"conflict": 2}, "rejected_files": {"a.parquet": "cut"}}
+    run.detail |= {"holes": [{**hole, "missing_value": None}]}
+    run.holes, run.message = 1, "look here"
+    run.save()
+    admin = browse("superuser")
+    assert "run-1" in text(admin, "/usage/runs")
+    page = text(admin, "/usage/runs/run-1")
+    for said in ("Files read", "conflict", "a.parquet", "bytes_in|t", "unknown", "look here", "2026-03-01 00:00"):
+        assert said in page
+    assert admin.get("/usage/runs/none").status_code == 404
+    assert UsageRun.objects.count() == 1 and browse("owner").get("/usage/runs").status_code == 403
+    assert datetime.now(UTC) > TENTH

@@ -1,0 +1,157 @@
+"""Budgets and reports: told and made once, with what they say, and only of the tenant whose they are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from arro3.io import read_parquet
+from django.core import mail
+
+from messaging.errors import InvalidValue, NotFound, PreconditionFailed
+from messaging.settings import Settings
+from tenants.access import platform_actor
+from tenants.models import Tenant
+from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
+from tests.support.worker_broker import WorkerBroker
+from workers.billing import budget_actions, budgets, outlook, reports
+from workers.billing.budget_models import Report, SpendAlert
+from workers.billing.drafts import refresh
+from workers.environment import Environment
+from workers.tasks.reports import make_reports
+
+pytestmark = pytest.mark.django_db
+Work = Callable[..., dict[str, Any]]
+TENTH = MARCH + timedelta(days=10)
+
+
+@pytest.fixture
+def acme(db: None) -> Tenant:
+    """Ten days of 10 GiB each in one topic that nobody reads: the first 10 GiB cost 0.50 each, the others 0.30; 29.00 are fees."""
+    tenant = tenant_of()
+    with_plan(tenant)
+    for day in range(10):
+        use(tenant, MARCH + day * 24 * HOUR, bytes_in=10 * GIB, messages_in=5, stored_byte_seconds=GIB)
+    refresh(tenant, MARCH, TENTH)
+    return tenant
+
+
+@pytest.fixture
+def work(settings_of: Callable[..., Settings], broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch) -> Work:
+    real = mail.get_connection
+    monkeypatch.setattr(mail, "get_connection", lambda backend, **_: real("django.core.mail.backends.locmem.EmailBackend"))
+
+    def at(now: Any, **values: object) -> dict[str, Any]:
+        settings = settings_of(**{"smtp_url": "smtp://localhost:25", **values})
+        return make_reports(Environment(settings, broker, now=lambda: now), "task-1", lambda: None)
+
+    return at
+
+
+def test_a_month_ahead(acme: Tenant) -> None:
+    found = budgets.month_ahead(acme.uid, "EUR", TENTH)
+    assert found.so_far == 61 * 10**9  # 29.00 + 5.00 + 9 * 3.00
+    assert found.likely == pytest.approx((61 + 21 * 3.2) * 10**9)
+    assert found.low == found.likely == found.high  # every day cost the same
+    assert budgets.month_ahead(acme.uid, "EUR", TENTH, "acme/none").likely == 0
+
+
+def test_a_budget_is_told_of_once_a_threshold(acme: Tenant, work: Work) -> None:
+    actor = platform_actor()
+    budget_actions.create_budget(actor, "acme", "All", "100.00", "EUR", emails=["boss@acme.example"])
+    budget_actions.create_budget(actor, "acme", "Orders", "1000.00", "EUR", namespace="acme/orders")
+    assert work(TENTH)["alerts"] == 4
+    alerts = {(one.threshold, one.likely, one.delivered) for one in SpendAlert.objects.all()}
+    assert alerts == {(50, False, "mailed to 1"), (50, True, "mailed to 1"), (80, True, "mailed to 1"), (100, True, "mailed to 1")}
+    assert [message.to for message in mail.outbox] == [["boss@acme.example"]] * 4
+    assert "March 2026 has cost 61.00 EUR" in str(mail.outbox[0].body)
+    assert work(TENTH)["alerts"] == 0
+    for day in range(10, 20):
+        use(acme, MARCH + day * 24 * HOUR, bytes_in=10 * GIB)
+    refresh(acme, MARCH, TENTH + 10 * 24 * HOUR)
+    assert work(TENTH + 10 * 24 * HOUR)["alerts"] == 1  # 80 % by what was spent
+
+
+def test_without_a_mail_server_an_alert_says_so(acme: Tenant, work: Work) -> None:
+    budget_actions.create_budget(platform_actor(), "acme", "All", "50.00", "EUR", thresholds=[100], emails=["boss@acme.example"])
+    work(TENTH, smtp_url="")
+    assert {one.delivered for one in SpendAlert.objects.all()} == {"no mail was sent: smtp_url is not set"}
+    assert mail.outbox == []
+
+
+def test_a_report_is_made_once_when_its_days_are_computed(acme: Tenant, work: Work, settings_of: Callable[..., Settings]) -> None:
+    actor = platform_actor()
+    budget_actions.create_schedule(actor, "acme", "Weekly", "week", "topic", ["boss@acme.example"], date(2026, 3, 9))
+    assert work(TENTH)["reports"] == 0  # the newest run began on the tenth of March at 01:00
+    run_of("run-after", TENTH)
+    assert work(TENTH)["reports"] == 1
+    assert work(TENTH)["reports"] == 0
+    report = Report.unscoped.get()
+    assert (report.first, report.last, report.runs) == (date(2026, 3, 2), date(2026, 3, 8), ["run-1"])
+    folder = reports.folder_of(settings_of(), report.pk)
+    rows = list(csv.DictReader(io.StringIO((folder / "report.csv").read_text())))
+    assert len(rows) == 7 * 3 and {row["name"] for row in rows} == {"persistent://acme/orders/new"}
+    costs = [row["cost"] for row in rows if row["meter"] == "bytes_in"]
+    assert costs == ["3.2"] * 7  # 32.00 over ten days in proportion to quantity
+    parsed = json.loads((folder / "report.json").read_text())
+    assert parsed["runs"] == ["run-1"] and len(parsed["rows"]) == len(rows)
+    assert sum(batch.num_rows for batch in read_parquet(folder / "report.parquet")) == len(rows)
+    page = (folder / "report.html").read_text()
+    assert "22.40 EUR" in page and page.count("<rect") == 7
+    assert [name for name, _, _ in mail.outbox[0].attachments] == ["report.csv", "report.json", "report.html"]
+    assert all((folder / one["name"]).stat().st_size == one["bytes"] for one in report.files)
+
+
+def test_days_and_months_are_reported_without_gaps(acme: Tenant, work: Work) -> None:
+    actor = platform_actor()
+    budget_actions.create_schedule(actor, "acme", "Daily", "day", "namespace", [], date(2026, 3, 5))
+    budget_actions.create_schedule(actor, "acme", "Monthly", "month", "meter", [], date(2026, 3, 5))
+    run_of("run-after", TENTH)
+    work(TENTH)
+    spans = [(one.name, one.first.day, one.last.day) for one in Report.unscoped.order_by("name", "first")]
+    assert spans == [*(("Daily", day, day) for day in range(4, 10)), ("Monthly", 1, 28)]
+
+
+def test_what_is_wrong_is_refused(acme: Tenant) -> None:
+    actor = platform_actor()
+    wrongs: list[dict[str, Any]] = [
+        {"amount": "0"}, {"amount": "x"}, {"currency": "XXX"}, {"namespace": "globex/edge"}, {"thresholds": []},
+        {"thresholds": [0]}, {"emails": ["nobody"]}, {"emails": [f"{index}@a.example" for index in range(6)]},
+    ]  # fmt: skip
+    for wrong in wrongs:
+        with pytest.raises(InvalidValue):
+            budget_actions.create_budget(actor, "acme", "b", **{"amount": "1.00", "currency": "EUR", **wrong})
+    for every, by in (("year", "topic"), ("day", "colour")):
+        with pytest.raises(InvalidValue):
+            budget_actions.create_schedule(actor, "acme", "r", every, by)
+    for index in range(budget_actions.BUDGETS_MAX):
+        budget_actions.create_budget(actor, "acme", f"b{index}", "1.00", "EUR")
+    with pytest.raises(PreconditionFailed):
+        budget_actions.create_budget(actor, "acme", "one more", "1.00", "EUR")
+    with pytest.raises(NotFound):
+        budget_actions.delete_budget(actor, "acme", "none")
+
+
+def test_cells_are_no_formulas() -> None:
+    assert [reports.plain_cell(text) for text in ("=1+1", "@x", "plain", "")] == ["'=1+1", "'@x", "plain", ""]
+
+
+def test_another_retention_costs_what_its_bytes_would_have(acme: Tenant) -> None:
+    found = outlook.with_retention(acme, 86_400, "", TENTH)
+    assert found.stored_now == 10 * GIB and found.stored_then == 100 * GIB * 86_400
+    assert found.now == found.then == 2900 + 500 + 2700  # this plan has no price for storage
+    with pytest.raises(PreconditionFailed):
+        outlook.with_retention(tenant_of("other"), 60, "", TENTH)
+
+
+def test_topics_that_nobody_reads_are_told(acme: Tenant) -> None:
+    use(acme, MARCH, "run-2", topic="orders/read", bytes_in=GIB, messages_in=1, messages_out=1)
+    use(acme, MARCH, "run-2", topic="orders/waiting", bytes_in=GIB, backlog_entry_seconds=5)
+    refresh(acme, MARCH, TENTH)
+    found = {one.topic.rpartition("/")[2]: one.why for one in outlook.savings(acme.uid, TENTH)}
+    assert found == {"new": "messages come in that nobody reads", "waiting": "messages wait for a subscription that takes none"}

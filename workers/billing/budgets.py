@@ -1,0 +1,73 @@
+"""The running month: what it has cost, what it is likely to cost, and who is told when a budget is reached."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import date, datetime, timedelta
+
+from django.db.models import Sum
+
+from messaging.settings import Settings
+from tenants.scoping import platform_scope
+from workers.billing import mail
+from workers.billing.budget_models import Budget, SpendAlert
+from workers.billing.models import NANO, Charge
+from workers.rating.forecast import DAYS_LOOKED_AT, Forecast, crossed, forecast
+from workers.rating.money import CURRENCIES, money_text
+from workers.rating.units import METERS
+
+
+def month_ahead(tenant_uid: str, currency: str, now: datetime, namespace: str = "") -> Forecast:
+    """In 10^-9 of the currency. Fees count as they are; usage of whole days before today is carried on."""
+    today = now.date()
+    month = today.replace(day=1)
+    following = (month + timedelta(days=32)).replace(day=1)
+    with platform_scope():
+        charges = Charge.objects.filter(series__tenant_uid=tenant_uid, currency=currency, day__lt=following)
+    if namespace:
+        charges = charges.filter(series__namespace=namespace)
+    so_far = charges.filter(day__gte=month).aggregate(Sum("nano"))["nano__sum"] or 0
+    since = today - timedelta(days=DAYS_LOOKED_AT)
+    used = charges.filter(day__gte=since, day__lt=today, meter__in=METERS).order_by().values_list("day")
+    by_day: dict[date, int] = defaultdict(int)
+    for day, nano in used.annotate(Sum("nano")):
+        by_day[day] += nano
+    first = min(by_day, default=today)
+    days = [by_day[first + timedelta(days=index)] for index in range((today - first).days)]
+    of_today = charges.filter(day=today, meter__in=METERS).aggregate(Sum("nano"))["nano__sum"] or 0
+    found = forecast(so_far - of_today, days, (following - today).days)
+    return Forecast(so_far, max(so_far, found.low), max(so_far, found.likely), max(so_far, found.high), found.days)
+
+
+def check(settings: Settings, budget: Budget, now: datetime) -> list[SpendAlert]:
+    """Tells of thresholds that were reached since the last time; each once a month by what was spent, once by what is likely."""
+    ahead = month_ahead(budget.tenant_uid, budget.currency, now, budget.namespace)
+    scale = NANO // int(10 ** CURRENCIES[budget.currency])
+    month = now.date().replace(day=1)
+    made = []
+    for likely, nano in ((False, ahead.so_far), (True, ahead.likely)):
+        for threshold in crossed(budget.thresholds, nano, budget.amount_minor * scale):
+            alert, new = SpendAlert.objects.get_or_create(
+                budget=budget,
+                month=month,
+                threshold=threshold,
+                likely=likely,
+                defaults={"amount_minor": nano // scale, "at": now},
+            )
+            if new:
+                made.append(alert)
+    for alert in made:
+        alert.delivered = mail.send(settings, budget.emails, f"Budget {budget.name}: {alert.threshold} %", words_of(alert))
+        alert.save(update_fields=["delivered"])
+    return made
+
+
+def words_of(alert: SpendAlert) -> str:
+    budget = alert.budget
+    what = "is likely to cost" if alert.likely else "has cost"
+    on = f" for namespace {budget.namespace}" if budget.namespace else ""
+    spent, whole = (money_text(amount, budget.currency) for amount in (alert.amount_minor, budget.amount_minor))
+    return (
+        f"Tenant {budget.tenant}{on}: {alert.month:%B %Y} {what} {spent} {budget.currency}, which is at least "
+        f"{alert.threshold} % of the budget {budget.name!r} ({whole} {budget.currency}), before credits and tax."
+    )

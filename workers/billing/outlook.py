@@ -1,0 +1,94 @@
+"""What a month would cost if something were otherwise, and what could be saved. Computed by the same functions as invoices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Sum
+
+from messaging.errors import PreconditionFailed
+from tenants.models import Tenant
+from tenants.scoping import platform_scope
+from workers.billing import usage
+from workers.billing.drafts import segments_between
+from workers.billing.models import Charge
+from workers.billing.usage import METER_NAMES
+from workers.rating.rate import HOUR, Segment, rate
+
+DAYS = 28  # of usage that a question is answered with, as if they were a month
+SAVINGS_MAX = 100
+STORED = "stored_byte_seconds"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Minor units for `DAYS` days: as they were, and as they would have been."""
+
+    currency: str
+    now: int
+    then: int
+    stored_now: int  # byte-seconds
+    stored_then: int
+
+
+@dataclass(frozen=True)
+class Saving:
+    """`nano`: what the topic cost in the last `DAYS` days."""
+
+    topic: str
+    why: str
+    nano: int
+    currency: str
+
+
+def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: datetime) -> WhatIf:
+    """If messages were kept for `retention_s` after they came in, in one namespace or (empty) in all. In a steady state each byte
+    is then stored for that long; what waits for its subscribers longer than that is not counted. Raises `PreconditionFailed`."""
+    end = datetime(now.year, now.month, now.day, tzinfo=UTC)
+    start = end - timedelta(days=DAYS)
+    segments = segments_between(tenant.uid, end, end + HOUR)
+    if not segments:
+        raise PreconditionFailed("no price plan is in force for this tenant")
+    whole = [Segment(start, end, segments[-1].version)]
+    as_it_was: dict[str, dict[str, int]] = {meter: defaultdict(int) for meter in METER_NAMES}
+    for day_start, day_end in usage.days_between(start, end):
+        for used in usage.used_between(tenant.uid, day_start, day_end):
+            for meter, quantity in zip(METER_NAMES, used.quantities, strict=True):
+                as_it_was[meter][used.namespace] += quantity
+    stored = dict(as_it_was[STORED])
+    for name, came_in in as_it_was["bytes_in"].items():
+        if namespace in ("", name):
+            stored[name] = came_in * retention_s
+    hours = (end - start) // HOUR
+    costs = [sum(line.amount for line in rate(whole, [used], hours)) for used in (as_it_was, {**as_it_was, STORED: stored})]
+    return WhatIf(whole[0].version.currency, costs[0], costs[1], sum(as_it_was[STORED].values()), sum(stored.values()))
+
+
+def savings(tenant_uid: str, now: datetime) -> list[Saving]:
+    """Topics that cost something and that nobody read from in the last `DAYS` days, the dearest first."""
+    since = now.date() - timedelta(days=DAYS)
+    sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    costs: dict[str, int] = defaultdict(int)
+    with platform_scope():
+        charges = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=since).exclude(series__topic="")
+    currency = ""
+    for topic, meter, code, quantity, nano in (
+        charges.order_by().values_list("series__topic", "meter", "currency").annotate(Sum("quantity"), Sum("nano"))
+    ):
+        sums[topic][meter] += quantity
+        costs[topic] += nano
+        currency = code or currency
+    found = [Saving(topic, why, costs[topic], currency) for topic, used in sums.items() if (why := _why(used)) and costs[topic] > 0]
+    return sorted(found, key=lambda one: (-one.nano, one.topic))[:SAVINGS_MAX]
+
+
+def _why(used: dict[str, int]) -> str:
+    if used["messages_out"]:
+        return ""
+    if used["backlog_entry_seconds"]:
+        return "messages wait for a subscription that takes none"
+    if used["messages_in"]:
+        return "messages come in that nobody reads"
+    return "nothing comes in or goes out, and messages are stored" if used[STORED] else ""

@@ -1,0 +1,185 @@
+"""Reports: costs of a span of days as CSV, Parquet, JSON and HTML with a chart, with the usage runs that they came from."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from messaging.atomic_files import replacing
+from messaging.settings import Settings
+from tenants.scoping import platform_scope
+from workers.billing import charts, costs, mail, usage
+from workers.billing.budget_models import Report, ReportSchedule
+from workers.billing.models import NANO
+from workers.rating.money import decimal_text
+
+KINDS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet", "html": "text/html"}
+MAILED_BYTES_MAX = 5 << 20
+SERIES_MAX = 8
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """`cost` has all nine digits, so that rows sum to the invoice's lines."""
+
+    day: str
+    name: str
+    meter: str
+    quantity: int
+    cost: str
+    currency: str
+
+
+def span_before(every: str, until: date) -> tuple[date, date]:
+    """First and last day of the span that begins at `until`."""
+    if every == ReportSchedule.Every.DAY:
+        return until, until
+    if every == ReportSchedule.Every.WEEK:
+        return until, until + timedelta(days=6)
+    return until, (until.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)
+
+
+def make_due(settings: Settings, schedule: ReportSchedule, now: datetime, ready_until: date) -> list[Report]:
+    """Reports of all spans that are over and whose usage is computed: days before `ready_until` are. Twice makes none twice."""
+    made = []
+    first, last = span_before(schedule.every, schedule.made_until)
+    while last < ready_until:
+        report = make(settings, schedule, first, last, now)
+        schedule.made_until = last + timedelta(days=1)
+        schedule.save(update_fields=["made_until"])
+        made.append(report)
+        first, last = span_before(schedule.every, schedule.made_until)
+    return made
+
+
+def make(settings: Settings, schedule: ReportSchedule, first: date, last: date, now: datetime) -> Report:
+    """Writes the files, then the row that names them; then mails them."""
+    with platform_scope():
+        there = Report.objects.filter(schedule=schedule, first=first).first()
+    if there is not None:
+        return there
+    question = costs.Question([schedule.tenant_uid], first, last, schedule.by)
+    question = replace(question, currency=max(costs.currencies_of(question), default=""))
+    report = Report(
+        tenant=schedule.tenant,
+        tenant_uid=schedule.tenant_uid,
+        schedule=schedule,
+        name=schedule.name,
+        by=schedule.by,
+        first=first,
+        last=last,
+        made_at=now,
+        runs=_runs(schedule.tenant_uid, first, last),
+    )
+    folder = folder_of(settings, report.pk)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    files = contents_of(report, question)
+    for name, contents in files.items():
+        with replacing(folder / name, durable=True) as draft:
+            draft.write_bytes(contents)
+    report.files = [
+        {"name": name, "bytes": len(contents), "sha256": hashlib.sha256(contents).hexdigest()} for name, contents in files.items()
+    ]
+    report.save()
+    report.delivered = _mail(settings, schedule, report, files)
+    report.save(update_fields=["delivered"])
+    return report
+
+
+def folder_of(settings: Settings, report_id: str) -> Path:
+    return settings.data_path / "reports" / report_id
+
+
+def contents_of(report: Report, question: costs.Question) -> dict[str, bytes]:
+    rows = rows_of(question)
+    told = {
+        "name": report.name,
+        "tenant": report.tenant,
+        "by": report.by,
+        "first": report.first.isoformat(),
+        "last": report.last.isoformat(),
+        "made_at": report.made_at.isoformat(),
+        "runs": report.runs,
+    }
+    return {
+        "report.csv": _csv(rows),
+        "report.json": json.dumps({**told, "rows": [vars(row) for row in rows]}, indent=1).encode(),
+        "report.parquet": _parquet(rows),
+        "report.html": _html(report, question).encode(),
+    }
+
+
+def rows_of(question: costs.Question) -> list[ReportRow]:
+    """By day, name and meter; all of them."""
+    sums: dict[tuple[date, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for name, day, meter, nano, quantity in costs.cells_of(question):
+        sums[day, name, meter][0] += nano
+        sums[day, name, meter][1] += quantity
+    return [
+        ReportRow(day.isoformat(), name, meter, quantity, decimal_text(Fraction(nano, NANO), 9), question.currency)
+        for (day, name, meter), (nano, quantity) in sorted(sums.items())
+    ]
+
+
+def _csv(rows: list[ReportRow]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("day", "name", "meter", "quantity", "cost", "currency"))
+    writer.writerows((row.day, plain_cell(row.name), row.meter, row.quantity, row.cost, row.currency) for row in rows)
+    return text.getvalue().encode()
+
+
+def plain_cell(text: str) -> str:
+    """Spreadsheets take a cell that begins with one of these for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _parquet(rows: list[ReportRow]) -> bytes:
+    import arro3.core as arrow
+    from arro3.io import write_parquet
+
+    types = {"quantity": arrow.DataType.int64()}
+    names = ("day", "name", "meter", "quantity", "cost", "currency")
+    schema = arrow.Schema([arrow.Field(name, types.get(name, arrow.DataType.string()), nullable=False) for name in names])
+    arrays = [arrow.Array([getattr(row, name) for row in rows], type=types.get(name, arrow.DataType.string())) for name in names]
+    file = io.BytesIO()
+    write_parquet(arrow.RecordBatch.from_arrays(arrays, schema=schema), file, compression="zstd(3)")
+    return file.getvalue()
+
+
+def _html(report: Report, question: costs.Question) -> str:
+    found = costs.ask(question, SERIES_MAX)
+    rows: list[dict[str, Any]] = [
+        {"series": index, "name": name, "cost": costs.nano_text(found.totals[name], question.currency)}
+        for index, name in enumerate(found.names, 1)
+    ]
+    shapes = {"width": charts.WIDTH, "height": charts.HEIGHT}
+    chart = charts.stacked(found.steps, found.names, found.cells, {})
+    total = costs.nano_text(found.total, question.currency)
+    return render_to_string(
+        "workers/report.html", {"report": report, "rows": rows, "chart": chart, "total": total, "question": question, **shapes}
+    )
+
+
+def _runs(tenant_uid: str, first: date, last: date) -> list[str]:
+    start, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last + timedelta(days=1)))
+    return sorted(set(usage.hours_with_usage(tenant_uid, start, end).values()))
+
+
+def _mail(settings: Settings, schedule: ReportSchedule, report: Report, files: dict[str, bytes]) -> str:
+    sent = [(name, contents, KINDS[name.rpartition(".")[2]]) for name, contents in files.items() if name != "report.parquet"]
+    if sum(len(contents) for _, contents, _ in sent) > MAILED_BYTES_MAX:
+        sent = []
+    text = f"{report.name} of tenant {report.tenant}, {report.first} to {report.last}.\n"
+    text += "" if sent else "The files are too large for a mail: they are in the console.\n"
+    return mail.send(settings, schedule.emails, f"Report {report.name}, {report.first} to {report.last}", text, sent)
