@@ -19,6 +19,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
         tmp_path_factory.mktemp("platform") / "data",
         MAGNETAR_EXPIRY_INTERVAL_S="1",
         MAGNETAR_AUDIT_INTERVAL_S="1",
+        MAGNETAR_COMPACTION_INTERVAL_S="1",
         MAGNETAR_USAGE_JOB_INTERVAL_S="86400",
     )
     platform.start()
