@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import pulsar
 import pytest
@@ -14,55 +12,19 @@ from pulsar.schema import Integer, JsonSchema, Record, String
 
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tests.compat.stock import Stock, nothing_more, receive
+from tests.compat.topic_case import Case
 from tests.support.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
-EARLIEST, SHARED = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Shared
+SHARED = pulsar.ConsumerType.Shared
 # Policies of which a client sees nothing as long as the broker runs, and where their effect is tested.
 UNSEEN = {
     "deduplicationSnapshotInterval": "messaging/broker/runtime/test_policies_storage.py",
     "persistence": "messaging/broker/runtime/test_policies_storage.py",
     "replicatorDispatchRate": "refused: nothing is replicated",
 }
-
-
-@dataclass
-class Case:
-    """A topic of its own, a client, and the policy that is tried; other policies can be set beside it."""
-
-    standalone: Standalone
-    client: pulsar.Client
-    another: pulsar.Client
-    topic: str
-
-    @property
-    def path(self) -> str:
-        return f"/admin/v2/{self.topic.replace('://', '/')}"
-
-    def set(self, path: str, value: Any, method: str = "POST") -> None:
-        in_query = f"?messageTTL={value}" if path == "messageTTL" else ""
-        body = None if in_query else value
-        answer = self.standalone.http(method, f"{self.path}/{path}{in_query}", body, token=self.standalone.admin_token)
-        assert answer.status == 204, answer.text
-
-    def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.standalone.http("GET", f"{self.path}/stats", token=self.standalone.admin_token).json()
-        return found
-
-    def produce(self, *payloads: bytes, **options: Any) -> float:
-        """How long it took, in seconds."""
-        producer = self.client.create_producer(self.topic, batching_enabled=False, **options)
-        begin = time.monotonic()
-        for payload in payloads:
-            producer.send_async(payload, lambda result, message_id: None)
-        producer.flush()
-        producer.close()
-        return time.monotonic() - begin
-
-    def subscribe(self, name: str = "s", **options: Any) -> pulsar.Consumer:
-        return self.client.subscribe(self.topic, name, **{"consumer_type": SHARED, "initial_position": EARLIEST, **options})
 
 
 class Small(Record):  # type: ignore[misc]
