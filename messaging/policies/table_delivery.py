@@ -81,7 +81,7 @@ TABLE = (
         field="active",
         fill=True,
         meaning="Shared and Key_Shared subscriptions deliver messages at the delivery time that the producer requests.",
-        enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
+        enforced_by=f"{_DELAYED}:DelayedDelivery.policies_changed",
     ),
     Policy(
         name="delayed_delivery_tick_ms",
@@ -95,7 +95,7 @@ TABLE = (
         label="Delayed delivery tick",
         meaning="Precision of delivery times: messages may come this much earlier, unless the broker's setting "
         "delayed_delivery_strict is on.",
-        enforced_by=f"{_DELAYED}:DelayedDelivery.policy",
+        enforced_by=f"{_DELAYED}:DelayedDelivery.policies_changed",
     ),
     Policy(
         name="delayed_delivery_max_ms",

@@ -8,7 +8,9 @@ from django.conf import settings as django_settings
 from django.db.models import QuerySet, Sum
 
 from messaging.errors import PreconditionFailed
-from tenants.models import Key, Namespace, TopicPolicies
+from messaging.policies.model import Level
+from messaging.policies.resolution import defaults, resolve_policy
+from tenants.models import Key, Namespace, Tenant, TopicPolicies
 
 STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together, as the feed tells them, and of their topics
 TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holding it costs a broker besides
@@ -17,8 +19,13 @@ TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holdi
 def check_another_namespace(tenant: str) -> None:
     """Raises `PreconditionFailed`."""
     most: int = django_settings.MAGNETAR.namespaces_per_tenant_max
+    policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
+    of_tenant = resolve_policy("max_namespaces_per_tenant", {Level.TENANT: policies}, defaults(django_settings.MAGNETAR)).value
+    limit = "namespaces_per_tenant_max"
+    if 0 < of_tenant < most:
+        most, limit = of_tenant, "max_namespaces_per_tenant"
     if Namespace.unscoped.filter(tenant=tenant).count() >= most:
-        raise PreconditionFailed(f"tenant {tenant!r} has reached namespaces_per_tenant_max = {most} namespaces: delete one first")
+        raise PreconditionFailed(f"tenant {tenant!r} has reached {limit} = {most} namespaces: delete one first, or have it raised")
 
 
 def check_states(tenant: str, before_bytes: int, after_bytes: int) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from messaging.errors import PreconditionFailed
 from messaging.policies.pulsar import PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
+from tenants import actions
 from tenants.models import Namespace
 from tenants.rest.document import document
 from tests.support.policy_examples import EXAMPLES
@@ -189,3 +191,15 @@ def test_the_api_describes_what_can_be_set_and_nothing_else() -> None:
     assert schema["properties"].keys() == ENFORCED.keys()
     assert schema["additionalProperties"] is False
     assert schema["properties"]["message_ttl_s"]["description"] == ENFORCED["message_ttl_s"].meaning
+
+
+def test_policy_max_namespaces_per_tenant_refuses_one_more(world: World) -> None:
+    """The setting is never exceeded, whatever the policy says."""
+    admin, olga = world.actor("admin"), world.actor("olga")
+    actions.set_tenant_policies(admin, "acme", {"max_namespaces_per_tenant": 2})
+    actions.create_namespace(olga, "acme/second")
+    with pytest.raises(PreconditionFailed, match="max_namespaces_per_tenant = 2"):
+        actions.create_namespace(olga, "acme/third")
+    actions.create_namespace(world.actor("sam"), "other/second")
+    actions.set_tenant_policies(admin, "acme", {"max_namespaces_per_tenant": 0})
+    actions.create_namespace(olga, "acme/third")

@@ -53,7 +53,7 @@ class PolicyEffect(NamedTuple):
 
 
 class SharedFacts(NamedTuple):
-    """What a namespace, or a tenant, has in all: `held`, of each of `SHARED`. `scope`: "namespace" or "tenant"."""
+    """What a namespace, or a tenant, has in all: `held`, of each of `SHARED`, or `OF_TENANTS`. `scope`: "namespace" or "tenant"."""
 
     scope: str
     name: str
@@ -61,15 +61,17 @@ class SharedFacts(NamedTuple):
 
 
 SHARED = ("producers", "consumers", "subscriptions", "topics")
+OF_TENANTS = (*SHARED, "namespaces")
 
 
-def shared_policies(scope: str) -> list[str]:
-    return [f"max_{things}_per_{scope}" for things in SHARED]
+def shared_policies(scope: str) -> dict[str, str]:
+    """policy -> what it limits."""
+    return {f"max_{things}_per_{scope}": things for things in (OF_TENANTS if scope == "tenant" else SHARED)}
 
 
 def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[PolicyEffect]:
     found = []
-    for things, policy in zip(SHARED, shared_policies(facts.scope), strict=True):
+    for policy, things in shared_policies(facts.scope).items():
         held, limit = facts.held[things], after[policy]
         if before[policy] == limit or not limit or held <= limit:
             continue

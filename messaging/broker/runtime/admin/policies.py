@@ -92,6 +92,7 @@ class PolicyHandlers:
                 "producers": services.producers.of(name),
                 "consumers": services.consumers.of(name),
                 "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
+                "namespaces": len(self._namespaces(tenant)),
                 "topics": topics.get(name, 0) if scope == "namespace" else sum(topics.values()),
             }
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")

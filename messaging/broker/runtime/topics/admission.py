@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscribe_rates import ConsumerIdentity, SubscribeRates
@@ -17,11 +17,23 @@ from messaging.protocol.names import TopicName
 Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
 
 
-def check_producer(policy: Policy, topic: LoadedTopic, name: str) -> None:
+class _Limit(NamedTuple):
+    """`text`: for messages."""
+
+    most: int
+    text: str
+
+
+def _limit(topic: TopicContext, policy: str) -> _Limit:
+    value, level = topic.services.policies.resolved(policy, topic.name)
+    return _Limit(value, f"{policy} = {value}, set on the {level}")
+
+
+def check_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
-    limit = policy("max_producers_per_topic", topic.name)
-    if limit and (held := len(topic.producers)) >= limit and topic.producers.get(name) is None:
-        raise ProducerBusy(f"topic {topic.text} has {held} producers, which is max_producers_per_topic = {limit}: close one first")
+    limit = _limit(topic, "max_producers_per_topic")
+    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.get(name) is None:
+        raise ProducerBusy(f"topic {topic.text} has {held} producers, which is {limit.text}: close one, or raise it there")
 
 
 def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> None:
@@ -48,23 +60,22 @@ def close_unencrypted(topic: ProducerTopic) -> None:
                 producer.sink.closed(producer)
 
 
-def check_consumer(policy: Policy, topic: LoadedTopic, subscription: Subscription, kind: SubscriptionType) -> None:
+def check_consumer(topic: TopicContext, subscription: Subscription, kind: SubscriptionType) -> None:
     """Raises `NotAllowed`, `ConsumerBusy`."""
     held = len(subscription.consumers)
-    types = policy("subscription_types", topic.name)
+    types, level = topic.services.policies.resolved("subscription_types", topic.name)
     if types and TYPE_NAMES[kind] not in types:
         raise NotAllowed(
-            f"subscription_types of the namespace allow only {', '.join(types)}, not {TYPE_NAMES[kind]}: use one of those"
+            f"subscription_types, set on the {level}, allow only {', '.join(types)}, not {TYPE_NAMES[kind]}: use one of those"
         )
-    limit = policy("max_consumers_per_subscription", topic.name)
-    if limit and held >= limit:
+    limit = _limit(topic, "max_consumers_per_subscription")
+    if limit.most and held >= limit.most:
         raise ConsumerBusy(
-            f"subscription {subscription.name!r} has {held} consumers, which is max_consumers_per_subscription = {limit}: close "
-            f"one first"
+            f"subscription {subscription.name!r} has {held} consumers, which is {limit.text}: close one, or raise it there"
         )
-    limit = policy("max_consumers_per_topic", topic.name)
-    if limit and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit:
-        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is max_consumers_per_topic = {limit}: close one first")
+    limit = _limit(topic, "max_consumers_per_topic")
+    if limit.most and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit.most:
+        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is {limit.text}: close one, or raise it there")
 
 
 def check_subscribe_rate(
@@ -83,21 +94,21 @@ def check_subscribe_rate(
         )
 
 
-def check_durable_subscription(policy: Policy, topic: LoadedTopic, being_created: int) -> None:
+def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
-    limit = policy("max_subscriptions_per_topic", topic.name)
-    if limit and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit:
+    limit = _limit(topic, "max_subscriptions_per_topic")
+    if limit.most and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit.most:
         raise PreconditionFailed(
-            f"topic {topic.text} has {held} subscriptions, which is max_subscriptions_per_topic = {limit}: delete an unused one"
+            f"topic {topic.text} has {held} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
         )
 
 
-def check_subscription_count(policy: Policy, topic: LoadedTopic) -> None:
+def check_subscription_count(topic: TopicContext) -> None:
     """For a topic without durable subscriptions: all of them count. Raises `PreconditionFailed`."""
-    limit = policy("max_subscriptions_per_topic", topic.name)
-    if limit and (held := len(topic.subscriptions)) >= limit:
+    limit = _limit(topic, "max_subscriptions_per_topic")
+    if limit.most and (held := len(topic.subscriptions)) >= limit.most:
         raise PreconditionFailed(
-            f"topic {topic.text} has {held} subscriptions, which is max_subscriptions_per_topic = {limit}: close one first"
+            f"topic {topic.text} has {held} subscriptions, which is {limit.text}: close one, or raise it there"
         )
 
 

@@ -111,7 +111,7 @@ class NonPersistentTopic(Topic):
         held = self.find(name)
         if held is not None:
             return held
-        check_subscription_count(self.services.policy, self)
+        check_subscription_count(self)
         return super().create_reader(name, start, properties)
 
     async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:

@@ -100,6 +100,7 @@ class Partitions:
             raise InvalidValue(
                 f"{partitions} partitions were requested: use 1 to partitions_per_topic_max = {self._partitions_max}"
             )
+        self.check_count(name, partitions)
         if name.partition >= 0:
             raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
         async with self._alone(name):
@@ -122,13 +123,21 @@ class Partitions:
                 held = await self._finish_growth(name, held)
             if partitions < held.partitions:
                 raise FewerPartitions(f"{name} has {held.partitions} partitions: the number can only be increased")
-            if partitions > self._partitions_max:
-                raise PreconditionFailed(
-                    f"{partitions} partitions were requested: partitions_per_topic_max = {self._partitions_max}"
-                )
+            self.check_count(name, partitions)
             if partitions > held.partitions:
                 async with self._topics.reservations.reserved(name, partitions - held.partitions):
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+
+    def check_count(self, name: TopicName, partitions: int) -> None:
+        """Raises `PreconditionFailed` where a topic may not have so many."""
+        asked = f"{partitions} partitions were requested"
+        if partitions > self._partitions_max:
+            raise PreconditionFailed(f"{asked}: partitions_per_topic_max = {self._partitions_max}")
+        limit, level = self._topics.services.policies.resolved("max_partitions_per_topic", name)
+        if limit and partitions > limit:
+            raise PreconditionFailed(
+                f"{asked}: max_partitions_per_topic = {limit}, set on the {level}; use fewer, or raise it there"
+            )
 
     async def delete(self, name: TopicName, *, force: bool) -> None:
         """Raises `TopicNotFound`, `Conflict` for a plain topic, or `PreconditionFailed` while clients are connected to a

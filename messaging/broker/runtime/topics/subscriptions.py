@@ -60,7 +60,7 @@ class TopicSubscriptions(SubscriptionEffects):
             if not self.holds(subscription):
                 raise NotReady(f"subscription {subscription.name!r} was deleted meanwhile: subscribe again")
             subscription.admit(consumer, kind)
-            check_consumer(self.services.policy, self, subscription, kind)
+            check_consumer(self, subscription, kind)
             check_another_consumer(self)
             if consumer.session is not None:
                 self.services.admit(consumer.session)
@@ -135,7 +135,7 @@ class TopicSubscriptions(SubscriptionEffects):
         """
         if name not in self.subscriptions:
             self._check_room()
-            check_durable_subscription(self.services.policy, self, self._being_created)
+            check_durable_subscription(self, self._being_created)
         async with self._change(name):
             if name in self.subscriptions:
                 raise MetaConflict(name)

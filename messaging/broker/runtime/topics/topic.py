@@ -147,7 +147,7 @@ class Topic(TopicSubscriptions):
         self.check_writable()
         check_encryption(self.services.policy, self, producer)
         if producer.access is AccessMode.SHARED:  # an exclusive one is alone
-            check_producer(self.services.policy, self, producer.name)
+            check_producer(self, producer.name)
         check_another_producer(self, producer.name)
         if producer.session is not None:
             self.services.admit(producer.session)

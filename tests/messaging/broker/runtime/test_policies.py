@@ -169,7 +169,7 @@ async def test_policy_max_subscriptions_per_topic_refuses_one_more(world: Broker
     client = await world.connected("owner")
     await client.subscribe(TOPIC, "s", 1)
     assert await refused(client, C.SUBSCRIBE, subscription="more", consumer_id=2, sub_type=1) == pb.NotAllowedError
-    with pytest.raises(PreconditionFailed, match="max_subscriptions_per_topic = 1"):
+    with pytest.raises(PreconditionFailed, match=f"max_subscriptions_per_topic = 1, set on the {world.policy_level}"):
         await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="more"))
     await client.subscribe(TOPIC, "s", 2)
     await client.subscribe(TOPIC, "reader", 3, durable=False)

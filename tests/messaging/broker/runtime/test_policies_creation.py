@@ -165,6 +165,19 @@ async def test_no_topic_gets_more_partitions_than_allowed(make_world: MakeWorld)
         await world.service.topics.partitioned.grow(NAME, 4)
 
 
+async def test_policy_max_partitions_per_topic_refuses_more(world: BrokerWorld) -> None:
+    for kind, key, state in (("namespace", "acme/orders", {}), ("tenant", "acme", {"admin_roles": ["owner@acme"]})):
+        await world.feed((kind, key, {**state, "policies": {"max_partitions_per_topic": 3}}))
+        topic = f"{TOPIC}-{kind}"
+        with pytest.raises(PreconditionFailed, match=f"max_partitions_per_topic = 3, set on the {kind}"):
+            await world.admin.topics.create(TopicCreate(topic=topic, partitions=4))
+        await world.admin.topics.create(TopicCreate(topic=topic, partitions=3))
+        with pytest.raises(PreconditionFailed, match="max_partitions_per_topic = 3"):
+            await world.service.topics.partitioned.grow(parse_topic(topic), 4)
+        await world.feed((kind, key, {**state, "policies": {}}))
+        await world.service.topics.partitioned.grow(parse_topic(topic), 4)
+
+
 def test_the_settings_know_the_limit_of_the_admin_api() -> None:
     assert Settings().partitions_per_topic_max == PARTITIONS_MAX
     with pytest.raises(ConfigError, match="partitions_per_topic_max"):

@@ -216,4 +216,7 @@ async def test_a_preview_says_who_would_be_refused(world: BrokerWorld) -> None:
         ("max_topics_per_tenant", 1, "3 topics of tenant acme would stay, and no other could be created")
     ]
     assert await previewed(world, acme, max_topics_per_tenant=3) == []
+    assert [one[1:] for one in await previewed(world, acme, max_namespaces_per_tenant=1)] == [
+        (2, "3 namespaces of tenant acme would stay, and no other could be created")
+    ]
     assert await previewed(world, acme, max_consumers_per_topic=0, max_producers_per_topic=0) == []
