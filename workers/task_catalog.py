@@ -11,11 +11,13 @@ COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 MAKE_INVOICES = "workers.make_invoices"
 MAKE_REPORTS = "workers.make_reports"
+REDRIVE = "workers.redrive"
 REPEAT_TASKS = "workers.repeat_tasks"
 FORGET_OLD = "workers.forget_old"
 
 QUEUE = "magnetar"  # of messages that name none
 MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
+REDRIVES = "magnetar.redrives"
 
 
 class TaskEntry(NamedTuple):
@@ -52,6 +54,7 @@ TASKS: tuple[TaskEntry, ...] = (
         "audit_interval_s",
         CONTROL,
     ),
+    TaskEntry(REDRIVE, "Redrive dead letters", "workers.redrive.task:redrive", "", REDRIVES, ids=("job",), retry_s=5),
     TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),
     TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )

@@ -40,6 +40,8 @@ _LEDGER_ID = Limit("a position: -1 is the earliest, 2^63-1 the latest", minimum=
 _SCHEMA_TYPE = Limit("one of about twenty names", bytes_max=64)
 _SCHEMA = Limit("a quarter of a request body; clients of the binary protocol may send more", bytes_max=BODY_BYTES_MAX // 4)
 
+_MILLISECONDS = Limit("milliseconds since 1970, 64 bits", minimum=0, maximum=INT64_MAX)
+_REDRIVEN = Limit("a count", minimum=0, maximum=1_000_000)
 _REDELIVERIES = Limit("a 32-bit number, as with Pulsar's clients", minimum=0, maximum=2**31 - 1)
 
 API: dict[str, Limit] = {
@@ -57,6 +59,20 @@ API: dict[str, Limit] = {
     "NewDeadLetterPolicy.max_redeliver_count": _REDELIVERIES,
     "NewDeadLetterPolicy.target": _TOPIC,
     "NewDeadLetterPolicy.initial_subscription": _NAME,
+}
+
+API |= {
+    "NewRedrive.target": _TOPIC,
+    "NewRedrive.subscription": _NAME,
+    "NewRedrive.key": _TOPIC,
+    "NewRedrive.property_name": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
+    "NewRedrive.property_value": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
+    "NewRedrive.origin_subscription": _NAME,
+    "NewRedrive.from_ms": _MILLISECONDS,
+    "NewRedrive.until_ms": _MILLISECONDS,
+    "NewRedrive.redriven_max": _REDRIVEN,
+    "NewRedrive.rate": Limit("messages per second", minimum=0, maximum=1_000_000),
+    "NewRedrive.idempotency_key": _NAME,
 }
 
 _PLAN_NAME = Limit("names of price plans have 63 characters", bytes_max=63)
@@ -170,4 +186,13 @@ RPC: dict[str, Limit] = {
     "key": _TOPIC,
     "policies": Limit("the policies have their own limits (messaging.policies)", count_max=100),
     "state": Limit("one namespace with its grants, which have their own limits", count_max=64),
+    "property_name": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
+    "property_value": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
+    "from_ms": _MILLISECONDS,
+    "until_ms": _MILLISECONDS,
+    "origin_subscription": _NAME,
+    "redriven_max": _REDRIVEN,
+    "job": Limit("the id of a redrive: 32 hexadecimal digits", bytes_max=64),
+    "step": Limit("counts the steps of a redrive", minimum=0, maximum=2**31 - 1),
+    "positions": Limit("of one step of a redrive", count_max=1_000),
 }

@@ -53,6 +53,11 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:topic_policies"): Action.TENANT_ADMIN,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
+    ("GET", "console:redrives"): Action.TENANT_ADMIN,
+    ("POST", "console:redrives"): Action.TENANT_ADMIN,
+    ("GET", "console:redrives_fragment"): Action.TENANT_ADMIN,
+    ("GET", "console:redrive"): Action.TENANT_ADMIN,
+    ("POST", "console:redrive"): Action.TENANT_ADMIN,
     ("GET", "console:dead_letter_policy"): Action.TENANT_ADMIN,
     ("POST", "console:dead_letter_policy"): Action.TENANT_ADMIN,
     # People, usage and the platform

@@ -65,6 +65,15 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:topic"): Action.LOOKUP,
     ("DELETE", "api:topic"): Action.TENANT_ADMIN,
     ("GET", "api:topic-stats"): Action.LOOKUP,
+    # Of redrives: and CONSUME on the topic, PRODUCE on the target, on behalf of whoever starts one
+    ("GET", "api:redrives"): Action.TENANT_ADMIN,
+    ("POST", "api:redrives"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-dry-run"): Action.TENANT_ADMIN,
+    ("GET", "api:redrive"): Action.TENANT_ADMIN,
+    ("DELETE", "api:redrive"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-pause"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-resume"): Action.TENANT_ADMIN,
+    ("GET", "api:redrive-outcomes"): Action.TENANT_ADMIN,
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,

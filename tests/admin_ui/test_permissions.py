@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
 from django.urls import ResolverMatch, reverse
+from django.utils import timezone
 
 from admin_ui import routing, urls
 from admin_ui.access import page
@@ -24,8 +25,17 @@ from tests.support.billing_rows import APRIL, MARCH, run_of, with_plan
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
 from workers.billing.reports import make
+from workers.redrive.models import RedriveJob
 
-FILLING = {"tenant": "acme", "namespace": "orders", "topic": "placed", "person": "teammate", "subscription": "s", "run_id": "r1"}
+FILLING = {
+    "tenant": "acme",
+    "namespace": "orders",
+    "topic": "placed",
+    "person": "teammate",
+    "subscription": "s",
+    "run_id": "r1",
+    "job": "j1",
+}
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
 EXPECTED = {
     Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},
@@ -63,7 +73,14 @@ def address(name: str) -> str:
         filling = {**filling, "invoice": invoice_of_acme()}
     if {"budget", "schedule", "report", "run"} & set(pattern.pattern.converters):
         filling = {**filling, **budget_and_report_of_acme()}
+    if "job" in pattern.pattern.converters:
+        create_redrive_of_acme()
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
+
+
+def create_redrive_of_acme() -> None:
+    fields = {"topic": PLACED, "target": PLACED, "tenant": "acme", "tenant_uid": Tenant.unscoped.get(name="acme").uid}
+    RedriveJob.unscoped.create(id=FILLING["job"], idempotency_key="once", created_at=timezone.now(), **fields)
 
 
 def create_key_of_acme() -> str:

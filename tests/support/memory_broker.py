@@ -235,12 +235,15 @@ class MemoryBroker(TypedCalls):
 
     def publish(self, topic: str, *payloads: bytes) -> None:
         """Stores them, one entry each."""
-        self.run(self._publish(topic, payloads))
+        self.publish_messages(topic, *map(OutgoingMessage, payloads))
 
-    async def _publish(self, topic: str, payloads: Iterable[bytes]) -> None:
+    def publish_messages(self, topic: str, *messages: OutgoingMessage) -> None:
+        self.run(self._publish(topic, messages))
+
+    async def _publish(self, topic: str, messages: Iterable[OutgoingMessage]) -> None:
         sender = await Sender.open(self.service, "ingest", topic)
         try:
-            await asyncio.wait_for(sender.send_messages([OutgoingMessage(one) for one in payloads]), 10)
+            await asyncio.wait_for(sender.send_messages(list(messages)), 10)
         finally:
             sender.producer.close()
 

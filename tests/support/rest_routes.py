@@ -33,6 +33,7 @@ FILLING = {
     "invoice": "2026-000001",
     "line": "bytes_in@2026-03-01T00",
     "run_id": "r1",
+    "job": "j1",
 }
 
 

@@ -24,6 +24,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
     "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
+    "NewRedrive": ("POST", f"{N}/topics/t/redrives/dry-run", {"target": "persistent://acme/orders/other"}),
     "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
     "NewIssuer": ("PUT", "/api/v1/billing/issuer", {"details": {}}),
     "BillingChange": ("PATCH", "/api/v1/tenants/acme/billing", {}),
@@ -32,7 +33,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewCreditNote": ("POST", "/api/v1/tenants/acme/invoices/i/credit-notes", {"note": "n"}),
 }
 MAPS = ("document", "details", "amounts")
-NUMBERS = (".partitions", "_count", "_minor", "_days")
+NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate")
 LISTS = ("admin_roles", "allowed_clusters", "actions")
 
 

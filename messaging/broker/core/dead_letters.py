@@ -113,21 +113,23 @@ def frames_of(
     begin, continues = part.sequence_id, part.continues
     for entry in entries:
         sequence_id = begin
-        for metadata, payload, batch_index in _messages(entry, unpacked_bytes_max):
+        for metadata, payload, batch_index in messages_of(entry, unpacked_bytes_max):
             count = metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else 1
             is_chunk = metadata.HasField("chunk_id") and metadata.num_chunks_from_msg > 1
             own = sequence_id
             if is_chunk:
                 own = chunked.setdefault((metadata.producer_name, metadata.uuid), sequence_id if continues < 0 else continues)
             continues = -1
-            _prepare(metadata, producer, own, now_ms)
+            prepare(metadata, producer, own, now_ms)
             _describe(metadata, origin, entry, batch_index)
             yield build_send(0, own, metadata, payload, count, is_chunk=is_chunk), count
             sequence_id += count
         begin = max(begin + entry.messages, sequence_id)
 
 
-def _messages(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.Metadata, bytes, int]]:
+def messages_of(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.Metadata, bytes, int]]:
+    """Metadata, payload and index in the batch (-1: none) of what is not acknowledged of an entry. One that cannot be read, or
+    unpacked, is one message."""
     try:
         stored = parse_stored(entry.stored)
         if not stored.metadata.HasField("num_messages_in_batch") or stored.metadata.encryption_keys:
@@ -174,7 +176,8 @@ _DROPPED = (  # they speak of the origin, or would change how the target deliver
 )
 
 
-def _prepare(metadata: pb.Metadata, producer: str, sequence_id: int, now_ms: int) -> None:
+def prepare(metadata: pb.Metadata, producer: str, sequence_id: int, now_ms: int) -> None:
+    """Makes it metadata of a message that `producer` publishes now."""
     metadata.producer_name = producer
     metadata.sequence_id = sequence_id
     metadata.publish_time = now_ms

@@ -19,6 +19,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
 from workers.billing import shapes as billing
+from workers.redrive.shapes import NewRedrive
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 OURS = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
@@ -30,7 +31,7 @@ BILLING = (
     billing.NewCredit,
     billing.NewCreditNote,
 )
-BODIES = (*OURS, *BILLING)
+BODIES = (*OURS, *BILLING, NewRedrive)
 STRUCTS = (
     tenants.TenantInfo,
     namespaces.BundlesData,

@@ -15,6 +15,7 @@ from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
+from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
 from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
@@ -43,6 +44,7 @@ class AdminHandlers:
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
         self.compaction = CompactionHandlers(broker)
+        self.redrive = Redrive(broker)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.methods: Mapping[str, Method] = {
@@ -109,6 +111,9 @@ class AdminHandlers:
             "compaction.write": self.compaction.write,
             "compaction.commit": self.compaction.commit,
             "compaction.abort": self.compaction.abort,
+            "redrive.scan": self.redrive.scan,
+            "redrive.prepare": self.redrive.prepare,
+            "redrive.move": self.redrive.move,
             "upkeep.topics": self.maintenance.list_topics,
             "upkeep.run": self.maintenance.run,
             "usage.flush": self.usage.flush,

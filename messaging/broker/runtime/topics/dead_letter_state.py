@@ -56,9 +56,9 @@ async def save(topic: TopicContext) -> None:
         await storage.meta.delete_value(storage.fence, key_of(topic.text))
 
 
-async def parts_moved(target: TopicContext, policy_id: str, move: Move) -> int:
+async def parts_moved(target: TopicContext, policy_id: str, move: Move, *, producer: str = "") -> int:
     """How many parts of this move are in its target: the first ones, as each is durable before the next. Raises `StoreError`."""
-    name = producer_name(policy_id).encode()
+    name = (producer or producer_name(policy_id)).encode()
     missing = {(block_header.DEAD_LETTER_MOVE, move_extension(policy_id, part.sequence_id)) for part in move.all_parts}
     parts = len(missing)
     ledger_list = target.ledger_list

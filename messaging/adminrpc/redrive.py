@@ -1,0 +1,95 @@
+"""Admin RPC: redrive of dead letters. A worker finds what matches, writes down what it is about to move, and has it moved.
+
+`redrive.move` is idempotent: the block that it appends carries the id of the job and the number of the step, and is looked for
+behind the position that `redrive.prepare` gave. So a step that may have been done is simply asked for again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from messaging.adminrpc.base import Answer, Request
+
+
+class RedriveFilter(Request, kw_only=True):
+    """All that are given must match. Times are of publishing, in milliseconds, [from, until); 0: open. `origin_subscription`: from
+    which the message was dead-lettered."""
+
+    key: str = ""
+    property_name: str = ""
+    property_value: str = ""
+    from_ms: int = 0
+    until_ms: int = 0
+    origin_subscription: str = ""
+    redriven_max: int = 0  # one that was redriven so often already stays; 0: any
+
+
+class RedriveScan(RedriveFilter, kw_only=True):
+    """A page of what the subscription has not acknowledged behind a position, (-1, 0): the beginning. The subscription is made, at
+    the beginning of the topic, where it is missing. `owner`: the role on whose behalf; it has to have CONSUME."""
+
+    topic: str
+    subscription: str
+    owner: str
+    ledger_id: int
+    entry_id: int
+
+
+class RedriveFound(msgspec.Struct, kw_only=True):
+    """An entry. `refused`: why it does not move although it matches, "" for one that moves."""
+
+    ledger_id: int
+    entry_id: int
+    messages: int
+    size_bytes: int
+    key: str = ""
+    publish_time_ms: int = 0
+    refused: str = ""
+
+
+class RedriveFoundPage(Answer, kw_only=True):
+    """`ledger_id` and `entry_id` are for the next call; `done`: nothing follows."""
+
+    found: list[RedriveFound]
+    looked_at: int
+    ledger_id: int
+    entry_id: int
+    done: bool
+
+
+class RedrivePrepare(Request, kw_only=True):
+    """Which topic the step goes to (a partition, where the target has some), and where that ends now. `owner` has to have PRODUCE
+    on it."""
+
+    target: str
+    owner: str
+    step: int
+
+
+class RedriveTarget(Answer, kw_only=True):
+    target: str
+    ledger_id: int
+    entry_id: int
+
+
+class RedriveMove(Request, kw_only=True):
+    """Appends the entries at `positions` (ledger and entry) to `target` as one block, unless it holds that block behind the
+    prepared position, and then acknowledges them. Conflict: the subscription has consumers."""
+
+    job: str
+    step: int
+    topic: str
+    subscription: str
+    owner: str
+    target: str
+    ledger_id: int
+    entry_id: int
+    positions: list[list[int]]
+
+
+class RedriveMoved(Answer, kw_only=True):
+    """`gone`: of the positions, those that were acknowledged or deleted meanwhile, and were not moved."""
+
+    messages: int
+    already: bool  # the block had been appended before
+    gone: list[list[int]]

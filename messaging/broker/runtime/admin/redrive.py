@@ -1,0 +1,182 @@
+"""Redrive of dead letters on the broker: looks through a subscription, and moves what a worker has written down, exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from messaging.adminrpc import redrive as schema
+from messaging.broker.core.dead_letter_moves import Move, Part
+from messaging.broker.core.dead_letters import DeadEntry
+from messaging.broker.core.redrive import RedriveConditions, judge, producer_name, redriven_frames
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.topics.dead_letter_state import parts_moved
+from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import Conflict, NotAllowed, NotReady
+from messaging.permissions.model import Action, Principal, Resource
+from messaging.protocol.batch import UNPACKED_TIMES_MAX
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import MetaConflict
+
+LOOKED_AT_MAX = 500  # entries of one call
+LOOKED_AT_BYTES = 4 << 20
+FOUND_MAX = 100
+
+
+class Redrive:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._moving: set[tuple[str, str]] = set()  # topic and subscription
+
+    async def scan(self, request: schema.RedriveScan) -> schema.RedriveFoundPage:
+        topic, subscription = await self._source(request.topic, request.subscription, request.owner)
+        wanted = RedriveConditions(*(getattr(request, name) for name in RedriveConditions._fields))
+        found: list[schema.RedriveFound] = []
+        looked_at = size = 0
+        position = topic.ledger_list.resolve(Position(request.ledger_id, request.entry_id))
+        while topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(found) < FOUND_MAX:
+            looked_at += 1
+            if not subscription.cursor.acknowledged(position):
+                entry = await _entry(topic, subscription, position)
+                if entry is not None:
+                    size += len(entry.stored)
+                    one = await self._judge(topic, entry, wanted)
+                    if one is not None:
+                        found.append(one)
+            position = topic.ledger_list.resolve(topic.ledger_list.next_after(position))
+        done = not topic.ledger_list.holds(position)
+        return schema.RedriveFoundPage(
+            found=found, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
+        )
+
+    async def _judge(self, topic: Topic, entry: DeadEntry, wanted: RedriveConditions) -> schema.RedriveFound | None:
+        block = await block_at(topic, entry.position)
+        if block is None:
+            return None
+        publish_time_ms = stored_entry(block, entry.position.entry_id).metadata.publish_time
+        with _Charged(self._broker, topic, [entry]):
+            judged = await asyncio.to_thread(judge, entry, publish_time_ms, wanted, self._unpacked_max)
+        if not judged.matches:
+            return None
+        return schema.RedriveFound(
+            ledger_id=entry.position.ledger_id,
+            entry_id=entry.position.entry_id,
+            messages=judged.messages,
+            size_bytes=len(entry.stored),
+            key=judged.key,
+            publish_time_ms=judged.publish_time_ms,
+            refused=judged.refused,
+        )
+
+    async def prepare(self, request: schema.RedrivePrepare) -> schema.RedriveTarget:
+        name = await self._authorized_target(request.target, request.owner)
+        count = await self._broker.partition_count(name, auto_create=True)
+        if count:
+            name = parse_topic(f"{name}-partition-{request.step % count}")
+        target = await self._broker.open_topic(name)
+        last = target.ledger_list.last
+        return schema.RedriveTarget(target=target.text, ledger_id=last.ledger_id, entry_id=last.entry_id)
+
+    async def move(self, request: schema.RedriveMove) -> schema.RedriveMoved:
+        topic, subscription = await self._source(request.topic, request.subscription, request.owner)
+        target = await self._broker.open_topic(await self._authorized_target(request.target, request.owner))
+        if subscription.consumers:
+            raise Conflict(f"subscription {subscription.name!r} has consumers: close them, or redrive another subscription")
+        key = (topic.text, subscription.key)
+        if key in self._moving:
+            raise NotReady(f"messages of subscription {subscription.name!r} are being redriven: try again")
+        self._moving.add(key)
+        try:
+            return await self._move(topic, subscription, target, request)
+        finally:
+            self._moving.discard(key)
+
+    async def _move(
+        self, topic: Topic, subscription: Subscription, target: Topic, request: schema.RedriveMove
+    ) -> schema.RedriveMoved:
+        positions = [Position(one[0], one[1]) for one in request.positions]
+        await target.publisher.wait_for_pending()  # what a call that was given up may still be storing
+        behind = (request.ledger_id, request.entry_id)
+        step = Move(request.step, tuple(positions), target.text, behind, (Part(len(positions), request.step),))
+        if await parts_moved(target, request.job, step, producer=producer_name(request.job)):
+            await topic.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
+            return schema.RedriveMoved(messages=0, already=True, gone=[])
+        entries, gone = [], []
+        for position in positions:
+            held = not subscription.cursor.acknowledged(position)
+            entry = await _entry(topic, subscription, position) if held else None
+            if entry is None:
+                gone.append([position.ledger_id, position.entry_id])
+            else:
+                entries.append(entry)
+        messages = await self._append(topic, target, request, entries) if entries else 0
+        await topic.acknowledge_entries(subscription, [one.position for one in entries], DeliveryEvent.DEAD_LETTERED)
+        return schema.RedriveMoved(messages=messages, already=False, gone=gone)
+
+    async def _append(self, topic: Topic, target: Topic, request: schema.RedriveMove, entries: Sequence[DeadEntry]) -> int:
+        name, now_ms = producer_name(request.job), self._broker.now_ms()
+        await target.writable()
+        with _Charged(self._broker, topic, entries):
+            frames = await asyncio.to_thread(
+                lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max))
+            )
+            producer = DeadLetterProducer(target, name, Principal(request.owner), now_ms)
+            try:
+                await producer.publish([frame for frame, _ in frames], request.job, request.step)
+            finally:
+                producer.close()
+        return sum(count for _, count in frames)
+
+    async def _source(self, text: str, name: str, owner: str) -> tuple[Topic, Subscription]:
+        parsed = parse_topic(text)
+        if not parsed.persistent:
+            raise NotAllowed(f"{parsed} is a non-persistent topic: it keeps no messages")
+        resource = Resource(parsed.tenant, str(parsed.namespace), str(parsed), name)
+        await self._broker.authorize(Principal(owner), Action.CONSUME, resource)
+        topic = await self._broker.open_topic(parsed, create=False)
+        if name not in topic.subscriptions:
+            try:
+                await topic.create_subscription(name, EARLIEST)
+            except MetaConflict:
+                pass  # a client was faster
+        return topic, topic.subscription(name)
+
+    async def _authorized_target(self, text: str, owner: str) -> TopicName:
+        name = parse_topic(text)
+        if not name.persistent:
+            raise NotAllowed(f"{name} is a non-persistent topic: messages are redriven to persistent ones")
+        await self._broker.authorize(Principal(owner), Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        return name
+
+    @property
+    def _unpacked_max(self) -> int:
+        return self._broker.settings.message_bytes_max * UNPACKED_TIMES_MAX
+
+
+class _Charged:
+    """What is unpacked is charged to the tenant of the source. Raises `NotReady` where there is no memory for it now."""
+
+    def __init__(self, broker: Broker, topic: Topic, entries: Sequence[DeadEntry]) -> None:
+        self._account, self._tenant = broker.memory_limiter.egress, topic.name.tenant
+        self._size = sum(len(one.stored) * (1 if one.messages == 1 else UNPACKED_TIMES_MAX) for one in entries)
+
+    def __enter__(self) -> None:
+        if not self._account.allows(self._tenant, self._size):
+            raise NotReady(f"there is not enough memory to unpack {self._size} bytes of dead letters: try again in a moment")
+        self._account.take(self._tenant, self._size)
+
+    def __exit__(self, *_: object) -> None:
+        self._account.give(self._tenant, self._size)
+
+
+async def _entry(topic: Topic, subscription: Subscription, position: Position) -> DeadEntry | None:
+    block = await block_at(topic, position)
+    if block is None or block.marker:
+        return None
+    stored, messages = block.payload(position.entry_id), block.messages_of(position.entry_id)
+    return DeadEntry(position, stored, subscription.cursor.batches.bits(position), 0, messages)

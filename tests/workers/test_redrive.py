@@ -1,0 +1,204 @@
+"""Redrive jobs on a real broker: what moves, what stays and why, and that nothing moves twice whatever ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.redrive import RedriveMove, RedriveMoved
+from messaging.broker.core.redrive import REDRIVEN, TOO_OFTEN
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.errors import NotReady
+from messaging.permissions.model import tenant_role
+from messaging.protocol.names import parse_topic
+from tests.support.worker_broker import Clock, WorkerBroker
+from workers.environment import Environment
+from workers.redrive import task
+from workers.redrive.models import RedriveJob, RedriveOutcome
+from workers.redrive.task import redrive
+from workers.runs import run_recorded
+from workers.task_catalog import REDRIVE
+
+pytestmark = pytest.mark.django_db
+DLQ, TARGET = "persistent://acme/kept/orders-s-DLQ", "persistent://acme/kept/orders"
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing of the worker runs after it."""
+
+
+@pytest.fixture
+def letters(broker: WorkerBroker) -> None:
+    """Six dead letters of two keys and two subscriptions."""
+    broker.real.add(DLQ)
+    broker.real.add(TARGET)
+    for number in range(6):
+        properties = {"REAL_SUBSCRIPTION": "ab"[number % 2], "DEAD_LETTER_REASON": "max", "kind": "x" if number < 4 else "y"}
+        broker.real.publish_messages(DLQ, OutgoingMessage(b"%d" % number, properties, key=f"k{number % 3}"))
+
+
+def job(clock: Clock, owner: str = tenant_role("acme"), **fields: Any) -> RedriveJob:
+    values: dict[str, Any] = {"topic": DLQ, "target": TARGET, "subscription": "redrive", "filter": {}, **fields}
+    return RedriveJob.unscoped.create(
+        id="j1", idempotency_key="once", tenant="acme", tenant_uid="u1", owner=owner, requested_by="x", created_at=clock(), **values
+    )
+
+
+def run(environment: Environment, task_id: str = "r1") -> dict[str, Any]:
+    return run_recorded(environment, REDRIVE, task_id, redrive, job="j1")
+
+
+def moved(broker: WorkerBroker, topic: str = TARGET) -> Iterator[tuple[bytes, dict[str, str], str]]:
+    """Payload, properties and key of every message of the target."""
+
+    async def read() -> list[Any]:
+        held = await broker.real.service.topics.get(parse_topic(topic), create=False)
+        positions = [held.ledger_list.at_index(index) for index in range(held.ledger_list.entries)]
+        return [await entry_at(held, one) for one in positions]
+
+    for stored in broker.real.run(read()):
+        metadata = stored.metadata
+        yield stored.payload, {pair.key: pair.value for pair in metadata.properties}, metadata.partition_key
+
+
+def payloads(broker: WorkerBroker) -> list[bytes]:
+    return [payload for payload, _, _ in moved(broker)]
+
+
+def test_everything_goes_back_as_it_came_and_is_acknowledged(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None
+) -> None:
+    job(clock)
+    assert run(environment)["state"] == "done"
+    found = list(moved(broker))
+    assert [(payload, key) for payload, _, key in found] == [(b"%d" % number, f"k{number % 3}") for number in range(6)]
+    assert found[0][1] == {"kind": "x", REDRIVEN: "1"}
+    held = RedriveJob.unscoped.get()
+    assert (held.state, held.moved, held.left, held.looked_at) == ("done", 6, 0, 6)
+    assert RedriveOutcome.objects.filter(why="").count() == 6
+    RedriveJob.unscoped.update(state="running", ledger_id=-1, entry_id=0)
+    assert run(environment, "r2")["moved"] == 0 and len(payloads(broker)) == 6  # its subscription remembers
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"key": "k1"}, [b"1", b"4"]),
+        ({"property_name": "kind", "property_value": "y"}, [b"4", b"5"]),
+        ({"origin_subscription": "b", "property_name": "kind", "property_value": "x"}, [b"1", b"3"]),
+        ({"until_ms": 1}, []),
+        ({"from_ms": 1}, [b"0", b"1", b"2", b"3", b"4", b"5"]),
+    ],
+)
+def test_only_what_matches_moves_and_the_rest_stays(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, wanted: dict[str, Any], expected: list[bytes]
+) -> None:
+    job(clock, filter=wanted)
+    run(environment)
+    assert payloads(broker) == expected
+    topic = broker.real.service.topics.loaded[DLQ]
+    assert topic.subscriptions["redrive"].backlog_entries == 6 - len(expected)
+
+
+def test_a_message_that_was_redriven_too_often_stays(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    broker.real.add(DLQ)
+    broker.real.add(TARGET)
+    for times in ("2", "3", "not a number"):
+        broker.real.publish_messages(DLQ, OutgoingMessage(times.encode(), {REDRIVEN: times}))
+    job(clock, filter={"redriven_max": 3})
+    run(environment)
+    assert payloads(broker) == [b"2", b"not a number"]
+    assert [one.why for one in RedriveOutcome.objects.all()] == ["", TOO_OFTEN, ""]
+
+
+@pytest.mark.parametrize("killed_before_the_answer", [True, False])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_worker_killed_at_any_step_moves_nothing_twice(
+    environment: Environment,
+    broker: WorkerBroker,
+    clock: Clock,
+    letters: None,
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+    killed_before_the_answer: bool,
+) -> None:
+    monkeypatch.setattr(task, "MOVE_ENTRIES", 2)
+    job(clock)
+    calls = 0
+
+    def kill(request: RedriveMove) -> RedriveMoved | None:
+        nonlocal calls
+        calls += 1
+        if calls == step:
+            if not killed_before_the_answer:
+                broker.real.perform("redrive.move", request, RedriveMoved)  # done, and nobody was told
+            raise Killed
+        return None
+
+    broker.divert("redrive.move", kill)
+    with pytest.raises(Killed):
+        run(environment)
+    broker.mend()
+    clock.advance(3600)
+    broker.real.restart()  # the broker as well, for what it remembers to be what is stored
+    assert run(environment)["state"] == "done"
+    assert payloads(broker) == [b"%d" % number for number in range(6)]
+    assert RedriveJob.unscoped.get().moved == 6 and RedriveOutcome.objects.count() == 6
+
+
+def test_a_job_that_is_paused_stops_and_goes_on_where_it_stood(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "MOVE_ENTRIES", 2)
+    job(clock)
+
+    def pause(_: object) -> None:
+        RedriveJob.unscoped.update(state="paused")
+
+    broker.divert("redrive.move", pause)
+    assert run(environment) == {"outcome": "succeeded", "moved": 2, "state": "paused"}
+    broker.mend()
+    RedriveJob.unscoped.update(state="running")
+    assert run(environment, "r2")["moved"] == 4
+    assert payloads(broker) == [b"%d" % number for number in range(6)]
+
+
+def test_a_broker_that_is_away_is_tried_again_and_a_refusal_is_not(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None
+) -> None:
+    job(clock)
+    broker.cut()
+    assert run(environment)["outcome"] == "retrying"
+    assert RedriveJob.unscoped.get().state == "running"
+    broker.mend()
+    RedriveJob.unscoped.update(owner="stranger@other")
+    assert "failed" in run(environment)
+    held = RedriveJob.unscoped.get()
+    assert (held.state, held.moved) == ("failed", 0) and held.error
+    assert payloads(broker) == []
+    assert NotReady.code not in held.error
+
+
+def test_a_subscription_with_consumers_is_left_to_them(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    broker.real.add(DLQ, "busy")
+    broker.real.add(TARGET)
+    broker.real.publish(DLQ, b"dead")
+    broker.real.connect_consumer(DLQ, "busy")
+    job(clock, subscription="busy")
+    run(environment)
+    assert "has consumers" in RedriveJob.unscoped.get().error
+    assert payloads(broker) == []
+
+
+def test_a_rate_is_kept_step_by_step(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(environment.stopping, "wait", lambda seconds: waited.append(seconds))
+    job(clock, rate=4)
+    run(environment)
+    sizes = [len(request.positions) for method, request in broker.calls if method == "redrive.move"]
+    assert sizes == [4, 2] and sum(waited) >= 2 * task.PACE_S

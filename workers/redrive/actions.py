@@ -1,0 +1,183 @@
+"""What a tenant may ask of redrive jobs: checked against the permission table, and written into the audit log."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from django.db import transaction
+
+from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveScan
+from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, PreconditionFailed
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, tenant_role
+from messaging.protocol.names import TopicName, parse_topic, subscription_name
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import record
+from tenants.actions.namespaces import existing
+from tenants.actions.topics import topic_resource
+from tenants.models import Tenant
+from tenants.scoping import tenant_scope
+from workers.redrive.models import RedriveJob, RedriveOutcome
+from workers.sending import ask_for
+from workers.task_catalog import REDRIVE
+
+State = RedriveJob.State
+SUBSCRIPTION = "redrive"  # unless another is named: it remembers what was moved, for later jobs too
+SAMPLES = 20
+DRY_RUN_ENTRIES = 20_000  # that a dry run looks at
+RATE_MAX = 1_000_000
+ACTIVE_MAX = 20  # jobs of one tenant that are not finished
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. `given`: fields of `RedriveFilter`."""
+
+    target: str
+    subscription: str = SUBSCRIPTION
+    rate: int = 0
+    idempotency_key: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`complete`: whether all was looked at. `samples`: the first that match."""
+
+    looked_at: int
+    entries: int
+    messages: int
+    left: int
+    complete: bool
+    samples: list[RedriveFound]
+
+
+def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
+    """A job that runs as soon as a worker takes it; with an idempotency key that was used before, that job. Raises `NotAuthorized`,
+    `InvalidValue`, `NotAllowed`, `NotFound`, `Conflict` where the key was used for something else, `PreconditionFailed`."""
+    target, owner = _checked(actor, topic, request)
+    wanted = msgspec.to_builtins(_filter(request))
+    key = request.idempotency_key or uuid.uuid4().hex
+    uid = Tenant.unscoped.values_list("uid", flat=True).get(name=topic.tenant)
+    with transaction.atomic(), tenant_scope(topic.tenant):
+        same = {"topic": str(topic), "subscription": request.subscription, "target": str(target), "filter": wanted}
+        job = RedriveJob.objects.filter(idempotency_key=key).first()
+        if job is not None:
+            if any(getattr(job, name) != value for name, value in same.items()):
+                raise Conflict(f"idempotency key {key[:80]!r} was used for another redrive: choose another key")
+            return job
+        if RedriveJob.objects.filter(state__in=(State.RUNNING, State.PAUSED)).count() >= ACTIVE_MAX:
+            raise PreconditionFailed(f"{ACTIVE_MAX} redrives of this tenant are not finished: wait for them, or cancel some")
+        job = RedriveJob.unscoped.create(
+            idempotency_key=key,
+            tenant=topic.tenant,
+            tenant_uid=uid,
+            owner=owner,
+            requested_by=actor.principal.role,
+            rate=request.rate,
+            created_at=datetime.now(UTC),
+            **same,
+        )
+        record(actor, "redrive.start", topic.tenant, str(topic), after={"job": job.id, "rate": request.rate, **same})
+        ask_for(REDRIVE, actor.principal.role, job=job.id)
+    return job
+
+
+def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
+    """What a job would move now. Moves nothing. Raises as `start`, and what the broker raises."""
+    _, owner = _checked(actor, topic, request)
+    ledger_id, entry_id = -1, 0
+    looked_at = entries = messages = left = 0
+    samples: list[RedriveFound] = []
+    done = False
+    while not done and looked_at < DRY_RUN_ENTRIES:
+        page = broker.rpc().call(
+            "redrive.scan",
+            RedriveScan(
+                topic=str(topic),
+                subscription=request.subscription,
+                owner=owner,
+                **msgspec.structs.asdict(_filter(request)),
+                ledger_id=ledger_id,
+                entry_id=entry_id,
+            ),
+        )
+        moving = [one for one in page.found if not one.refused]
+        looked_at, left = looked_at + page.looked_at, left + len(page.found) - len(moving)
+        entries, messages = entries + len(moving), messages + sum(one.messages for one in moving)
+        samples += page.found[: SAMPLES - len(samples)]
+        ledger_id, entry_id, done = page.ledger_id, page.entry_id, page.done
+    return DryRun(looked_at, entries, messages, left, done, samples)
+
+
+def decide(actor: Actor, topic: TopicName, job_id: str, decision: str) -> RedriveJob:
+    """`decision`: pause, resume or cancel. What was moved stays moved. Raises `NotFound`, `PreconditionFailed`."""
+    allowed, after = {
+        "pause": ((State.RUNNING,), State.PAUSED),
+        "resume": ((State.PAUSED, State.FAILED), State.RUNNING),
+        "cancel": ((State.RUNNING, State.PAUSED, State.FAILED), State.CANCELLED),
+    }[decision]
+    with transaction.atomic(), tenant_scope(topic.tenant):
+        job = RedriveJob.objects.select_for_update().filter(id=job_id, topic=str(topic)).first()
+        if job is None:
+            raise NotFound(f"redrive {job_id[:64]!r} of {topic} does not exist")
+        if job.state not in allowed:
+            raise PreconditionFailed(f"redrive {job.id} is {job.state}: it cannot be told to {decision}")
+        if decision == "resume":  # the permissions of now count
+            _checked(actor, topic, Request(job.target, job.subscription))
+            job.error = ""
+            ask_for(REDRIVE, actor.principal.role, job=job.id)
+        before, job.state = job.state, after
+        job.finished_at = datetime.now(UTC) if after == State.CANCELLED else None
+        job.save(update_fields=["state", "error", "finished_at"])
+        record(actor, f"redrive.{decision}", topic.tenant, str(topic), {"job": job.id, "state": before}, {"state": after.value})
+    return job
+
+
+def jobs_of(topic: TopicName) -> Any:
+    """The jobs of a topic of the tenant in scope."""
+    return RedriveJob.objects.filter(topic=str(topic))
+
+
+def job_of(topic: TopicName, job_id: str) -> RedriveJob:
+    found: RedriveJob | None = jobs_of(topic).filter(id=job_id).first()
+    if found is None:
+        raise NotFound(f"redrive {job_id[:64]!r} of {topic} does not exist")
+    return found
+
+
+def outcomes_of(job: RedriveJob) -> Any:
+    return RedriveOutcome.objects.filter(job=job)
+
+
+def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[TopicName, str]:
+    """The target, and the role on whose behalf the broker acts."""
+    if "://" not in request.target:
+        raise InvalidValue(
+            f"target {request.target[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic"
+        )
+    target = parse_topic(request.target)
+    if not target.persistent or not topic.persistent or str(target) == str(topic):
+        raise InvalidValue("messages are redriven from one persistent topic to another")
+    subscription_name(request.subscription)
+    if not 0 <= request.rate <= RATE_MAX:
+        raise InvalidValue(f"rate must be from 0 to {RATE_MAX} messages per second")
+    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.CONSUME, topic_resource(topic, request.subscription))
+    require(actor, Action.PRODUCE, topic_resource(target))
+    existing(str(target.namespace))
+    person = actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
+    if person and target.tenant != topic.tenant:
+        raise NotAllowed(f"{target} is of another tenant: start this redrive with a key that may produce there")
+    return target, tenant_role(target.tenant) if person else actor.principal.role
+
+
+def _filter(request: Request) -> RedriveFilter:
+    try:
+        return msgspec.convert(request.given, RedriveFilter)
+    except msgspec.ValidationError as error:
+        raise InvalidValue(f"the filter is not valid: {error}") from None

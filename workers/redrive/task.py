@@ -1,0 +1,151 @@
+"""Runs one redrive job until it is done, paused, or the worker ends. Each message goes to the target exactly once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.db import transaction
+
+from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
+from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
+from workers.environment import Environment
+from workers.redrive.models import RedriveJob, RedriveOutcome
+from workers.runs import Renew
+
+State = RedriveJob.State
+MOVE_ENTRIES = 100
+MOVE_BYTES = 1 << 20
+PACE_S = 1.0  # with a rate, a step is what a second allows
+# What no retry helps against: somebody has to do something, and to resume the job.
+FINAL = (Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, TopicNotFound)
+
+
+def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> dict[str, Any]:
+    """Safe to kill at any moment: a step is written down before it is begun, and the broker knows whether it was done."""
+    held = RedriveJob.unscoped.filter(id=job).first()
+    if held is None:
+        return {"job": "it does not exist"}
+    begun = held.moved
+    try:
+        while _running(held):
+            renew(moved=held.moved - begun, looked_at=held.looked_at)
+            if held.pending is None and not _plan(environment, held):
+                break
+            _move(environment, held)
+            if held.rate:
+                environment.stopping.wait(PACE_S)
+    except FINAL as error:
+        RedriveJob.unscoped.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
+        return {"moved": held.moved - begun, "failed": error.message}
+    except MagnetarError as error:
+        RedriveJob.unscoped.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
+        raise
+    held.refresh_from_db(fields=["state"])
+    return {"moved": held.moved - begun, "state": held.state}
+
+
+def _running(job: RedriveJob) -> bool:
+    """Whether it is still to go on; somebody may have paused it."""
+    job.refresh_from_db(fields=["state"])
+    return job.state == State.RUNNING
+
+
+def _plan(environment: Environment, job: RedriveJob) -> bool:
+    """Finds what moves next and writes it down; False: there is nothing more, and the job is done."""
+    page = environment.rpc.call(
+        "redrive.scan",
+        RedriveScan(
+            topic=job.topic,
+            subscription=job.subscription,
+            owner=job.owner,
+            **msgspec.structs.asdict(msgspec.convert(job.filter, RedriveFilter)),
+            ledger_id=job.ledger_id,
+            entry_id=job.entry_id,
+        ),
+    )
+    taken, whole = _step(page.found, job.rate)
+    # Where not all of a page moves in one step, the next one looks on behind the last that did.
+    behind = (page.ledger_id, page.entry_id) if whole else (taken[-1].ledger_id, taken[-1].entry_id + 1)
+    moving = [one for one in taken if not one.refused]
+    target = None
+    if moving:
+        target = environment.rpc.call("redrive.prepare", RedrivePrepare(target=job.target, owner=job.owner, step=job.step + 1))
+    job.pending = {
+        "found": [msgspec.to_builtins(one) for one in taken],
+        "target": target.target if target else "",
+        "after": [target.ledger_id, target.entry_id] if target else [-1, -1],
+        "behind": list(behind),
+        "looked_at": page.looked_at if whole else len(taken),
+        "last": whole and page.done,
+    }
+    job.step += 1
+    job.save(update_fields=["pending", "step"])
+    return True
+
+
+def _step(found: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
+    """What goes in one step, and whether that is all of `found`."""
+    taken: list[RedriveFound] = []
+    size = messages = 0
+    for one in found:
+        if taken and (
+            len(taken) >= MOVE_ENTRIES or size + one.size_bytes > MOVE_BYTES or (rate and messages + one.messages > rate * PACE_S)
+        ):
+            return taken, False
+        taken.append(one)
+        size, messages = size + one.size_bytes, messages + (0 if one.refused else one.messages)
+    return taken, True
+
+
+def _move(environment: Environment, job: RedriveJob) -> None:
+    pending = job.pending
+    found = msgspec.convert(pending["found"], list[RedriveFound])
+    moving = [one for one in found if not one.refused]
+    moved = RedriveMoved(messages=0, already=False, gone=[])
+    if moving:
+        moved = environment.rpc.call(
+            "redrive.move",
+            RedriveMove(
+                job=job.id,
+                step=job.step,
+                topic=job.topic,
+                subscription=job.subscription,
+                owner=job.owner,
+                target=pending["target"],
+                ledger_id=pending["after"][0],
+                entry_id=pending["after"][1],
+                positions=[[one.ledger_id, one.entry_id] for one in moving],
+            ),
+        )
+    gone = {(one[0], one[1]) for one in moved.gone}
+    why = {
+        at: one.refused or ("acknowledged meanwhile" if at in gone else "") for at, one in zip(map(_at, found), found, strict=True)
+    }
+    with transaction.atomic():
+        RedriveOutcome.objects.bulk_create(
+            RedriveOutcome(
+                job=job,
+                ledger_id=one.ledger_id,
+                entry_id=one.entry_id,
+                messages=one.messages,
+                key=one.key,
+                why=why[_at(one)],
+                step=job.step,
+            )
+            for one in found
+        )
+        left = [one for one in found if why[_at(one)]]
+        job.moved += sum(one.messages for one in found) - sum(one.messages for one in left)
+        job.left += len(left)
+        job.looked_at += pending["looked_at"]
+        job.ledger_id, job.entry_id = pending["behind"]
+        job.pending, job.error = None, ""
+        job.save(update_fields=["moved", "left", "looked_at", "ledger_id", "entry_id", "pending", "error"])
+        if pending["last"]:
+            now = environment.now()
+            RedriveJob.unscoped.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now)
+
+
+def _at(one: RedriveFound) -> tuple[int, int]:
+    return one.ledger_id, one.entry_id
