@@ -45,23 +45,32 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
         return _give_up(environment, run, {"why": f"its worker ended in the middle, {run.attempts - 1} times"})
     key, holder = lease_name(name, arguments), lease.holder_of(task_id)
     if not lease.acquire(key, holder, environment.now()):
+        if lease.held_for(key, task_id, environment.now()):
+            return {"outcome": "done before"}  # its other message is being worked off this moment
         # A usage run has the id of its task: whoever asked for it sees that it was skipped.
         UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
         return _finish(environment, run, Outcome.SKIPPED, {"why": UNDER_WAY})
-    _close_abandoned(environment, name, task_id)
-    renew = _renewer(environment, key, holder, task_id)
     try:
-        summary = work(environment, task_id, renew, **arguments)
+        if TaskRun.objects.filter(task_id=task_id, outcome__in=_FINISHED).exists():
+            return {"outcome": "done before"}  # by its other message, since this one began
+        _close_abandoned(environment, name, task_id)
+        return _work(environment, run, work, _renewer(environment, key, holder, task_id))
+    finally:
+        lease.release(key, holder, environment.now())
+
+
+def _work(environment: Environment, run: TaskRun, work: Work, renew: Renew) -> Summary:
+    """The outcome is written while the lease is held: whoever gets it next sees it."""
+    try:
+        summary = work(environment, run.task_id, renew, **run.arguments)
     except Stopping as stop:
         return _failed(environment, run, {"why": str(stop)}, counts=False)
     except MagnetarError as error:
-        log.warning("task-failed", task=name, task_id=task_id, code=error.code, why=error.message)
+        log.warning("task-failed", task=run.name, task_id=run.task_id, code=error.code, why=error.message)
         return _failed(environment, run, {"code": error.code, "why": error.message})
     except Exception as error:
         _failed(environment, run, {"why": f"{type(error).__name__}: {error}"[:2000]})
         raise
-    finally:
-        lease.release(key, holder, environment.now())
     return _finish(environment, run, Outcome.SUCCEEDED, summary)
 
 
