@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from messaging.adminrpc import redrive
 from messaging.adminrpc.audit import (
     AuditTake,
     AuditTaken,
@@ -68,16 +69,6 @@ from messaging.adminrpc.policies import (
     PolicyEffectFound,
     PolicyPreview,
     PolicyPreviewAnswer,
-)
-from messaging.adminrpc.redrive import (
-    RedriveFilter,
-    RedriveFound,
-    RedriveFoundPage,
-    RedriveMove,
-    RedriveMoved,
-    RedrivePrepare,
-    RedriveScan,
-    RedriveTarget,
 )
 from messaging.adminrpc.schemas import (
     SchemaCompatible,
@@ -212,14 +203,6 @@ __all__ = [
     "TopicCreate",
     "TopicDelete",
     "TopicLive",
-    "RedriveFilter",
-    "RedriveFound",
-    "RedriveFoundPage",
-    "RedriveMove",
-    "RedriveMoved",
-    "RedrivePrepare",
-    "RedriveScan",
-    "RedriveTarget",
     "TopicLookup",
     "TopicNames",
     "TopicProperties",
@@ -279,9 +262,7 @@ METHODS: dict[str, Method] = {
     "topics.truncate": Method(TopicRef, Empty),  # every message goes, every subscription stands at the end; ids continue rising
     "topics.last_message_id": Method(TopicRef, MessageIdAnswer),
     "namespaces.live": Method(TopicsList, NamespaceLive),
-    "namespaces.purge": Method(
-        TopicsList, Empty
-    ),  # of a namespace that does not exist: what somebody made there while it was deleted
+    "namespaces.purge": Method(TopicsList, Empty),  # of a namespace that does not exist: what was made while it was deleted
     "subscriptions.list": Method(TopicRef, SubscriptionNames),
     "subscriptions.create": Method(SubscriptionCreate, SubscriptionMoved),
     "subscriptions.delete": Method(SubscriptionDelete, SubscriptionMoved),
@@ -309,9 +290,9 @@ METHODS: dict[str, Method] = {
     "compaction.write": Method(CompactionWrite, Empty),
     "compaction.commit": Method(CompactionCommit, Empty),
     "compaction.abort": Method(CompactionEnd, Empty),
-    "redrive.scan": Method(RedriveScan, RedriveFoundPage),
-    "redrive.prepare": Method(RedrivePrepare, RedriveTarget),
-    "redrive.move": Method(RedriveMove, RedriveMoved),
+    "redrive.scan": Method(redrive.RedriveScan, redrive.RedriveFoundPage),
+    "redrive.prepare": Method(redrive.RedrivePrepare, redrive.RedriveTarget),
+    "redrive.move": Method(redrive.RedriveMove, redrive.RedriveMoved),
     "upkeep.topics": Method(MaintenanceTopics, MaintenancePage),
     "upkeep.run": Method(MaintenanceRun, MaintenanceResult),
     "usage.flush": Method(UsageFlush, UsageFlushed),
