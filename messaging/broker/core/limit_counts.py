@@ -45,15 +45,26 @@ class ConnectedCounts:
             self._of_topics.pop(text, None)
 
 
+class PendingCount:
+    """One count of what is stored, while the store is read. `made`: by namespace, what was made meanwhile, which the count may have
+    missed; `void`: something was made that it does not know."""
+
+    __slots__ = ("made", "void")
+
+    def __init__(self) -> None:
+        self.made: Counter[str] = Counter()
+        self.void = False
+
+
 class StoredCounts:
-    """Of durable subscriptions. Call `reserve` before one is made, `release` after; `forget` after something was deleted, or made
-    in another way. To count: `begin`, then read the store, then `learn`."""
+    """Of durable subscriptions. Call `reserve` before one is made, and `release` after; `forget` after some were deleted, and
+    `made_elsewhere` after some were made in another way. To count: `begin`, read the store, `learn`, and `end` in any case."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}  # tenant -> namespace -> those stored and those being made
         self._counted_ms: dict[str, int] = {}
         self._pending: Counter[tuple[str, str]] = Counter()  # (tenant, namespace): being made
-        self._made: dict[str, Counter[str]] = {}  # while a tenant is counted: what was made meanwhile
+        self._under_way: dict[str, list[PendingCount]] = {}  # by tenant
 
     def knows(self, tenant: str) -> bool:
         return tenant in self._counts
@@ -63,7 +74,7 @@ class StoredCounts:
         return tenant not in self._counts or now_ms - self._counted_ms[tenant] >= COUNTED_EVERY_MS
 
     def of(self, tenant: str, namespace: str = "") -> int:
-        """Of one of its namespaces, or of all. Call `learn` before."""
+        """Of one of its namespaces, or of all. Only of a tenant that it `knows`."""
         counts = self._counts[tenant]
         return counts[namespace] if namespace else counts.total()
 
@@ -76,21 +87,36 @@ class StoredCounts:
         self._pending[tenant, namespace] -= 1
         if not self._pending[tenant, namespace]:
             del self._pending[tenant, namespace]
-        if made and tenant in self._made:
-            self._made[tenant][namespace] += 1
-        if not made and tenant in self._counts:
+        if made:
+            for counting in self._under_way.get(tenant, ()):
+                counting.made[namespace] += 1
+        elif tenant in self._counts:
             self._counts[tenant][namespace] -= 1
 
-    def begin(self, tenant: str) -> None:
-        self._made[tenant] = Counter()
+    def begin(self, tenant: str) -> PendingCount:
+        counting = PendingCount()
+        self._under_way.setdefault(tenant, []).append(counting)
+        return counting
 
-    def learn(self, tenant: str, stored: Mapping[str, int], now_ms: int) -> None:
+    def learn(self, tenant: str, counting: PendingCount, stored: Mapping[str, int], now_ms: int) -> None:
         """What was made while the store was read may be in `stored` or not: it counts beside it."""
+        if counting.void:
+            return
         pending = Counter({namespace: count for (whose, namespace), count in self._pending.items() if whose == tenant})
-        self._counts[tenant] = Counter(stored) + self._made.pop(tenant, Counter()) + pending
+        self._counts[tenant] = Counter(stored) + counting.made + pending
         self._counted_ms[tenant] = now_ms
+
+    def end(self, tenant: str, counting: PendingCount) -> None:
+        self._under_way[tenant].remove(counting)
+        if not self._under_way[tenant]:
+            del self._under_way[tenant]
 
     def forget(self, tenant: str) -> None:
         """The next one that asks counts anew."""
         self._counts.pop(tenant, None)
         self._counted_ms.pop(tenant, None)
+
+    def made_elsewhere(self, tenant: str) -> None:
+        self.forget(tenant)
+        for counting in self._under_way.get(tenant, ()):
+            counting.void = True

@@ -70,7 +70,7 @@ class PartitionTopics:
 
         for some in together(indexes):
             await asyncio.gather(*(make(index) for index in some))
-        self._topics.services.subscription_counts.forget(name.tenant)
+        self._topics.services.subscription_counts.made_elsewhere(name.tenant)
 
 
 def together(indexes: Sequence[int]) -> Iterable[Sequence[int]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.broker.core.limit_counts import COUNTED_EVERY_MS, ConnectedCounts, StoredCounts
+from messaging.broker.core.limit_counts import COUNTED_EVERY_MS, ConnectedCounts, PendingCount, StoredCounts
 from messaging.protocol.names import TopicName, parse_topic
 
 NAMES = [parse_topic(f"persistent://{place}") for place in ("a/x/t", "a/x/u", "a/y/t", "b/x/t")]
@@ -36,52 +36,52 @@ def test_a_topic_may_say_what_it_has_again() -> None:
         assert counts.of("a") == counts.of("a/x") == count
 
 
-STORE_STEPS = st.lists(
-    st.tuples(st.sampled_from(["reserve", "made", "refused", "delete", "begin", "read", "learn"]), st.sampled_from(["a/x", "a/y"])),
-    max_size=60,
-)
+WHAT = ["reserve", "made", "refused", "delete", "elsewhere", "begin", "read", "learn"]
+STORE_STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.sampled_from(["a/x", "a/y"]), st.integers(0, 2)), max_size=80)
 
 
 @given(STORE_STEPS)
-def test_a_count_is_never_below_the_truth_and_exact_when_nothing_is_under_way(steps: list[tuple[str, str]]) -> None:
+def test_a_count_is_never_below_the_truth_and_exact_when_nothing_is_under_way(steps: list[tuple[str, str, int]]) -> None:
+    """Several count at once; each reads the store at some moment between its begin and its end."""
     stored, counts, pending = Counter[str](), StoredCounts(), Counter[str]()
-    counting, read = False, None
-    for step, namespace in steps:
+    counting: dict[int, tuple[PendingCount, Counter[str] | None]] = {}
+    for step, namespace, number in steps:
         if step == "reserve":
             counts.reserve("a", namespace)
             pending[namespace] += 1
-        elif step == "made" and pending[namespace]:
-            stored[namespace] += 1
+        elif step in ("made", "refused") and pending[namespace]:
+            stored[namespace] += step == "made"
             pending[namespace] -= 1
-            counts.release("a", namespace, made=True)
-        elif step == "refused" and pending[namespace]:
-            pending[namespace] -= 1
-            counts.release("a", namespace, made=False)
+            counts.release("a", namespace, made=step == "made")
         elif step == "delete" and stored[namespace]:
             stored[namespace] -= 1
             counts.forget("a")
-        elif step == "begin" and not counting:
-            counts.begin("a")
-            counting, read = True, None
-        elif step == "read" and counting:
-            read = Counter(stored)
-        elif step == "learn" and counting and read is not None:
-            counts.learn("a", read, 0)
-            counting = False
+        elif step == "elsewhere":
+            stored[namespace] += 1
+            counts.made_elsewhere("a")
+        elif step == "begin" and number not in counting:
+            counting[number] = counts.begin("a"), None
+        elif step == "read" and number in counting:
+            counting[number] = counting[number][0], Counter(stored)
+        elif step == "learn" and number in counting:
+            one, read = counting.pop(number)
+            if read is not None:
+                counts.learn("a", one, read, 0)
+            counts.end("a", one)
         if counts.knows("a"):
-            for one in ("a/x", "a/y"):
-                assert counts.of("a", one) >= stored[one] + pending[one]
+            for one_namespace in ("a/x", "a/y"):
+                assert counts.of("a", one_namespace) >= stored[one_namespace] + pending[one_namespace]
             assert counts.of("a") >= (stored + pending).total()
-    counts.begin("a")
-    counts.learn("a", stored, 0)
+    last = counts.begin("a")
+    counts.learn("a", last, stored, 0)
+    counts.end("a", last)
     assert counts.of("a") == (stored + pending).total()
 
 
 def test_a_refusal_counts_again_but_not_all_the_time() -> None:
     counts = StoredCounts()
     assert counts.may_be_less("a", 0)
-    counts.begin("a")
-    counts.learn("a", {"a/x": 3}, 1_000)
+    counts.learn("a", counts.begin("a"), {"a/x": 3}, 1_000)
     assert not counts.may_be_less("a", 999 + COUNTED_EVERY_MS)
     assert counts.may_be_less("a", 1_000 + COUNTED_EVERY_MS)
     counts.forget("a")
