@@ -15,9 +15,9 @@ class BudgetForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100)
     amount = forms.CharField(label="Amount a month", max_length=20, help_text="Before credits and tax, like 250.00")
     currency = forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(CURRENCIES)], initial="EUR")
-    namespace = forms.CharField(label="Namespace (optional)", max_length=600, required=False, help_text="tenant/namespace")
+    namespace = forms.CharField(label="Namespace", max_length=600, required=False, help_text="tenant/namespace")
     thresholds = forms.CharField(label="Tell at", max_length=60, initial="50, 80, 100", help_text="Per cent of the amount.")
-    emails = forms.CharField(label="Mail to (optional)", max_length=1000, required=False, help_text=_EMAILS)
+    emails = forms.CharField(label="Mail to", max_length=1000, required=False, help_text=_EMAILS)
 
     def clean_thresholds(self) -> list[int]:
         try:
@@ -30,7 +30,7 @@ class ReportForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100)
     every = forms.ChoiceField(label="Every", choices=ReportSchedule.Every.choices, initial="month")
     by = forms.CharField(label="Sum by", max_length=80, initial="namespace", help_text="namespace, topic, meter, or label:KEY")
-    emails = forms.CharField(label="Mail to (optional)", max_length=1000, required=False, help_text=_EMAILS)
+    emails = forms.CharField(label="Mail to", max_length=1000, required=False, help_text=_EMAILS)
 
 
 class RetentionForm(forms.Form):

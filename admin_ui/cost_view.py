@@ -139,11 +139,13 @@ def shown_name(name: str, by: str) -> str:
 
 def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
     """(meter, amount in a unit for people), in the order of the meters."""
-    return [
-        (METERS[meter].title, quantity_text(quantities[meter], SHOWN_UNITS[METERS[meter].dimension], 2))
-        for meter in METERS
-        if quantities.get(meter)
-    ]
+    found = []
+    for meter in METERS:
+        if quantities.get(meter):
+            unit = SHOWN_UNITS[METERS[meter].dimension]
+            text = quantity_text(quantities[meter], unit, 2)
+            found.append((METERS[meter].title, f"under 0.01 {unit}" if text == f"0 {unit}" else text))
+    return found
 
 
 def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from datetime import date
 
 WIDTH, HEIGHT = 1000.0, 220.0
 LABELS_MAX = 12
+LABEL_WIDTH = 40.0
 GAP_PART = 0.18  # of a column, between it and the next
 
 
@@ -69,5 +70,5 @@ def _labels(steps: Sequence[date]) -> tuple[Label, ...]:
     return tuple(
         Label(round(WIDTH * index / len(steps), 2), f"{step:%Y-%m}" if monthly else f"{step:%m-%d}")
         for index, step in enumerate(steps)
-        if index % every == 0
+        if index % every == 0 and WIDTH * index / len(steps) <= WIDTH - LABEL_WIDTH
     )

@@ -6,18 +6,25 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings as django_settings
 from playwright.sync_api import Page, expect
 
+from messaging.settings import Settings
+from tenants.access import platform_actor
 from tenants.models import Tenant
 from tests.support.billing_rows import GIB, PLAN, use, with_plan
 from tests.support.usage_year import fill_year
+from workers.billing.budget_actions import create_budget, create_schedule
+from workers.billing.budgets import check
 from workers.billing.drafts import refresh
+from workers.billing.reports import make_due
 from workers.rating.rate import month_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 
 OFF_SCREEN = """[...document.querySelectorAll('.table-scroll, main')].filter(it => it.scrollWidth > it.clientWidth)
     .map(it => `${it.getAttribute('aria-label')}: ${it.scrollWidth} of ${it.clientWidth}`)"""
+HIGHEST_ROW = "Math.max(...[...document.querySelectorAll('.table tbody tr')].map(it => it.offsetHeight))"
 DAYS = 40
 
 
@@ -29,6 +36,7 @@ def test_costs_of_a_thousand_topics(visit: Callable[..., Page]) -> None:
         page.goto(f"/costs?{query}")
         expect(page.locator("#costs tbody tr").first).to_be_visible()
         assert page.evaluate(OFF_SCREEN) == []
+        assert page.evaluate(HIGHEST_ROW) < 150
     page.goto("/costs?span=90-days&by=namespace")
     assert page.locator(".cost-chart rect").count() == DAYS * 9
     page.locator("#costs a").first.focus()
@@ -58,6 +66,25 @@ def test_an_invoice_fits_the_screen(visit: Callable[..., Page]) -> None:
     expect(page.get_by_role("heading", name="What bytes_in@")).to_be_visible()
     page.get_by_text("1 hours").click()
     assert page.evaluate(OFF_SCREEN) == []
-    with page.expect_download() as download:
-        page.get_by_role("link", name="PDF").click()
+    with page.expect_download(timeout=60_000) as download:  # fonts are read at the first
+        page.get_by_role("link", name="PDF").click(timeout=60_000)
     assert download.value.suggested_filename == f"draft-{start:%Y-%m}.pdf"
+
+
+def test_budgets_and_reports_fit_the_screen(visit: Callable[..., Page]) -> None:
+    page = visit("owner", "/tenants")
+    acme, now = Tenant.unscoped.get(name="acme"), datetime.now(UTC)
+    start, _ = month_of(now)
+    with_plan(acme, {**PLAN, "in_force_from": start.isoformat()}, start)
+    use(acme, start, bytes_in=500 * GIB, messages_in=1)
+    refresh(acme, start, now)
+    people = ["somebody-with-a-long-name@department.acme.example", "another@acme.example"]
+    budget = create_budget(platform_actor(), "acme", "Everything that we do", "10.00", "EUR", emails=people)
+    schedule = create_schedule(platform_actor(), "acme", "What each topic costs", "day", "topic", people)
+    settings: Settings = django_settings.MAGNETAR
+    assert check(settings, budget, now) and make_due(settings, schedule, now, now.date())
+    for where in ("budgets", "reports", "month", "invoices"):
+        page.goto(f"/tenants/acme/{where}")
+        expect(page.locator(".table tbody tr").first).to_be_visible()
+        assert page.evaluate(OFF_SCREEN) == []
+        assert page.evaluate(HIGHEST_ROW) < 150
