@@ -133,6 +133,14 @@ class Checker:
                 raise Violated(f"{consumer.name} of {subscribed.name} was sent {place} after {consumer.last}")
             consumer.last = place
 
+    def read(self, text: str, place: Place) -> None:
+        """A reader was sent a message."""
+        message = self.messages.get(text)
+        if message is None:
+            raise Violated(f"a reader was sent {text!r}, which nobody published")
+        self._at(message, place)
+        self._require_durable(message, "read")
+
     def _follows_another(self, texts: list[str]) -> bool:
         """The chunks of a message follow the first, whatever permits are left."""
         return texts[0] in self.messages and self.messages[texts[0]].chunk is not None

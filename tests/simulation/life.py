@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.broker.http.context import EdgeContext
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.commands import Commands
@@ -22,6 +23,7 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import Done
 from messaging.storage.managed.cursor_log import RETRY_S
 from messaging.storage.managed.retention import Limits
+from tests.simulation.sockets import context_of
 from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
 from tests.support.broker_over import broker_over
@@ -69,6 +71,7 @@ class Life:
         self._settings = settings
         self._policies = {"deduplication": deduplicates}
         self._threads = Threads.current = Threads(self.loop, random)
+        self.edge: EdgeContext | None = None  # until a WebSocket is opened
         self.loop.executor = ThreadPool(8)
         self.loop.set_exception_handler(self._raised)
         self._meta: Any = _Metadata(meta, self)
@@ -156,6 +159,11 @@ class Life:
         ]
         await AdminHandlers(self.service).feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=feed))
         self.service.start_background_loops()
+
+    @property
+    def websockets(self) -> EdgeContext:
+        self.edge = self.edge or context_of(self.service)
+        return self.edge
 
     def connection(self) -> Connection:
         return Connection(self.service, self._commands, tls=False)

@@ -6,42 +6,18 @@ follows from it is seen by the checker and by the invariants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
 from tests.simulation.consumer import ConsumerClient
+from tests.simulation.operation_table import BATCH_MAX, ENTRIES_MAX, PERMITS_MAX, operation, padding_of
 from tests.simulation.producer import ProducerClient
 from tests.simulation.simulation import Simulation
+from tests.simulation.web_socket_clients import TOPIC as OVER_WEB_SOCKETS
 
-Perform = Callable[[Simulation], str | None]
-
-
-class Operation(NamedTuple):
-    weight: int  # how often, compared with the others
-    perform: Perform
-
-
-OPERATIONS: dict[str, Operation] = {}
-
-ENTRIES_MAX = 12  # published in one write
-BATCH_MAX = 5
 DELAY_MS_MAX = 1_500
 CHUNKS_MAX = 5
 READS_FAIL_S_MAX = 0.5
-LARGE_BYTES = 20_000
-UNSTORED_BYTES_MAX = 2_000
-PERMITS_MAX = 40
 CRASH_OPERATIONS_MAX = 80  # of disk and metadata, until a crash comes
-
-
-def operation(weight: int) -> Callable[[Perform], Perform]:
-    def add(perform: Perform) -> Perform:
-        OPERATIONS[getattr(perform, "__name__", "")] = Operation(weight, perform)
-        return perform
-
-    return add
 
 
 def _producer(simulation: Simulation) -> ProducerClient | None:
@@ -54,17 +30,12 @@ def _consumer(simulation: Simulation, *, holding: bool = False) -> ConsumerClien
     return simulation.random.choice(ready) if ready else None
 
 
-def _padding(simulation: Simulation) -> int:
-    """Most messages are small; of the large ones a segment holds few."""
-    return simulation.random.choice((0, 0, 100, simulation.random.randint(0, LARGE_BYTES)))
-
-
 @operation(weight=20)
 def publish(simulation: Simulation) -> str | None:
     producer = _producer(simulation)
     if producer is None:
         return None
-    count, padding_bytes = simulation.random.randint(1, ENTRIES_MAX), _padding(simulation)
+    count, padding_bytes = simulation.random.randint(1, ENTRIES_MAX), padding_of(simulation)
     producer.publish([1] * count, padding_bytes)
     return f"{producer.name}: {count} messages with {padding_bytes} bytes"
 
@@ -75,7 +46,7 @@ def publish_batches(simulation: Simulation) -> str | None:
     if producer is None:
         return None
     sizes = [simulation.random.randint(2, BATCH_MAX) for _ in range(simulation.random.randint(1, 3))]
-    padding_bytes = _padding(simulation)
+    padding_bytes = padding_of(simulation)
     producer.publish(sizes, padding_bytes)
     return f"{producer.name}: batches of {sizes} with {padding_bytes} bytes"
 
@@ -97,7 +68,7 @@ def publish_chunks(simulation: Simulation) -> str | None:
     producer = _producer(simulation)
     if producer is None:
         return None
-    count, padding_bytes = simulation.random.randint(2, CHUNKS_MAX), _padding(simulation)
+    count, padding_bytes = simulation.random.randint(2, CHUNKS_MAX), padding_of(simulation)
     sent = count if simulation.random.random() < 0.8 else simulation.random.randint(1, count - 1)
     producer.publish_chunks(count, padding_bytes, sent)
     return f"{producer.name}: {sent} of {count} chunks with {padding_bytes} bytes"
@@ -165,7 +136,8 @@ def redeliver(simulation: Simulation) -> str | None:
 
 @operation(weight=5)
 def disconnect(simulation: Simulation) -> str | None:
-    client = simulation.random.choice([*simulation.producers, *simulation.consumers, *(simulation.non_persistent or ())])
+    clients = [*simulation.producers, *simulation.consumers, *(simulation.non_persistent or ()), *(simulation.web_sockets or ())]
+    client = simulation.random.choice(clients)
     client.disconnect()
     return client.name
 
@@ -182,7 +154,7 @@ def seek(simulation: Simulation) -> str | None:
 
 @operation(weight=2)
 def unload(simulation: Simulation) -> str | None:
-    topic = simulation.random.choice(simulation.topics)
+    topic = simulation.random.choice([*simulation.topics, OVER_WEB_SOCKETS])
     life = simulation.life
     life.loop.create_task(life.service.topics.unload(parse_topic(topic), NotReady("the topic moves")))
     return topic
@@ -194,41 +166,6 @@ def stop_reading(simulation: Simulation) -> str | None:
     if consumer is None or consumer.link is None:
         return None
     consumer.link.peer_reads = False
-    simulation.later(simulation.random.random(), consumer.link.read_on)
-    return consumer.name
-
-
-@operation(weight=8)
-def publish_without_storing(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.non_persistent.producers if one.ready] if simulation.non_persistent else []
-    if not ready:
-        return None
-    producer, padding_bytes = simulation.random.choice(ready), min(_padding(simulation), UNSTORED_BYTES_MAX)
-    sizes = [simulation.random.choice((1, 1, BATCH_MAX)) for _ in range(simulation.random.randint(1, ENTRIES_MAX))]
-    producer.publish(sizes, padding_bytes)
-    return f"{producer.name}: batches of {sizes} with {padding_bytes} bytes"
-
-
-@operation(weight=6)
-def flow_without_storing(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
-    if not ready:
-        return None
-    consumer, permits = simulation.random.choice(ready), simulation.random.randint(1, PERMITS_MAX)
-    consumer.flow(permits)
-    return f"{consumer.name}: {permits} permits"
-
-
-@operation(weight=2)
-def stop_reading_what_is_not_stored(simulation: Simulation) -> str | None:
-    """What is published meanwhile is dropped once the connection is full."""
-    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
-    if not ready:
-        return None
-    consumer = simulation.random.choice(ready)
-    assert consumer.link is not None
-    consumer.link.peer_reads = False
-    consumer.flow(LARGE_BYTES)
     simulation.later(simulation.random.random(), consumer.link.read_on)
     return consumer.name
 

@@ -1,10 +1,10 @@
 """One run: clients come, things happen step by step, everything is read in the end. The same seed gives the same run.
 
 simulate(seed)
-operations.py    what can happen                invariants.py, checker.py   what must hold
+operations.py, operations_elsewhere.py   what can happen   invariants.py, checker.py   what must hold
 simulation.py    the world                      life.py                     the broker in it
-client.py, producer.py, consumer.py             its clients
-    network.py                  their connections
+client.py, producer.py, consumer.py, non_persistent.py, web_socket_clients.py   its clients
+    network.py, sockets.py      their connections
 threads.py, virtual_time.py, environment.py     what makes it repeatable
 """
 
@@ -17,21 +17,25 @@ from random import Random
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.settings import Settings
-from tests.simulation import invariants
+from tests.simulation import invariants, operations, operations_elsewhere
 from tests.simulation.checker import Violated
 from tests.simulation.client import Client
 from tests.simulation.consumer import ConsumerClient
 from tests.simulation.environment import substituted
 from tests.simulation.non_persistent import NonPersistentClients
-from tests.simulation.operations import OPERATIONS
+from tests.simulation.operation_table import OPERATIONS
 from tests.simulation.producer import ProducerClient
 from tests.simulation.simulation import READS_SETTLE_S, Simulation, Trace
+from tests.simulation.web_socket_clients import TOPIC as WEB_SOCKET_TOPIC
+from tests.simulation.web_socket_clients import WebSocketClient, WebSocketClients
 
+assert operations and operations_elsewhere  # they fill the table
 STEPS = 300
 STEP_S_MAX = 0.02
 RESTS = 0.04  # of the steps, after which everything under way comes to its end
 REST_S = 2.0  # how long that takes at most
 KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared, pb.Subscribe.Key_Shared)
+ROUNDS_MAX, ROUND_S = 1_000, 0.1  # in which all messages of WebSockets come
 PERMITS_OF_READER = 1_000_000
 
 
@@ -76,6 +80,7 @@ def come(simulation: Simulation) -> None:
                 consumer = ConsumerClient(simulation, f"c{number}-{name}-{member}", topic, name, kind)
                 simulation.consumers.append(consumer)
     simulation.non_persistent = NonPersistentClients(simulation)
+    simulation.web_sockets = WebSocketClients(simulation)
 
 
 def step(simulation: Simulation) -> None:
@@ -107,7 +112,8 @@ def end(simulation: Simulation) -> None:
     rest(simulation)
     simulation.require(invariants.AT_REST)
     finish_without_storing(simulation)
-    leave(simulation, [*simulation.producers, *simulation.consumers, *(simulation.non_persistent or ())])
+    finish_over_web_sockets(simulation)
+    leave(simulation, [*simulation.producers, *simulation.consumers, *elsewhere(simulation)])
     simulation.life.loop.call(lambda: send_readers(simulation))
     rest(simulation)
     for reader in simulation.consumers:
@@ -146,7 +152,34 @@ def send_readers(simulation: Simulation) -> None:
         simulation.consumers.append(ConsumerClient(simulation, f"reader-{number}", one.topic, one.name, kind))
 
 
-def leave(simulation: Simulation, clients: Sequence[Client]) -> None:
+def finish_over_web_sockets(simulation: Simulation) -> None:
+    """Who acknowledges, or asks for more, is sent everything."""
+    clients = simulation.web_sockets
+    assert clients is not None
+    for _ in range(ROUNDS_MAX):
+        simulation.life.loop.call(clients.take_everything)
+        simulation.run_for(ROUND_S)
+        if not clients.hold_messages:
+            break
+    for consumer in clients.consumers:
+        if consumer.consumer is None:
+            raise Violated(f"{consumer.name} is not connected")
+        if missing := invariants.undelivered(consumer.consumer.subscription, simulation.checker.now_ms()):
+            raise Violated(f"{len(missing)} messages do not come to {consumer.name} and its like: {missing[:5]}")
+    last = max(
+        (one.place for one in simulation.checker.messages.values() if one.topic == WEB_SOCKET_TOPIC and one.place), default=None
+    )
+    for reader in clients.readers:
+        if last is not None and reader.last < last:
+            raise Violated(f"{reader.name} is at {reader.last}, and the last message at {last}")
+
+
+def elsewhere(simulation: Simulation) -> list[Client | WebSocketClient]:
+    """The clients of other topics: of the non-persistent one, and over WebSockets."""
+    return [*(simulation.non_persistent or ()), *(simulation.web_sockets or ())]
+
+
+def leave(simulation: Simulation, clients: Sequence[Client | WebSocketClient]) -> None:
     for client in clients:
         simulation.life.loop.call(client.stop)
     rest(simulation)

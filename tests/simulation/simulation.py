@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from random import Random
+from typing import TypeVar
 
 from messaging.broker.runtime.topics.backlog_reader import READ_RETRY_S
 from messaging.settings import Settings
@@ -17,7 +18,9 @@ from tests.simulation.life import Life
 from tests.simulation.network import Link
 from tests.simulation.non_persistent import NonPersistentClients
 from tests.simulation.producer import ProducerClient
+from tests.simulation.sockets import Json, Socket
 from tests.simulation.virtual_time import EPOCH_S, VirtualClock
+from tests.simulation.web_socket_clients import WebSocketClients
 from tests.support.raw_client import Received
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.memory_ledgers import MemoryMetaStore
@@ -50,6 +53,7 @@ class Trace:
         return self._hash.hexdigest()
 
 
+T = TypeVar("T")
 Invariant = Callable[["Simulation"], Iterator[str]]  # what is wrong, if anything is
 
 
@@ -66,6 +70,7 @@ class Simulation:
         self.producers: list[ProducerClient] = []
         self.consumers: list[ConsumerClient] = []
         self.non_persistent: NonPersistentClients | None = None  # until they have come
+        self.web_sockets: WebSocketClients | None = None
         self.deduplicates = self.random.random() < 0.5
         self.violation = ""
         self.full = False
@@ -77,7 +82,7 @@ class Simulation:
         self._meta = MemoryMetaStore()
         self._timers: dict[int, tuple[float, Callable[[], None]]] = {}
         self._timer_ids = count()
-        self._links: list[Link] = []
+        self._links: list[Link | Socket] = []
         self._left_behind: FakeDisk | None = None
 
     # --- what clients ask for
@@ -111,14 +116,30 @@ class Simulation:
         self._links = [one for one in self._links if one.open] + [made]
         return made
 
-    def _judged(self, written: Callable[[Received], None]) -> Callable[[Received], None]:
+    def socket(
+        self,
+        path: str,
+        query: str,
+        opened: Callable[[], None],
+        written: Callable[[Json], None],
+        received: Callable[[Json], None],
+        lost: Callable[[], None],
+    ) -> Socket | None:
+        if self.life.dead or not self.life.serving:
+            return None
+        context, told = self.life.websockets, self._judged(written)
+        made = Socket(self.life.loop, self.random, context, path, query, opened=opened, written=told, received=received, lost=lost)
+        self._links = [one for one in self._links if one.open] + [made]
+        return made
+
+    def _judged(self, written: Callable[[T], None]) -> Callable[[T], None]:
         """A violation is kept: the broker, which calls this, is not to see it."""
 
-        def judge(one: Received) -> None:
+        def judge(one: T) -> None:
             try:
                 written(one)
             except Exception as error:
-                self.violation = self.violation or (str(error) if isinstance(error, Violated) else f"{one.name}: {error!r}")
+                self.violation = self.violation or (str(error) if isinstance(error, Violated) else f"{one}: {error!r}"[:500])
                 self.life.loop.stop()
 
         return judge

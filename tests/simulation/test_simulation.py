@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from messaging.broker.core.dispatch.dropping import DroppingShared
+from messaging.broker.http.websocket.window import PushWindow
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 from messaging.storage.local.config import Durability
@@ -21,7 +23,7 @@ from messaging.storage.managed.cursor_log import CursorLog
 from tests.simulation import life
 from tests.simulation.__main__ import described
 from tests.simulation.network import Link
-from tests.simulation.operations import OPERATIONS
+from tests.simulation.operation_table import OPERATIONS
 from tests.simulation.run import STEPS, Result, simulate
 from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk
@@ -33,6 +35,9 @@ COUNTED = {
     "receipts",
     "entries sent again",
     "deliveries",
+    "deliveries of what is not stored",
+    "deliveries over WebSockets",
+    "messages read over WebSockets",
     "confirmed acknowledgements",
     "kills",
     "power losses",
@@ -110,6 +115,17 @@ def test_a_consumer_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.M
 
     monkeypatch.setattr(Link, "send", lossy)
     assert any("have permits, and" in found for found in violations(run, range(2)))
+
+
+def test_a_web_socket_that_stops_sending_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements make no room in its window."""
+    monkeypatch.setattr(PushWindow, "acknowledged", lambda window, count=1: None)
+    assert any("do not come to wc-" in found for found in violations(run, range(2)))
+
+
+def test_a_non_persistent_topic_that_delivers_nothing_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DroppingShared, "share", lambda strategy, block, ranges: ([], None))
+    assert any("0 of 2 messages came to shared" in found for found in violations(run, range(2)))
 
 
 def test_an_acknowledgement_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ A program gets one argument, a JSON object of strings:
     interwoven                a topic with the messages "first" and "second" in chunks, one between those of the other
     unfinished                a topic with the first chunk of a message that is never completed, and the message "after"
     admin                     URL of the admin API
+    enforced                  a prefix of topics that only producers with a schema may use, where they have one
     deduplicated              a prefix of topics where deduplication is on
     public_key, private_key   files in PEM
     only                      names of features, separated by commas: all, if it is missing

@@ -127,6 +127,7 @@ def _plan(world: World, keys: Keys) -> dict[str, str]:
         "interwoven": _chunked(world, "interwoven", INTERWOVEN),
         "unfinished": _chunked(world, "unfinished", UNFINISHED),
         "admin": world.platform.web_url,
+        "enforced": world.namespace(schemaValidationEnforced=True),
         "deduplicated": world.namespace(deduplication=True),
         "public_key": keys.public,
         "private_key": keys.private,

@@ -2,7 +2,10 @@ module probe
 
 go 1.24.0
 
-require github.com/apache/pulsar-client-go v0.19.0
+require (
+	github.com/apache/pulsar-client-go v0.19.0
+	google.golang.org/protobuf v1.36.5
+)
 
 require (
 	github.com/AthenZ/athenz v1.12.13 // indirect
@@ -45,7 +48,6 @@ require (
 	golang.org/x/oauth2 v0.28.0 // indirect
 	golang.org/x/sys v0.38.0 // indirect
 	golang.org/x/text v0.31.0 // indirect
-	google.golang.org/protobuf v1.36.5 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/apimachinery v0.32.3 // indirect

@@ -139,6 +139,7 @@ func main() {
 	check(json.Unmarshal([]byte(os.Args[1]), &plan))
 	registerProducing()
 	registerConsuming()
+	registerSchemas()
 	results := make(chan map[string]any)
 	slots := make(chan struct{}, 8)
 	var group sync.WaitGroup

@@ -92,6 +92,7 @@ public class Probe {
         Producing.register(FEATURES);
         Consuming.register(FEATURES);
         Settings.register(FEATURES);
+        Schemas.register(FEATURES);
         ExecutorService pool = Executors.newFixedThreadPool(8);
         List<String> only = List.of(plan.getOrDefault("only", "").split(","));
         for (String name : FEATURES.keySet()) if (!plan.containsKey("only") || only.contains(name)) pool.submit(() -> run(name));

@@ -54,6 +54,16 @@ async function send(name, ...payloads) {
   for (const payload of payloads) await from.sendMessage({ payload, properties: {} });
 }
 
+/** Registers the schema of texts for a topic: the client has none of its own. */
+async function register(name) {
+  const answer = await fetch(`${plan.admin}/admin/v2/schemas/${name.replace('persistent://', '')}/schema`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${plan.token}` },
+    body: JSON.stringify({ type: 'STRING', schema: '', properties: {} }),
+  });
+  same(answer.status, 200);
+}
+
 const roundTrip = (name, subType) => async () => {
   const to = await consumer(topic(name), subType);
   await send(topic(name), 'a', 'b');
@@ -104,6 +114,19 @@ const features = {
     await send(topic('nack'), 'a');
     const handle = ({ ack }, count) => (count === 1 ? ack({ type: Consumer.ACK_TYPES.NEGATIVE }) : ack());
     same((await collect(to, 2, handle)).map(({ count }) => count), [0, 1]);
+  },
+  async without_a_schema() {
+    await register(topic('sc-plain'));
+    const to = await consumer(topic('sc-plain'));
+    await send(topic('sc-plain'), 'a', 'b');
+    same(texts(await collect(to, 2)), ['a', 'b']);
+  },
+  async enforced_schemas() {
+    const name = `${plan.enforced}js`;
+    await register(name);
+    const made = producer(name).then(() => 'made', () => 'refused');
+    same(await Promise.race([made, new Promise((resolve) => setTimeout(resolve, 3000, 'waits'))]), 'refused');
+    await consumer(name);
   },
   async unsubscribe() {
     await (await consumer(topic('unsub'))).unsubscribe();

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pulsar
 
-from tests.compat.clients.python import consuming, producing
+from tests.compat.clients.python import consuming, producing, schemas
 from tests.compat.clients.python.base import FEATURES, PLAN, quiet, report
 
-assert consuming and producing  # they register their features
+assert consuming and producing and schemas  # they register their features
 
 
 def run(name: str) -> None:
