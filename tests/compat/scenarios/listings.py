@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,98 +12,116 @@ from tests.compat.scenarios.world import Outcome, World, topic_path
 from tests.support.raw_client import RawClient
 
 C = pb.Command
-_LOCAL = "fixed-listed"  # names do not change from run to run, so that hashes do not
-_PREFIX = f"persistent://public/default/{_LOCAL}"
+# Names do not change from run to run, so that hashes do not. Each scenario has its own, as they run side by side.
 PATTERNS = (
-    f"persistent://public/default/{_LOCAL}-.*",
-    f"public/default/{_LOCAL}-.*",
-    f"persistent://public/default/{_LOCAL}-a",
-    f"persistent://public/default/{_LOCAL}-[ab]",
-    f"persistent://public/default/{_LOCAL}-(a|parts)",
-    f"persistent://public/default/{_LOCAL}-parts-partition-1",
-    f"persistent://public/default/{_LOCAL}-PARTS.*",
-    f"non-persistent://public/default/{_LOCAL}-.*",
-    f"persistent://public/default/{_LOCAL}",
-    f"persistent://public/other/{_LOCAL}-.*",
+    "persistent://public/default/L-.*",
+    "public/default/L-.*",
+    "persistent://public/default/L-a",
+    "persistent://public/default/L-[ab]",
+    "persistent://public/default/L-(a|parts)",
+    "persistent://public/default/L-parts-partition-1",
+    "persistent://public/default/L-PARTS.*",
+    "non-persistent://public/default/L-.*",
+    "persistent://public/default/L",
+    "persistent://public/other/L-.*",
 )
 
 
-def _with(w: World, act: Callable[[RawClient], Coroutine[Any, Any, Outcome]]) -> Outcome:
-    """Topics a and b, and parts with two partitions."""
+class _Listed:
+    """Topics a and b, and parts with two partitions, whose names begin with `local`."""
+
+    def __init__(self, w: World, local: str) -> None:
+        self.local = f"ls-{local}"
+        self.prefix = f"persistent://public/default/{self.local}"
+        self.w = w
+
+    def make(self) -> None:
+        self.forget()
+        for name in "ab":
+            self.w.send(f"{self.prefix}-{name}", "x")
+        assert self.w.admin("PUT", f"{topic_path(self.prefix)}-parts/partitions", 2).status == 204
+
+    def forget(self) -> None:
+        for name in "abc":
+            self.w.admin("DELETE", f"{topic_path(self.prefix)}-{name}?force=true")
+        self.w.admin("DELETE", f"{topic_path(self.prefix)}-parts/partitions?force=true")
+
+    def pattern(self, text: str) -> str:
+        return text.replace("/L", f"/{self.local}")
+
+    def names(self, topics: Iterable[str]) -> list[str]:
+        return sorted(name.replace(self.local, "L") for name in topics if self.local in name)
+
+    def shown(self, answer: Any) -> Outcome:
+        return [self.names(answer.topics), answer.filtered, answer.changed, answer.topics_hash]
+
+
+def _with(w: World, local: str, act: Callable[[RawClient, _Listed], Coroutine[Any, Any, Outcome]]) -> Outcome:
+    listed = _Listed(w, local)
 
     async def run() -> Outcome:
         client = await RawClient.open(urlsplit(w.platform.broker_url).port or 6650)
         await client.connect(w.platform.token)
         try:
-            return await act(client)
+            return await act(client, listed)
         finally:
             await client.close()
 
-    _forget(w)
-    for name in "ab":
-        w.send(f"{_PREFIX}-{name}", "x")
-    assert w.admin("PUT", f"{topic_path(_PREFIX)}-parts/partitions", 2).status == 204
+    listed.make()
     try:
         return asyncio.run(run())
     finally:
-        _forget(w)
+        listed.forget()
 
 
-def _forget(w: World) -> None:
-    for name in "abc":
-        w.admin("DELETE", f"{topic_path(_PREFIX)}-{name}?force=true")
-    w.admin("DELETE", f"{topic_path(_PREFIX)}-parts/partitions?force=true")
-
-
-async def _list(client: RawClient, pattern: str, known: str = "", mode: Any = pb.GetTopicsOfNamespace.PERSISTENT) -> Any:
-    client.say(C.GET_TOPICS_OF_NAMESPACE, namespace="public/default", mode=mode, topics_pattern=pattern, topics_hash=known)
+async def _list(client: RawClient, pattern: str, known: str = "") -> Any:
+    """`pattern` "": none."""
+    filtering = {"topics_pattern": pattern, "topics_hash": known} if pattern else {}
+    client.say(C.GET_TOPICS_OF_NAMESPACE, namespace="public/default", mode=pb.GetTopicsOfNamespace.PERSISTENT, **filtering)
     return await client.expect("GET_TOPICS_OF_NAMESPACE_RESPONSE")
 
 
-def _shown(answer: Any) -> Outcome:
-    names = sorted(name.replace(_LOCAL, "L") for name in answer.topics if _LOCAL in name)
-    return [names, answer.filtered, answer.changed, answer.topics_hash]
-
-
 def by_pattern(w: World) -> Outcome:
-    async def act(client: RawClient) -> Outcome:
-        return {pattern.replace(_LOCAL, "L"): _shown(await _list(client, pattern)) for pattern in PATTERNS}
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
+        return {text: listed.shown(await _list(client, listed.pattern(text))) for text in PATTERNS}
 
-    return _with(w, act)
+    return _with(w, "p", act)
 
 
 def by_pattern_and_hash(w: World) -> Outcome:
     """The list is left out while it is the one that the client knows."""
 
-    async def act(client: RawClient) -> Outcome:
-        pattern = PATTERNS[0]
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
+        pattern = listed.pattern(PATTERNS[0])
         first = await _list(client, pattern)
         again, wrong = await _list(client, pattern, first.topics_hash), await _list(client, pattern, "00000000")
-        await client.producer(f"{_PREFIX}-c")
+        await client.producer(f"{listed.prefix}-c")
         later = await _list(client, pattern, first.topics_hash)
-        return [_shown(one) for one in (first, again, wrong, later)]
+        return [listed.shown(one) for one in (first, again, wrong, later)]
 
-    return _with(w, act)
+    return _with(w, "h", act)
 
 
 def without_a_pattern(w: World) -> Outcome:
-    async def act(client: RawClient) -> Outcome:
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
         answer = await _list(client, "")
-        return [_shown(answer)[0], answer.filtered, answer.changed, bool(answer.topics_hash)]
+        return [listed.names(answer.topics), answer.filtered, answer.changed, bool(answer.topics_hash)]
 
-    return _with(w, act)
+    return _with(w, "a", act)
 
 
 def a_watch(w: World) -> Outcome:
-    """What it begins with, and what it says of topics that come and go."""
+    """What it begins with, and what it says of a topic that comes."""
 
-    async def act(client: RawClient) -> Outcome:
-        client.say(C.WATCH_TOPIC_LIST, namespace="public/default", watcher_id=1, topics_pattern=PATTERNS[0])
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
+        client.say(C.WATCH_TOPIC_LIST, namespace="public/default", watcher_id=1, topics_pattern=listed.pattern(PATTERNS[0]))
         begun = await client.expect("WATCH_TOPIC_LIST_SUCCESS")
-        found: list[Outcome] = [[sorted(name.replace(_LOCAL, "L") for name in begun.topic), begun.topics_hash]]
-        await client.producer(f"{_PREFIX}-c")
-        came = await client.expect("WATCH_TOPIC_UPDATE")
-        found.append([[name.replace(_LOCAL, "L") for name in came.new_topics], list(came.deleted_topics), came.topics_hash])
-        return found
+        client.say(C.PRODUCER, topic=f"{listed.prefix}-c", producer_id=1)
+        answers = [await client.next() for _ in range(2)]  # in any order
+        (came,) = [one.body for one in answers if one.name == "WATCH_TOPIC_UPDATE"]
+        return [
+            [listed.names(begun.topic), begun.topics_hash],
+            [listed.names(came.new_topics), list(came.deleted_topics), came.topics_hash],
+        ]
 
-    return _with(w, act)
+    return _with(w, "w", act)

@@ -234,19 +234,25 @@ def _kind(definition: Definition) -> str:
     return "record" if kind == "error" else kind
 
 
-def _name(definition: dict[str, Any]) -> set[str]:
-    return {str(definition["name"]), *(str(alias) for alias in definition.get("aliases", ()))}
+def _is_called(reader: dict[str, Any], writer: dict[str, Any]) -> bool:
+    """By its name or an alias; namespaces do not count."""
+    names = {_unqualified(one) for one in (reader["name"], *reader.get("aliases", ()))}
+    return _unqualified(writer["name"]) in names
+
+
+def _unqualified(name: object) -> str:
+    return str(name).rpartition(".")[2]
 
 
 def _why_not_enum(reader: dict[str, Any], writer: dict[str, Any], path: str) -> str:
     """Symbols that the reader does not know are an error of single messages, not of the schema."""
-    if str(writer["name"]) not in _name(reader):
+    if not _is_called(reader, writer):
         return f"{_at(path)}: enum {writer['name']} cannot be read as enum {reader['name']}"
     return ""
 
 
 def _why_not_fixed(reader: dict[str, Any], writer: dict[str, Any], path: str) -> str:
-    if str(writer["name"]) not in _name(reader):
+    if not _is_called(reader, writer):
         return f"{_at(path)}: fixed {writer['name']} cannot be read as fixed {reader['name']}"
     if reader["size"] != writer["size"]:
         return f"{_at(path)}: fixed {writer['name']} has {writer['size']} bytes, the reader wants {reader['size']}"
