@@ -14,6 +14,7 @@ from tests.support.waiting import eventually_sync
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
 SLOW = 60  # messages at five a second
+A_SECOND = 100
 
 
 def path_of(topic: str) -> str:
@@ -58,3 +59,20 @@ def test_a_subscription_with_a_rate_of_its_own_holds_up_no_other(standalone: Sta
     assert explained["subscriptions"]["slow"]["explanation"]["reason"] == "dispatch_rate_limit"
     assert standalone.http("DELETE", f"{path_of(topic)}/slow/dispatchRate", token=standalone.admin_token).status == 204
     assert len(receive(slow, 100)) == 100
+
+
+def test_ten_seconds_of_a_dispatch_rate(standalone: Standalone, stock: Stock, topic: str) -> None:
+    """Never more than the rate; less only where this machine is slow. What rates are exactly is tested in virtual time."""
+    client = stock.client()
+    consumer = client.subscribe(topic, "s")
+    rate = {"dispatchThrottlingRateInMsg": A_SECOND, "ratePeriodInSecond": 1}
+    assert standalone.http("POST", f"{path_of(topic)}/s/dispatchRate", rate, token=standalone.admin_token).status == 204
+    producer = client.create_producer(topic, batching_enabled=False, max_pending_messages=20 * A_SECOND)
+    for number in range(12 * A_SECOND):
+        producer.send_async(b"%d" % number, None)
+    producer.flush()
+    receive(consumer, A_SECOND)  # what had accumulated came at once
+    began_s = time.monotonic()
+    receive(consumer, 10 * A_SECOND)
+    took_s = time.monotonic() - began_s
+    assert 0.98 * 10 <= took_s < 15, took_s

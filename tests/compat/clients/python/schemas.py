@@ -14,8 +14,8 @@ HAS_AVRO = find_spec("fastavro") is not None  # an extra of the client
 
 
 def record(*names: str, sensor: Any = String) -> Any:
-    """A record Reading with a sensor and other fields, which have defaults."""
-    fields = {name: Integer() if name == "value" else String(default="C", required_default=True) for name in names}
+    """A record Reading with a sensor and other fields, whose default is null."""
+    fields = {name: Integer() if name == "value" else String(required_default=True) for name in names}
     return type("Reading", (Record,), {"_avro_namespace": "test", "sensor": sensor(), **fields})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import Any
 
 import pytest
@@ -13,27 +12,7 @@ from hypothesis import strategies as st
 
 from messaging.broker.core.schemas.avro import Avro, Budget, why_unreadable
 from messaging.broker.core.schemas.model import SchemaError
-
-
-def avro(definition: Any) -> Avro:
-    return Avro(json.dumps(definition).encode())
-
-
-def record(*fields: Any, name: str = "R") -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": list(fields)}
-
-
-def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, **more}
-
-
-def enum(*symbols: str, **more: Any) -> dict[str, Any]:
-    return {"type": "enum", "name": "E", "symbols": list(symbols), **more}
-
-
-def fixed(size: int, name: str = "F") -> dict[str, Any]:
-    return {"type": "fixed", "name": name, "size": size}
-
+from tests.support.avro_types import avro, enum, field, fixed, record
 
 TREE = record(field("value", "int"), field("children", {"type": "array", "items": "R"}))
 TREE_LONG = record(field("value", "long"), field("children", {"type": "array", "items": "R"}))

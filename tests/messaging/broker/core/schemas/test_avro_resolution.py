@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.core.schemas.avro import Budget, why_unreadable
-from tests.messaging.broker.core.schemas.test_avro import avro, enum, field, fixed, record
+from tests.support.avro_types import avro, enum, field, fixed, record
 
 PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
 PROMOTED = {("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"), ("float", "double")}
