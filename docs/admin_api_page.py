@@ -10,7 +10,7 @@ from itertools import groupby
 from messaging.permissions.table import REST
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
-from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, Published, why_not
+from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, SERVICES, Published, why_not
 
 _TITLES = {
     "{domain}": "Topics (`persistent` and `non-persistent`)",
@@ -32,7 +32,9 @@ def page(note: str) -> str:
         "of its path are offered) and a JSON object whose `reason` says what to do instead. The permission that each requires "
         "is in [permissions.md](permissions.md); topics take `persistent` or `non-persistent` as their domain. "
         "What is answered otherwise than by Pulsar is listed, command by command, in "
-        "[tests/compat/admin](../tests/compat/admin/ours.toml).\n"
+        "[tests/compat/admin](../tests/compat/admin/ours.toml). "
+        "Below `/admin/v3`, functions, connectors, packages and transactions are answered as by a Pulsar that does not run them: "
+        f"{' '.join(f'{one.status}: {one.why}.' for one in SERVICES)}\n"
     )
     for head, group in groupby(rows, key=_head):
         text += f"\n## {_TITLES.get(head, head.capitalize())}\n\n"

@@ -16,9 +16,9 @@ from messaging import errors
 from messaging.permissions.model import ANONYMOUS
 from tenants.access import NotVisible
 from tenants.http.request_state import state_of
-from tenants.pulsar.published import published, why_not
+from tenants.pulsar.published import published, service, why_not
 
-API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/"), "/internal/"
+API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/", "/proxy-stats/"), "/internal/"
 ADMIN = "/admin/v2/"
 _PROBLEM_TYPE = "https://magnetar.invalid/problems/"  # identifies, leads nowhere (RFC 9457 section 3.1.1)
 _API_STATUS = {"invalid_name": 400}  # where Pulsar's status would puzzle everybody else
@@ -103,6 +103,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith(PULSAR):
         asked = f"{request.method} {request.path[:300]}"
         row = published(request.path_info.removeprefix(ADMIN)) if request.path_info.startswith(ADMIN) else None
+        beside = service(request.path_info.removeprefix("/admin/"))
+        if beside is not None:
+            return answer(request, beside.status, "not_offered", f"{asked} is not offered here: {beside.why}")
         if row is None:
             return answer(request, 404, "not_offered", f"{asked} is not offered here: docs/admin-api.md lists what is")
         if request.method not in row.methods:

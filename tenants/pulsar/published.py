@@ -154,3 +154,24 @@ _PATTERNS = tuple((_pattern(one.path), one) for one in sorted(PUBLISHED, key=lam
 def published(path: str) -> Published | None:
     """The row of a path below /admin/v2; one with fewer variables comes first."""
     return next((one for pattern, one in _PATTERNS if pattern.fullmatch(path)), None)
+
+
+class Service(NamedTuple):
+    """What a Pulsar may run beside its broker. `paths`: how its paths below /admin begin. `status`: of a Pulsar without it."""
+
+    paths: tuple[str, ...]
+    status: int
+    why: str
+
+
+_WORKER = ("v3/functions", "v3/sink", "v3/source", "v2/functions", "v2/sink", "v2/source", "v2/worker")
+SERVICES = (
+    Service(_WORKER, 409, "there is no function worker: run functions and connectors beside the platform, as clients of it"),
+    Service(("v3/packages",), 503, "there is no package management: keep the code of functions elsewhere"),
+    Service(("v3/transactions",), 503, "there is no transaction coordinator: transactions are refused"),
+)
+
+
+def service(path: str) -> Service | None:
+    """Whose path below /admin this is."""
+    return next((one for one in SERVICES if path.startswith(one.paths)), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.admin import NOT_YET, OURS, Found, chapters, keyed, load_recorded, replay
+from tests.compat.admin import NOT_YET, OURS, TREE, UNTRIED, Found, chapters, keyed, load_recorded, replay
 from tests.compat.scenarios import Platform
 from tests.support.standalone import Standalone
 
@@ -42,6 +42,13 @@ def test_every_command_was_recorded() -> None:
     commands = {key for key in STEPS if not key.partition(": ")[2].startswith("@") or ": @http " in key}
     assert len(commands) >= 1000
     assert commands == set(RECORDED), "make oracle ARGS='--admin --record'"
+
+
+def test_every_command_of_the_tool_has_a_step() -> None:
+    steps = [step for chapter in chapters().values() for step in chapter]
+    without = [command for command in TREE if not any(step == command or step.startswith(f"{command} ") for step in steps)]
+    assert len(TREE) > 500
+    assert without == sorted(UNTRIED)
 
 
 def test_the_lists_name_commands_and_say_why() -> None:

@@ -79,6 +79,7 @@ class Subscription:
         self.charged_bytes: int | None = 0  # of `cursor.memory_bytes`: see `cursor_memory.py`
         self.may_keep: Callable[[int], bool] = lambda size: True
         self.last_expired_ms = 0
+        self.last_flow_ms = 0  # when a consumer that is gone last asked for messages
         self.last_advanced_ms = 0  # when an acknowledgement last moved mark-delete
         self.departed: client_usage.Totals | None = None  # what consumers that are gone were sent
 
@@ -118,6 +119,7 @@ class Subscription:
         if consumer in self.consumers:
             del self.consumers[consumer]
             self.departed = client_usage.with_consumer(self.departed, consumer)
+            self.last_flow_ms = max(self.last_flow_ms, consumer.last_flow_ms)
             self.strategy.detach(consumer)
 
     # --- sending

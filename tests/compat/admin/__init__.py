@@ -7,8 +7,8 @@ to ours. `not_yet.toml` lists the commands that are answered otherwise today, `o
 
 from __future__ import annotations
 
-from tests.compat.admin.catalogue import NOT_YET, OURS, chapters, keyed, load_recorded
+from tests.compat.admin.catalogue import NOT_YET, OURS, TREE, UNTRIED, chapters, keyed, load_recorded
 from tests.compat.admin.replay import Found, replay
 from tests.compat.admin.report import compare
 
-__all__ = ["NOT_YET", "OURS", "Found", "chapters", "compare", "keyed", "load_recorded", "replay"]
+__all__ = ["NOT_YET", "OURS", "TREE", "UNTRIED", "Found", "chapters", "compare", "keyed", "load_recorded", "replay"]

@@ -15,6 +15,17 @@ OURS: dict[str, str] = tomllib.loads((HERE / "ours.toml").read_text())
 """``chapter: command`` -> why it is answered otherwise, for good."""
 PRINTED: dict[str, str] = tomllib.loads((HERE / "printed.toml").read_text())
 """``chapter: command`` -> why the tool prints something else although the answers are alike. Looked at by `make oracle` alone."""
+TREE: list[str] = (HERE / "tree.txt").read_text().split("\n")[:-1]
+"""The commands of Pulsar's tool, as `AdminCommands.java tree` lists them; `sink` and `source` are other names of two groups."""
+UNTRIED = {
+    "brokers shutdown": "ends the broker that would be recorded",
+    "documents generate": "writes pages, and asks no broker",
+    "functions localrun": "runs a process, and asks no broker",
+    "sinks localrun": "runs a process, and asks no broker",
+    "sources localrun": "runs a process, and asks no broker",
+    "schemas extract": "reads a schema out of Java classes, and then does what `schemas upload` does",
+}
+"""Command -> why no chapter has it."""
 
 Recording = dict[str, Any]
 """``exit``: of the tool. ``requests``: in order, each with ``do``, ``body``, ``status``, ``type`` and ``answer``."""

@@ -83,6 +83,7 @@ class Proxy:
 
 def send(netloc: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[Exchange, bytes]:
     """What does not answer in time is answered with 504."""
+    sent_type = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
     connection = http.client.HTTPConnection(netloc, timeout=_PATIENCE_S)
     try:
         connection.request(method, path, body or None, {**headers, "Content-Length": str(len(body))} if body else headers)
@@ -90,14 +91,12 @@ def send(netloc: str, method: str, path: str, body: bytes, headers: dict[str, st
         data = response.read()
     except TimeoutError:
         sys.stdout.write(f"no answer to {method} {path}\n")
-        return Exchange(method, path, headers.get("Content-Type", ""), body.decode(), 504, "", None, {}), b""
+        return Exchange(method, path, sent_type, body.decode(), 504, "", None, {}), b""
     finally:
         connection.close()
     own = {name: value for name, value in response.getheaders() if name.lower().startswith(("x-pulsar-", "location"))}
     content_type = response.getheader("Content-Type") or ""
-    exchange = Exchange(
-        method, path, headers.get("Content-Type", ""), body.decode(), response.status, content_type, _decoded(data), own
-    )
+    exchange = Exchange(method, path, sent_type, body.decode(), response.status, content_type, _decoded(data), own)
     return exchange, data
 
 

@@ -64,6 +64,8 @@ def _run(stage: Stage, step: str, tool: AdminTool, proxy: Proxy) -> Recording | 
 
 def _written(stage: Stage, one: Exchange) -> dict[str, Any]:
     written: dict[str, Any] = {"do": f"{one.method} {stage.template(one.path)}"}
+    if one.content_type.startswith("multipart/"):
+        return written | {"content_type": "multipart/form-data"} | answered(stage, one)  # the body is of the tool
     if one.body:
         written["body"] = stage.template(_in_order(one.body))
     if one.body and one.content_type != "application/json":

@@ -7,7 +7,10 @@ import re
 import secrets
 import shlex
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -24,7 +27,7 @@ _MOMENT = re.compile(r"(?<=/)1[6-9]\d{11}\b")
 
 class Stage:
     """Steps may use ``{tenant}``, ``{ns}`` (tenant/ns), ``{T}`` (persistent://tenant/ns), ``{N}`` (non-persistent://tenant/ns) and,
-    of the messages that the chapter published, ``{id0}``, ``{ledger0}``, ``{entry0}`` and ``{ms0}``."""
+    of the messages that the chapter published, ``{id0}``, ``{ledger0}``, ``{entry0}`` and ``{ms0}``; ``{dir}`` is for files."""
 
     def __init__(self, platform: Platform, chapter: str) -> None:
         self.platform = platform
@@ -33,6 +36,8 @@ class Stage:
         authentication = None if platform.token is None else pulsar.AuthenticationToken(platform.token)
         self._client = pulsar.Client(platform.broker_url, authentication, operation_timeout_seconds=10, logger=self._logger)
         self._members: dict[str, Any] = {}
+        self._received: dict[str, list[Any]] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="commands-")
         self._ids: list[pulsar.MessageId] = []
         self._times: list[int] = []
         for path, body in (
@@ -44,12 +49,12 @@ class Stage:
 
     @property
     def names(self) -> dict[str, str]:
-        return {self.tenant: "{tenant}"}
+        return {self.tenant: "{tenant}", self._folder.name: "{dir}"}
 
     def filled(self, text: str) -> str:
         """With the values of this run."""
         text = text.replace("{T}", "persistent://{tenant}/ns").replace("{N}", "non-persistent://{tenant}/ns")
-        text = text.replace("{ns}", "{tenant}/ns").replace("{tenant}", self.tenant)
+        text = text.replace("{ns}", "{tenant}/ns").replace("{tenant}", self.tenant).replace("{dir}", self._folder.name)
         text = _NOW.sub(lambda found: str(int(time.time() * 1000) + int(found[1])), text)
         return _ID.sub(self._value, text)
 
@@ -120,13 +125,25 @@ class Stage:
     def do_receive(self, name: str, count: str) -> None:
         """Messages that stay unacknowledged."""
         for _ in range(int(count)):
-            self._members[name].receive(10_000)
+            self._received.setdefault(name, []).append(self._members[name].receive(10_000))
+
+    def do_redeliver(self, name: str) -> None:
+        """All that it received and did not acknowledge."""
+        self._received.pop(name, None)
+        self._members[name].redeliver_unacknowledged_messages()
 
     def do_ack(self, name: str, count: str) -> None:
+        """Of what it did not receive yet."""
+        self._acknowledge(name, (self._members[name].receive(10_000) for _ in range(int(count))), int(count))
+
+    def do_ack_received(self, name: str, count: str) -> None:
+        self._acknowledge(name, [self._received[name].pop(0) for _ in range(int(count))], int(count))
+
+    def _acknowledge(self, name: str, messages: Iterable[Any], count: int) -> None:
         held = self._unacked(name)
-        for _ in range(int(count)):
-            self._members[name].acknowledge(self._members[name].receive(10_000))
-        eventually_sync(lambda: self._unacked(name) == held - int(count))
+        for one in messages:
+            self._members[name].acknowledge(one)
+        eventually_sync(lambda: self._unacked(name) == held - count)
 
     def _unacked(self, name: str) -> int:
         """Messages that the consumer holds, on their way included."""
@@ -138,6 +155,9 @@ class Stage:
         """Waits for the end of a compaction, which a platform may reach before or after the next command."""
         path = f"/admin/v2/{topic.replace('://', '/')}/compaction"
         eventually_sync(lambda: self.request("GET", path).answer["status"] != "RUNNING")
+
+    def do_file(self, name: str, text: str) -> None:
+        (Path(self._folder.name) / name).write_text(text)
 
     def do_close(self, name: str) -> None:
         self._members.pop(name).close()
@@ -157,6 +177,7 @@ class Stage:
 
     def close(self) -> None:
         self._client.close()
+        self._folder.cleanup()
 
 
 def _now_ms() -> int:

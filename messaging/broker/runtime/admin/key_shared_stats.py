@@ -13,10 +13,12 @@ Figures = dict[str, Any]
 
 
 def key_shared_figures(subscription: Subscription) -> tuple[Figures, dict[Consumer, Figures]]:
-    """Of the subscription and of each of its consumers; empty for other types, and without consumers."""
+    """Of the subscription and of each of its consumers; empty for other types."""
     strategy = subscription.strategy
-    if not isinstance(strategy, KeySharedDispatch) or not subscription.consumers:
+    if not isinstance(strategy, KeySharedDispatch):
         return {}, {}
+    if not subscription.consumers:
+        return {"keySharedMode": strategy.mode.name}, {}
     strategy.settle()
     ranges = ranges_by_consumer(strategy.selector)
     of_consumers = {one: _consumer(one, strategy, ranges.get(one, [])) for one in subscription.consumers}

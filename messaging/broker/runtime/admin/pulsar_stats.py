@@ -41,7 +41,7 @@ _SUBSCRIPTION: Stats = {
     "filterRescheduledMsgCount": 0,
 }
 _CONSUMER: Stats = {"drainingHashesClearedTotal": 0, "drainingHashesCount": 0, "drainingHashesUnackedMessages": 0}
-_LATEST = ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp")  # of the consumers that there are now
+_LATEST = ("lastAckedTimestamp", "lastConsumedTimestamp")  # of the consumers that there are now
 RANGE_BYTES = 8  # what a range of acknowledged entries takes in a stored cursor, about
 
 

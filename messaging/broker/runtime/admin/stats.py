@@ -123,7 +123,8 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "unreadableEntries": subscription.entries_lost,  # ours: damage on the disk; they count as acknowledged
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastMarkDeleteAdvancedTimestamp": subscription.last_advanced_ms,
-        "msgInReplay": subscription.state.redeliveries.waiting_entries,
+        "msgInReplay": subscription.state.redeliveries.waiting_entries if consumers else 0,
+        "lastConsumedFlowTimestamp": max([subscription.last_flow_ms, *(one.last_flow_ms for one in subscription.consumers)]),
         "blockedSubscriptionOnUnackedMsgs": subscription.unacked.blocked,
         "activeConsumerName": subscription.active.name
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER
