@@ -101,9 +101,10 @@ def _get_replication(request: HttpRequest, tenant: str, namespace: str) -> list[
     return [django_settings.MAGNETAR.cluster_name]
 
 
-def _set_replication(request: HttpRequest, tenant: str, namespace: str) -> None:
+def _set_replication(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
     existing_namespace(tenant, namespace)
     check_clusters(body(request, list[str], [], field="clusters"))
+    return value_or_nothing(None)  # 200, not 204
 
 
 def check_clusters(clusters: list[str] | None) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotAllowed
+from messaging.errors import MagnetarError, NotAllowed, TopicNotFound
 from messaging.protocol.names import TopicName, parse_topic
 
 
@@ -25,16 +25,21 @@ async def stored_topic_name(broker: Broker, text: str, what: str, refused: type[
     return name
 
 
-async def plain_topic(broker: Broker, text: str) -> Topic:
-    """A topic that has messages of its own: not a partitioned one."""
+async def plain_topic(broker: Broker, text: str, refused: type[MagnetarError] = NotAllowed) -> Topic:
+    """A topic that has messages of its own; raises `refused` for a partitioned one, `TopicNotFound`."""
     name = await topic_name(broker, text)
-    await check_plain(broker, name)
+    await check_plain(broker, name, refused)
     return await broker.topics.get(name, create=False)
 
 
-async def check_plain(broker: Broker, name: TopicName) -> None:
+async def read_topic(broker: Broker, text: str) -> Topic:
+    """As `plain_topic`; to those who read it, a partitioned topic does not exist as a plain one, as in Pulsar."""
+    return await plain_topic(broker, text, TopicNotFound)
+
+
+async def check_plain(broker: Broker, name: TopicName, refused: type[MagnetarError] = NotAllowed) -> None:
     if name.partition < 0 and await broker.topics.partitioned.get(name) is not None:
-        raise NotAllowed(f"{name} is a partitioned topic: use one of its partitions, {name}-partition-0 and so on")
+        raise refused(f"{name} is a partitioned topic: use one of its partitions, {name}-partition-0 and so on")
 
 
 class Parts(NamedTuple):

@@ -10,7 +10,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
 from messaging.broker.runtime.admin.internal_info import internal_info
 from messaging.broker.runtime.admin.internal_stats import internal_stats
-from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name, topic_name
+from messaging.broker.runtime.admin.naming import read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
 from messaging.broker.runtime.admin.pulsar_stats import completed
 from messaging.broker.runtime.broker import Broker
@@ -30,10 +30,10 @@ class TopicStatsHandlers:
         self._backlog_ages = BacklogAges()
 
     async def stats(self, request: schema.TopicRef) -> schema.Stats:
-        return schema.Stats(stats=await self._stats(await plain_topic(self._broker, request.topic)))
+        return schema.Stats(stats=await self._stats(await read_topic(self._broker, request.topic)))
 
     async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
-        return schema.Stats(stats=internal_stats(await plain_topic(self._broker, request.topic)))
+        return schema.Stats(stats=internal_stats(await read_topic(self._broker, request.topic)))
 
     async def partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
@@ -49,7 +49,7 @@ class TopicStatsHandlers:
         name = await stored_topic_name(self._broker, request.topic, "reading what is stored of", PreconditionFailed)
         if await self._broker.topics.partitioned.get(name) is not None:
             return schema.Stats(stats={"version": 0, "partitions": await self._of_partitions(request, self._info)})
-        return schema.Stats(stats=await self._info(await plain_topic(self._broker, request.topic)))
+        return schema.Stats(stats=await self._info(await read_topic(self._broker, request.topic)))
 
     async def _info(self, topic: Topic) -> Figures:
         return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))

@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from messaging.adminrpc import schema
-from messaging.broker.runtime.admin.naming import parts_of, plain_topic, stored_topic_name, topic_name
+from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of
@@ -137,7 +137,7 @@ class TopicHandlers:
 
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "asking for the last message id of")
-        topic = await plain_topic(self._broker, request.topic)
+        topic = await read_topic(self._broker, request.topic)
         last = topic.ledger_list.last_confirmed
         size = await batch_size_of(topic, last)
         return schema.MessageIdAnswer(
