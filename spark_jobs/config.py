@@ -81,6 +81,24 @@ class Result:
     spark: str = ""
     error: str = ""  # not empty: the run failed, nothing in it is valid
     needs_spark: bool = False  # it failed because PySpark or a suitable Java is missing
+    died: bool = False  # the engine died; the same run once more goes on where this one was
+    memory: bool = False  # it died because memory ran out
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of each step
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`step`: what is being done, in `tasks` parts of which `done` are; `rows`: how many records, or rows of sums, it is of."""
+
+    step: str
+    tasks: int
+    done: int
+    rows: int
+    seconds: float
+
+    def left_s(self) -> float | None:
+        """An estimate of how long this step still takes; None before the first part is done."""
+        return self.seconds * (self.tasks - self.done) / self.done if self.done else None
 
 
 def run_directory(output_directory: str | Path, run_id: str) -> Path:
@@ -106,7 +124,20 @@ def request_from(path: Path) -> Request:
         raise ValueError(f"the request {path} cannot be used: {error}") from None
 
 
-def write_json(value: Request | Result, path: Path) -> None:
+def progress_path(result: Path) -> Path:
+    """Where a job that will leave its result at `result` says how far it is."""
+    return result.with_suffix(".progress.json")
+
+
+def progress_from(path: Path) -> Progress | None:
+    """None if nothing is said yet."""
+    try:
+        return Progress(**json.loads(path.read_bytes()))
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def write_json(value: Request | Result | Progress, path: Path) -> None:
     """Atomic."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w") as file:

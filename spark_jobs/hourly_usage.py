@@ -20,39 +20,69 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from spark_jobs.config import JobFailed, Request, Result, request_from, write_json
+from spark_jobs.config import JobFailed, Progress, Request, Result, progress_path, request_from, write_json
+from spark_jobs.death import Died, kernel_kills
 from spark_jobs.java import NoJava, choose_java
 from spark_jobs.plan import hour_of_name, make_plan
 
 NICENESS = 10  # the JVM inherits it: messages come before bills
 
 
-def run(request: Request) -> Result:
-    """Blocks until the job is complete. Raises `NoJava`, `JobFailed` and whatever Spark raises."""
+def run(request: Request, report: Callable[[Progress], None] = lambda progress: None) -> Result:
+    """Blocks until the job is complete. `report` may be called from another thread. Raises `NoJava`, `JobFailed`, `Died` and
+    whatever Spark raises."""
+    clock = _Clock()
     known = {hour_of_name(name): inputs for name, inputs in request.known.items()}
     plan = make_plan(Path(request.raw_directory), known, request.now_ms, request.lookback_days)
     rejected = {entry.name: entry.reason for entry in plan.rejected}
+    clock.done("plan")
     if not plan.inputs:
-        return Result(request.run_id, rejected_files=rejected)
+        return Result(request.run_id, rejected_files=rejected, seconds=clock.seconds)
     java = choose_java(request.java_home, os.environ, Path(request.cache_directory))
     Path(request.cache_directory).mkdir(parents=True, exist_ok=True)
     work_directory = Path(tempfile.mkdtemp(prefix="spark-", dir=request.cache_directory))
-    from spark_jobs.compute import compute  # imported here: usually there is nothing to do, and then Spark is not loaded at all
-    from spark_jobs.session import SparkEngine, start_session
+    # Imported here: usually there is nothing to do, and then Spark is not loaded at all.
+    from spark_jobs.compute import compute
+    from spark_jobs.session import Engine, start_session
 
+    kills = kernel_kills()
     try:
+        report(Progress("start", 1, 0, 0, 0.0))
         session = start_session(java, request.master, work_directory, request.driver_memory)
+        clock.done("start")
+        engine = Engine(session, report)
         try:
-            result = compute(SparkEngine(session), request, plan)
-            return replace(result, java=f"{java.origin}: {java.home}", spark=session.version)
-        finally:
-            session.stop()
+            result = compute(engine, request, plan)
+        except JobFailed:
+            raise
+        except Exception as error:
+            raise engine.why_it_failed(error, request, kills) from error
+        clock.done("work")
+        version = str(session.version)
+        session.stop()
+        clock.done("end")
+        return replace(result, java=f"{java.origin}: {java.home}", spark=version, seconds=clock.seconds)
     finally:
         shutil.rmtree(work_directory, ignore_errors=True)
+
+
+class _Clock:
+    """How long each step took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._at = time.monotonic()
+
+    def done(self, step: str) -> None:
+        now = time.monotonic()
+        self.seconds[step] = round(now - self._at, 3)
+        self._at = now
 
 
 def main(arguments: list[str]) -> int:
@@ -67,11 +97,17 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
     try:
-        result = run(request)
+        result = run(request, lambda progress: write_json(progress, progress_path(Path(arguments[1]))))
     except Exception as error:
         traceback.print_exc()
-        kind = "" if isinstance(error, NoJava | JobFailed) else f"{type(error).__name__}: "
-        result = Result(request.run_id, error=f"{kind}{error}"[:2000], needs_spark=isinstance(error, NoJava))
+        kind = "" if isinstance(error, NoJava | JobFailed | Died) else f"{type(error).__name__}: "
+        result = Result(
+            request.run_id,
+            error=f"{kind}{error}"[:2000],
+            needs_spark=isinstance(error, NoJava),
+            died=isinstance(error, Died),
+            memory=isinstance(error, Died) and error.memory,
+        )
     write_json(result, Path(arguments[1]))
     return 1 if result.error else 0
 

@@ -12,6 +12,8 @@ from workers.models import UsageRun
 from workers.task_catalog import COMPACT_TOPICS, RUN_USAGE_JOB
 
 log = logs.get_logger("magnetar.worker")
+FAILED_WAITS_S = 120  # before the first run in place of one that failed
+TAKEN_UP_MAX = 5  # failures in a row; then only the schedule asks
 REQUEST_WAITS_S = 60  # a request that no worker took by then does not keep others from asking again
 
 
@@ -39,6 +41,25 @@ def request_usage_run(requested_by: str = "") -> str:
             f"the task queue cannot be reached ({type(error).__name__}): check that Redis or Valkey is running"
         ) from None
     return str(run.run_id)
+
+
+def take_up_usage_run(now: datetime) -> str | None:
+    """Asks for a run in place of the newest one, if its worker died in the middle, or if it failed some minutes ago (more, where
+    those before it had failed too); the new run's id. Raises `NotReady`."""
+    newest = list(UsageRun.objects.exclude(outcome=UsageRun.Outcome.SKIPPED).order_by("-requested_at")[:TAKEN_UP_MAX])
+    if not newest:
+        return None
+    if newest[0].outcome == UsageRun.Outcome.RUNNING:
+        return None if lease.held(RUN_USAGE_JOB, now) else request_usage_run()
+    failures = 0
+    for run in newest:
+        if run.outcome != UsageRun.Outcome.FAILED:
+            break
+        failures += 1
+    waits = timedelta(seconds=FAILED_WAITS_S * 2 ** (failures - 1))
+    if not 0 < failures < TAKEN_UP_MAX or (newest[0].finished_at or now) + waits > now:
+        return None
+    return request_usage_run()
 
 
 def request_compactions() -> None:

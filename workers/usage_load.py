@@ -49,6 +49,9 @@ def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine
         run.message = _remarks(result)
         run.detail = {
             "files_read": result.files_read,
+            "files_reused": result.files_reused,
+            "rows_judged": result.rows_judged,
+            "seconds": dict(result.seconds),
             "rows_read": result.rows_read,
             "duplicates": result.duplicates,
             "quarantined": dict(result.quarantined),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,7 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from messaging.settings import Settings
-from spark_jobs.config import Request, Result, load_directory, result_from, run_directory, write_json
+from spark_jobs.config import (
+    Progress,
+    Request,
+    Result,
+    load_directory,
+    progress_from,
+    progress_path,
+    result_from,
+    run_directory,
+    write_json,
+)
+from spark_jobs.death import memory_limit
 
 NEEDS_SPARK = (
     'the usage job needs Spark, which is not installed: pip install "magnetar[spark]" (in a checkout: make setup); usage is kept '
@@ -39,6 +51,15 @@ _KEPT_VARIABLES = (
 
 class RunFailed(Exception):
     """The run published nothing; the message says why."""
+
+
+class RunDied(RunFailed):
+    """The engine or the job's process died in the middle. What it had read is kept: a run once more goes on from there. `memory`:
+    because there was too little of it."""
+
+    def __init__(self, message: str, memory: bool = False) -> None:
+        super().__init__(message)
+        self.memory = memory
 
 
 class NeedsSpark(RunFailed):
@@ -72,12 +93,20 @@ class RunFiles:
         )
 
 
-def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, str], keep_going: Callable[[], None]) -> Result:
+def run_job(
+    settings: Settings,
+    run_id: str,
+    now_ms: int,
+    known: Mapping[str, str],
+    keep_going: Callable[[], None],
+    report: Callable[[Progress], None] = lambda progress: None,
+    master: str = "",
+) -> Result:
     """Runs the job to its end and returns its result. Blocks for up to `usage_job_timeout_s`.
 
-    `keep_going` is called a few times a second; what it raises ends the job. `known`: hour -> inputs of its current version. The
-    caller lets only one run at a time. The caller removes
-    the run's load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log and quarantine.
+    `keep_going` is called a few times a second, and `report` when there is news; what they raise ends the job. `known`: hour ->
+    inputs of its current version. `master`: another than the setting. The caller lets only one run at a time, and removes the run's
+    load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log, quarantine and partial sums.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise NeedsSpark(NEEDS_SPARK)
@@ -90,18 +119,23 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
         cache_directory=str(files.cache),
         now_ms=now_ms,
         known=dict(known),
-        master=settings.spark_master,
+        master=master or settings.spark_master,
+        driver_memory=settings.spark_driver_memory,
         java_home=settings.java_home,
     )
     write_json(request, files.request)
     try:
-        code = _run_child(files, settings.usage_job_timeout_s, keep_going)
+        code = _run_child(files, settings.usage_job_timeout_s, keep_going, report)
         try:
             result = result_from(files.result)
         except ValueError as error:
+            if code < 0:
+                raise RunDied(_killed(-code)) from None
             raise RunFailed(f"the job exited with code {code}: {error}; see logs/usage-job.log") from None
         if result.needs_spark:
             raise NeedsSpark(result.error)
+        if result.died:
+            raise RunDied(f"{result.error}; see logs/usage-job.log", result.memory)
         if result.error or code:
             raise RunFailed(f"{result.error or f'the job exited with code {code}'}; see logs/usage-job.log")
         return result
@@ -112,9 +146,15 @@ def run_job(settings: Settings, run_id: str, now_ms: int, known: Mapping[str, st
     finally:
         files.request.unlink(missing_ok=True)
         files.result.unlink(missing_ok=True)
+        progress_path(files.result).unlink(missing_ok=True)
 
 
-def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None]) -> int:
+def _killed(number: int) -> str:
+    why = f"the limit of memory is {memory_limit()}" if number == signal.SIGKILL else "from outside"
+    return f"the job was killed by signal {number} ({signal.Signals(number).name}): {why}; see logs/usage-job.log"
+
+
+def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None], report: Callable[[Progress], None]) -> int:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     with files.log.open("wb") as log:
         child = subprocess.Popen(
@@ -129,6 +169,7 @@ def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None]
     assert child.stdin is not None
     try:
         waited_s = 0.0
+        last = None
         while True:
             try:
                 return child.wait(POLL_S)
@@ -137,6 +178,10 @@ def _run_child(files: RunFiles, timeout_s: float, keep_going: Callable[[], None]
             if waited_s >= timeout_s:
                 raise RunFailed(f"the job did not end within usage_job_timeout_s = {timeout_s:g} s and was stopped")
             keep_going()
+            progress = progress_from(progress_path(files.result))
+            if progress is not None and progress != last:
+                last = progress
+                report(progress)
     finally:
         child.stdin.close()
         try:

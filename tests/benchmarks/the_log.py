@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tests.benchmarks import (
     acks,
+    billing,
     catch_up,
     compaction,
     dispatch,
@@ -107,6 +108,10 @@ def _compaction(order: Order) -> Section:
     return compaction.run(order.directory, int(10_000_000 * order.scale), order.progress)
 
 
+def _billing(order: Order) -> Section:
+    return billing.run(order.directory, [int(size * order.scale) for size in billing.SIZES], order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -126,6 +131,7 @@ PARTS = {
     "opening": Part(_opening, needs_peer=True),
     "listing": Part(_listing),
     "compaction": Part(_compaction),
+    "billing": Part(_billing),
 }
 PAGES = {  # of more than one part
     "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),

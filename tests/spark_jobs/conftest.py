@@ -15,7 +15,8 @@ from tests.spark_jobs.job import InProcess, Job
 
 @pytest.fixture(scope="session")
 def spark_engine(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    from spark_jobs.session import SparkEngine, start_session
+    from spark_jobs.session import Engine as SparkEngine
+    from spark_jobs.session import start_session
 
     work = tmp_path_factory.mktemp("spark")
     java = choose_java(os.environ.get("MAGNETAR_JAVA_HOME", ""), os.environ, work)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import sys
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,14 @@ from celery import Celery
 
 from messaging.errors import NotReady
 from messaging.settings import Settings
+from spark_jobs.config import Progress
 from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import WorkerBroker
 from workers import app as app_module
 from workers import lease, usage_run
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun, UsageRun
-from workers.requests import REQUEST_WAITS_S, request_usage_run
+from workers.requests import FAILED_WAITS_S, REQUEST_WAITS_S, TAKEN_UP_MAX, request_usage_run, take_up_usage_run
 from workers.runs import run_recorded
 from workers.task_catalog import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
@@ -45,6 +47,31 @@ WAITS = "import sys; sys.stdin.read(); print('the caller is gone')"
 
 
 FAILS = "import sys; print('out of memory', file=sys.stderr); sys.exit(134)"
+
+
+DIES_TWICE = """
+import json, os, pathlib, signal, sys
+request = json.load(open(sys.argv[1]))
+deaths = pathlib.Path(request["cache_directory"], "deaths")
+masters = deaths.read_text().split() if deaths.exists() else []
+deaths.write_text(" ".join([*masters, request["master"]]))
+if not masters:
+    os.kill(os.getpid(), signal.SIGKILL)
+memory = {"error": "the heap is exhausted", "died": True, "memory": True} if len(masters) == 1 else {}
+json.dump({"run_id": request["run_id"], "hours": [], "holes": [], **memory}, open(sys.argv[2], "w"))
+sys.exit(bool(memory))
+"""
+
+
+DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+
+SAYS_HOW_FAR_IT_IS = """
+import json, sys
+said = sys.argv[2].replace(".json", ".progress.json")
+json.dump({"step": "read", "tasks": 4, "done": 1, "rows": 100, "seconds": 2.0}, open(said, "w"))
+sys.stdin.read()
+"""
 
 
 LEAVES_OUTPUT = """
@@ -85,6 +112,19 @@ class TestTheProcess:
         job_that(monkeypatch, WAITS)
         with pytest.raises(RunFailed, match="usage_job_timeout_s = 1 s"):
             run_job(settings_of(usage_job_timeout_s=1), "run-1", 0, {}, lambda: None)
+
+    def test_it_says_how_far_it_is(self, settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+        job_that(monkeypatch, SAYS_HOW_FAR_IT_IS)
+
+        class Seen(Exception):
+            pass
+
+        def report(progress: Progress) -> None:
+            assert (progress.step, progress.done, progress.left_s()) == ("read", 1, 6.0)
+            raise Seen
+
+        with pytest.raises(Seen):
+            run_job(settings_of(), "run-1", 0, {}, lambda: None, report)
 
     def test_it_ends_when_the_worker_does(
         self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +185,20 @@ class TestTheTask:
         job_that(monkeypatch, FINISHES)
         assert run_task(environment, "run-2")["run"] == "succeeded"
 
+    def test_a_job_that_died_is_run_again_with_fewer_tasks_if_memory_ran_out(
+        self, environment: Environment, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job_that(monkeypatch, DIES_TWICE)
+        environment = dataclasses.replace(environment, settings=settings_of(spark_master="local[8]"))
+        assert run_task(environment)["run"] == "succeeded"
+        assert (tmp_path / "cache" / "deaths").read_text().split() == ["local[8]", "local[8]", "local[4]"]
+
+    def test_a_job_that_dies_again_and_again_says_why(self, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+        job_that(monkeypatch, DIES)
+        assert run_task(environment)["run"] == "failed"
+        message = UsageRun.objects.get().message
+        assert "SIGKILL" in message and "limit of memory" in message and "tried 3 times" in message
+
     def test_a_worker_that_ends_ends_the_run(
         self, environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -194,6 +248,33 @@ class TestAsking:
         UsageRun.objects.create(run_id="busy", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
         assert lease.acquire(RUN_USAGE_JOB, "busy", now)
         assert request_usage_run() == "busy"
+
+    @pytest.mark.django_db
+    def test_a_run_whose_worker_died_is_taken_up(self, asking: Celery) -> None:
+        now = datetime.now(UTC)
+        assert take_up_usage_run(now) is None
+        UsageRun.objects.create(run_id="lost", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
+        assert lease.acquire(RUN_USAGE_JOB, "lost", now)
+        assert take_up_usage_run(now) is None  # it is at work
+        lease.release(RUN_USAGE_JOB, "lost", now)
+        taken = take_up_usage_run(now)
+        assert UsageRun.objects.get(run_id=taken).outcome == UsageRun.Outcome.REQUESTED
+        assert take_up_usage_run(now) is None  # once
+
+    @pytest.mark.django_db
+    def test_a_run_that_failed_is_taken_up_later_each_time_and_not_for_ever(self, asking: Celery) -> None:
+        now = datetime.now(UTC)
+        failed = UsageRun.Outcome.FAILED
+        UsageRun.objects.create(run_id="1", requested_at=now, finished_at=now, outcome=failed)
+        assert take_up_usage_run(now + timedelta(seconds=FAILED_WAITS_S - 1)) is None
+        UsageRun.objects.create(run_id="2", requested_at=now + timedelta(seconds=1), finished_at=now, outcome=failed)
+        assert take_up_usage_run(now + timedelta(seconds=FAILED_WAITS_S)) is None
+        taken = take_up_usage_run(now + timedelta(seconds=2 * FAILED_WAITS_S))
+        assert UsageRun.objects.get(run_id=taken).outcome == UsageRun.Outcome.REQUESTED
+        UsageRun.objects.filter(run_id=taken).delete()
+        for run_id in range(3, TAKEN_UP_MAX + 1):
+            UsageRun.objects.create(run_id=run_id, requested_at=now + timedelta(seconds=run_id), finished_at=now, outcome=failed)
+        assert take_up_usage_run(now + timedelta(days=1)) is None
 
     @pytest.mark.django_db
     def test_a_queue_that_is_away_is_an_error_and_no_run(

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
+from messaging import logs
 from messaging.adminrpc.schema import UsageFlush
 from messaging.errors import MagnetarError
-from spark_jobs.config import load_directory
+from spark_jobs.config import Progress, Result, load_directory
+from spark_jobs.death import fewer_tasks
 from workers.environment import Environment, Stopping
 from workers.models import UsageRun
 from workers.usage_load import known_inputs, publish
-from workers.usage_run import NeedsSpark, RunFailed, RunFiles, run_job
+from workers.usage_run import NeedsSpark, RunDied, RunFailed, RunFiles, run_job
 
+log = logs.get_logger("magnetar.worker")
 Outcome = UsageRun.Outcome
+ATTEMPTS = 3
 
 
 def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
     UsageRun.objects.filter(run_id=task_id).update(outcome=Outcome.RUNNING, started_at=now)
     try:
         flushed = _flush(environment, task_id)
-        result = run_job(environment.settings, task_id, _milliseconds(now.timestamp()), known_inputs(now), renew)
+        result = _run(environment, task_id, now, renew)
         run = UsageRun.objects.get(run_id=task_id)
         rows = load_directory(RunFiles.of(environment.settings, task_id).hours, task_id)
         publish(run, result, rows, environment.now(), renew)
@@ -40,6 +47,39 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
         _end(environment, task_id, Outcome.FAILED, f"{type(error).__name__}: {error}")
         raise
     return {"run": run.outcome, "hours": run.hours, "rows": run.rows, "remarks": run.message, **flushed}
+
+
+def _run(environment: Environment, task_id: str, now: datetime, renew: Callable[[], None]) -> Result:
+    """A job that died is run again at once, with half as many tasks at a time if memory ran out. Raises `RunFailed`."""
+    master, deaths = environment.settings.spark_master, list[str]()
+    report = _reporter(environment, task_id, deaths)
+    while True:
+        try:
+            known = known_inputs(now)
+            return run_job(environment.settings, task_id, _milliseconds(now.timestamp()), known, renew, report, master)
+        except RunDied as died:
+            deaths.append(str(died))
+            if len(deaths) == ATTEMPTS:
+                raise RunFailed(f"{died}. It was tried {ATTEMPTS} times") from None
+            log.warning("usage-run-again", run_id=task_id, attempt=len(deaths) + 1, why=str(died))
+            if died.memory:
+                master = fewer_tasks(master, os.cpu_count() or 1)
+
+
+def _reporter(environment: Environment, task_id: str, deaths: list[str]) -> Callable[[Progress], None]:
+    """Progress into the run's row, for the console, and each new step into the log."""
+    step = ""
+
+    def report(progress: Progress) -> None:
+        nonlocal step
+        left_s = progress.left_s()
+        shown = {**asdict(progress), "left_s": None if left_s is None else round(left_s, 1)}
+        UsageRun.objects.filter(run_id=task_id).update(detail={"progress": shown, "deaths": deaths})
+        if progress.step != step:
+            step = progress.step
+            log.info("usage-run-step", run_id=task_id, step=step, tasks=progress.tasks, rows=progress.rows)
+
+    return report
 
 
 def _flush(environment: Environment, task_id: str) -> dict[str, Any]:
