@@ -11,6 +11,8 @@ from spark_jobs.partials import Batch, batch_from
 from spark_jobs.plan import HOUR_MS, Manifest, hour_folder
 
 ROWS_A_BATCH = 1_000_000  # about 300 MB in the process that reads it
+ROWS_A_TASK_MIN = 50_000
+TASKS_A_CORE = 3
 BATCHES_OF_AN_HOUR_MAX = 12  # of one boot; where late files made more, the hour's files are read again and leave fewer
 
 
@@ -76,12 +78,14 @@ def new_batches(files: Iterable[Manifest]) -> list[list[Manifest]]:
     return batches
 
 
-def bins(batches: Sequence[list[Manifest]]) -> list[list[list[Manifest]]]:
-    """Batches for one task each time, small ones together."""
+def bins(batches: Sequence[list[Manifest]], cores: int) -> list[list[list[Manifest]]]:
+    """Batches for one task each time, small ones together: a few tasks for each core, but none that is hardly worth starting."""
+    share = sum(_rows(batch) for batch in batches) // (TASKS_A_CORE * cores)
+    rows_a_task = min(ROWS_A_BATCH, max(ROWS_A_TASK_MIN, share))
     result: list[list[list[Manifest]]] = []
-    rows = ROWS_A_BATCH
+    rows = rows_a_task
     for batch in sorted(batches, key=_rows, reverse=True):
-        if rows + _rows(batch) > ROWS_A_BATCH:
+        if rows + _rows(batch) > rows_a_task:
             result.append([])
             rows = 0
         result[-1].append(batch)

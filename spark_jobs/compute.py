@@ -27,6 +27,10 @@ ATTEMPTS = 3
 
 
 class Engine(Protocol):
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+
     def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
         """The results of `work` on each item, in the order of the items; `rows`: how many there are in all, for the progress shown.
         An item may be worked on more than once."""
@@ -126,7 +130,7 @@ def _batches_for(run: _Run, hours: Mapping[int, str], by_hour: Mapping[int, Sequ
         missing += [one for one in files if one.name not in there]
     for hour in {hour - HOUR_MS for hour in hours} - set(known):
         known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))  # not needed, but they tell of holes
-    tasks = [ReadTask(one, directory) for one in batches.bins(batches.new_batches(missing))]
+    tasks = [ReadTask(one, directory) for one in batches.bins(batches.new_batches(missing), run.engine.cores)]
     made = [batch for found in run.engine.run("read", read, tasks, sum(one.rows for one in missing)) for batch in found]
     for batch in made:
         run.problems.update(batch.problems)

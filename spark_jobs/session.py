@@ -39,6 +39,10 @@ class Engine:
         self._java = getattr(self._context._gateway, "proc", None)
         self._report = report
 
+    @property
+    def cores(self) -> int:
+        return int(self._context.defaultParallelism)
+
     def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
         if not items:
             return []
@@ -96,6 +100,7 @@ def start_session(java: Java, master: str, work_directory: Path, driver_memory: 
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", driver_memory)
+        .config("spark.executor.memory", driver_memory)
         .config("spark.driver.extraJavaOptions", "-XX:+ExitOnOutOfMemoryError")
         .config("spark.local.dir", str(work_directory))
         .config("spark.sql.warehouse.dir", str(work_directory / "warehouse"))

@@ -20,6 +20,8 @@ R = TypeVar("R")
 class InProcess:
     """Runs tasks here, one after the other."""
 
+    cores = 1
+
     def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
         return [work(item) for item in items]
 
