@@ -15,9 +15,10 @@ from typing import Protocol, TypeVar
 from messaging.usage_schema import COUNTERS
 from spark_jobs import batches
 from spark_jobs.checksum import checksum_text
-from spark_jobs.config import HourResult, JobFailed, Request, Result, SequenceGap
+from spark_jobs.config import HourResult, JobFailed, PeriodResult, Request, Result, SequenceGap
 from spark_jobs.hours import GAPS_MAX, HourPart, HourTask, make_hour
 from spark_jobs.partials import SHARDS, Batch, make_batch
+from spark_jobs.periods import day_tasks, make_period, month_of, month_tasks
 from spark_jobs.plan import HOUR_MS, Manifest, Plan, hour_name
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ def _attempt(run: _Run) -> Result:
     batches.drop_unused(
         Path(run.request.partials_directory), [one for group in known.values() for one in group], inputs, run.plan.oldest_ms
     )
+    periods, unsummed = _periods(run, [result.hour for result in results])
     every = [part for hour in inputs for part in parts[hour]]
     quarantined: Counter[str] = Counter()
     for part in every:
@@ -95,6 +97,8 @@ def _attempt(run: _Run) -> Result:
     return Result(
         run_id=run.request.run_id,
         hours=results,
+        periods=tuple(periods),
+        unsummed=tuple(sorted(unsummed)),
         files_read=run.files_read,
         files_reused=sum(len(one.members) for group in known.values() for one in group) - run.files_read,
         rows_read=run.rows_read,
@@ -175,6 +179,18 @@ def _hours(
     if any(part.problems for group in parts.values() for part in group):
         raise _FilesFailed
     return parts
+
+
+def _periods(run: _Run, hours: Sequence[str]) -> tuple[list[PeriodResult], set[str]]:
+    """The days of these hours, and then their months; and those that cannot be summed."""
+    request, output = run.request, Path(run.request.output_directory)
+    tasks, gone = day_tasks(hours, request.current_hours, output, request.run_id)
+    days = run.engine.run("sum days", make_period, tasks, sum(len(task.parts) for task in tasks))
+    made = [day.name for day in days]
+    tasks, gone_months = month_tasks(made, request.current_days, output, request.run_id)
+    tasks = [task for task in tasks if not any(month_of(day) == task.name for day in gone)]
+    months = run.engine.run("sum months", make_period, tasks, sum(len(task.parts) for task in tasks))
+    return [*days, *months], gone | gone_months | {month_of(day) for day in gone}
 
 
 def _rows_that_overlap(files: Sequence[Manifest]) -> int:

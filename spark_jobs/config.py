@@ -18,7 +18,9 @@ class JobFailed(Exception):
 @dataclass(frozen=True)
 class Request:
     """`known`: hour ("2026-11-21T08") -> inputs of its current version. `master`: any Spark master; `raw_directory` and
-    `output_directory` must be visible to all its workers. `lookback_days`: older files are ignored."""
+    `output_directory` must be visible to all its workers. `lookback_days`: older files are ignored.
+    `current_hours`, `current_days`: those with usage, each with the run that its current version is of; days are summed from hours,
+    and months from days."""
 
     run_id: str
     raw_directory: str
@@ -27,6 +29,8 @@ class Request:
     now_ms: int
     partials_directory: str = ""  # of partial sums that later runs use again; empty: beside `output_directory`
     known: Mapping[str, str] = field(default_factory=dict)
+    current_hours: Mapping[str, str] = field(default_factory=dict)
+    current_days: Mapping[str, str] = field(default_factory=dict)
     lookback_days: int = 35
     master: str = "local[*]"
     java_home: str = ""
@@ -49,6 +53,16 @@ class HourResult:
 
 
 @dataclass(frozen=True)
+class PeriodResult:
+    """A day ("2026-11-21") or a month ("2026-11") that was summed anew, of `parts` hours or days."""
+
+    name: str
+    rows: int
+    checksum: str
+    parts: int
+
+
+@dataclass(frozen=True)
 class SequenceGap:
     """Sequence numbers of one series that are in no file. `missing_value`: the amount lost according to the running totals
     (counters only)."""
@@ -68,6 +82,8 @@ class Result:
 
     run_id: str
     hours: tuple[HourResult, ...] = ()
+    periods: tuple[PeriodResult, ...] = ()
+    unsummed: tuple[str, ...] = ()  # days and months of which the files of some part are gone: they stay as they are
     files_read: int = 0
     files_reused: int = 0
     rows_read: int = 0
@@ -152,6 +168,8 @@ def result_from(path: Path) -> Result:
     try:
         fields: dict[str, Any] = json.loads(path.read_bytes())
         fields["hours"] = tuple(HourResult(**hour) for hour in fields["hours"])
+        fields["periods"] = tuple(PeriodResult(**period) for period in fields.get("periods", ()))
+        fields["unsummed"] = tuple(fields.get("unsummed", ()))
         fields["holes"] = tuple(SequenceGap(**hole) for hole in fields["holes"])
         return Result(**fields)
     except (OSError, TypeError, ValueError, KeyError) as error:

@@ -168,3 +168,76 @@ class UsageHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.topic} in {self.hour:%Y-%m-%dT%H}"
+
+
+class UsagePeriodPartition(models.Model):
+    """The pointer of a day ("2026-11-21") or month ("2026-11"), in UTC: which run's version is the current one."""
+
+    period = models.CharField(primary_key=True, max_length=10)
+    run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="periods")
+    checksum = models.CharField(max_length=80)
+    rows = models.PositiveBigIntegerField()
+    parts = models.PositiveIntegerField()  # hours of a day, days of a month that are in it
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["period"]
+
+    def __str__(self) -> str:
+        return f"{self.period} by {self.run_id}"
+
+
+class UsagePeriod(models.Model):
+    """What one topic carried and held in a day or month: the sum of its hours. Numbers may have more than 64 bits."""
+
+    period = models.CharField(max_length=10)
+    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
+    tenant_uid = models.CharField(max_length=32, blank=True, default="")
+    namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)
+    topic = models.CharField(max_length=3 * NAME_LENGTH_MAX + 32)
+    messages_in = models.DecimalField(max_digits=38, decimal_places=0)
+    bytes_in = models.DecimalField(max_digits=38, decimal_places=0)
+    messages_out = models.DecimalField(max_digits=38, decimal_places=0)
+    bytes_out = models.DecimalField(max_digits=38, decimal_places=0)
+    stored_byte_seconds = models.DecimalField(max_digits=38, decimal_places=0)
+    backlog_entry_seconds = models.DecimalField(max_digits=38, decimal_places=0)
+    run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage_of_periods")
+
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[UsagePeriod]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["period", "topic"]
+        constraints = [models.UniqueConstraint(fields=["period", "tenant_uid", "topic"], name="usage_once_a_period_and_topic")]
+        indexes = [models.Index(fields=["tenant_uid", "period"], name="usage_by_tenant_and_period")]
+
+    def __str__(self) -> str:
+        return f"{self.topic} in {self.period}"
+
+
+class UsageCorrection(models.Model):
+    """What a run changed of a tenant's usage in an hour of a month that was closed: for an adjustment of that month, on a later
+    invoice. `changes`: column of `UsageHour` -> difference."""
+
+    hour = models.DateTimeField()  # the original service period
+    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
+    tenant_uid = models.CharField(max_length=32, blank=True, default="")
+    run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="corrections")
+    previous_run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="corrected")
+    found_at = models.DateTimeField()
+    changes = models.JSONField(default=dict)
+
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[UsageCorrection]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["hour", "tenant_uid"]
+        constraints = [models.UniqueConstraint(fields=["run", "hour", "tenant_uid", "tenant"], name="usage_corrected_once_a_run")]
+        indexes = [models.Index(fields=["tenant_uid", "hour"], name="usage_corrections_by_tenant")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%dT%H} of {self.tenant} by {self.run_id}"

@@ -17,6 +17,7 @@ from spark_jobs.plan import hour_of_name
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
+from workers.usage_periods import is_closed, load_periods, note_corrections, sums_of
 from workers.usage_run import RunFailed
 
 ROWS_AN_INSERT = 500
@@ -38,7 +39,7 @@ def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine
     """
     with transaction.atomic(), platform_scope():
         still_mine()
-        _replace_hours(run, result, rows, now)
+        corrections = _replace_hours(run, result, rows, now)
         run.outcome = UsageRun.Outcome.SUCCEEDED
         run.finished_at = now
         run.hours = len(result.hours)
@@ -46,7 +47,7 @@ def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine
         run.quarantined = sum(result.quarantined.values())
         run.rejected_files = len(result.rejected_files)
         run.holes = result.hole_count
-        run.message = _remarks(result)
+        run.message = _remarks(result, corrections)
         run.detail = {
             "files_read": result.files_read,
             "files_reused": result.files_reused,
@@ -57,14 +58,20 @@ def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine
             "quarantined": dict(result.quarantined),
             "rejected_files": dict(list(result.rejected_files.items())[:TOLD_MAX]),
             "holes": [dataclasses.asdict(hole) for hole in result.holes[:TOLD_MAX]],
+            "periods": [period.name for period in result.periods],
+            "corrections": corrections,
             "java": result.java,
             "spark": result.spark,
         }
         run.save()
 
 
-def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> None:
+def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> int:
+    """How many corrections of closed months that made."""
     starts = {hour_of_name(hour.hour): hour for hour in result.hours}
+    closed = [_time(start) for start in starts if is_closed(_time(start), now)]
+    previous = dict(UsagePartition.objects.filter(hour__in=closed).values_list("hour", "run_id"))
+    before = sums_of(previous)
     UsageHour.objects.filter(hour__in=[_time(start) for start in starts]).delete()
     counts = dict.fromkeys(starts, 0)
     digests = dict.fromkeys(starts, 0)
@@ -89,6 +96,9 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
             hour=_time(start),
             defaults={"run": run, "checksum": checksum, "inputs": hour.inputs, "rows": counts[start], "updated_at": now},
         )
+    uids = {name: uid for name, (uid, _) in tenants.items()}
+    load_periods(run, result, rows, now, uids)
+    return note_corrections(run, before, sums_of(previous), previous, now)
 
 
 class _Row(msgspec.Struct):
@@ -132,7 +142,7 @@ def _time(hour_ms: int) -> datetime:
     return datetime.fromtimestamp(hour_ms / 1000, UTC)
 
 
-def _remarks(result: Result) -> str:
+def _remarks(result: Result, corrections: int) -> str:
     """What somebody should look at, in words; empty if all was well."""
     remarks = []
     if result.quarantined:
@@ -143,4 +153,8 @@ def _remarks(result: Result) -> str:
         remarks.append(f"{len(result.rejected_files)} files were left out")
     if result.hole_count:
         remarks.append(f"{result.hole_count} series have missing records")
+    if corrections:
+        remarks.append(f"closed months changed: {corrections} corrections for later invoices")
+    if result.unsummed:
+        remarks.append(f"{', '.join(result.unsummed[:5])} cannot be summed: files of some of their hours are gone")
     return "; ".join(remarks)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from messaging.settings import Settings
@@ -67,6 +67,15 @@ class NeedsSpark(RunFailed):
 
 
 @dataclass(frozen=True)
+class Current:
+    """The current versions: hour -> checksum of its inputs; hour, and day, with usage -> its run."""
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    hours: Mapping[str, str] = field(default_factory=dict)
+    days: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RunFiles:
     """Folders and files of one run."""
 
@@ -97,15 +106,15 @@ def run_job(
     settings: Settings,
     run_id: str,
     now_ms: int,
-    known: Mapping[str, str],
+    current: Current,
     keep_going: Callable[[], None],
     report: Callable[[Progress], None] = lambda progress: None,
     master: str = "",
 ) -> Result:
     """Runs the job to its end and returns its result. Blocks for up to `usage_job_timeout_s`.
 
-    `keep_going` is called a few times a second, and `report` when there is news; what they raise ends the job. `known`: hour ->
-    inputs of its current version. `master`: another than the setting. The caller lets only one run at a time, and removes the run's
+    `keep_going` is called a few times a second, and `report` when there is news; what they raise ends the job. `current`:
+    the versions there are. `master`: another than the setting. The caller lets only one run at a time, and removes the run's
     load directory when it has read it. Raises `RunFailed`; nothing of a failed run is left but log, quarantine and partial sums.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
@@ -118,7 +127,9 @@ def run_job(
         output_directory=str(files.hours),
         cache_directory=str(files.cache),
         now_ms=now_ms,
-        known=dict(known),
+        known=dict(current.inputs),
+        current_hours=dict(current.hours),
+        current_days=dict(current.days),
         master=master or settings.spark_master,
         driver_memory=settings.spark_driver_memory,
         java_home=settings.java_home,

@@ -26,7 +26,7 @@ from workers.requests import FAILED_WAITS_S, REQUEST_WAITS_S, TAKEN_UP_MAX, requ
 from workers.runs import run_recorded
 from workers.task_catalog import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
-from workers.usage_run import RunFailed, run_job
+from workers.usage_run import Current, RunFailed, run_job
 
 
 def job_that(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -88,7 +88,7 @@ class TestTheProcess:
         self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FINISHES)
-        result = run_job(settings_of(), "run-1", 0, {}, lambda: None)
+        result = run_job(settings_of(), "run-1", 0, Current(), lambda: None)
         assert result.run_id == "run-1"
         assert list((tmp_path / "cache" / "usage-runs").iterdir()) == []
 
@@ -97,7 +97,7 @@ class TestTheProcess:
     ) -> None:
         job_that(monkeypatch, FAILS)
         with pytest.raises(RunFailed, match="exited with code 134"):
-            run_job(settings_of(), "run-1", 0, {}, lambda: None)
+            run_job(settings_of(), "run-1", 0, Current(), lambda: None)
         assert (tmp_path / "logs" / "usage-job.log").read_text() == "out of memory\n"
 
     def test_nothing_is_left_of_a_failed_run(
@@ -105,13 +105,13 @@ class TestTheProcess:
     ) -> None:
         job_that(monkeypatch, LEAVES_OUTPUT)
         with pytest.raises(RunFailed, match="it is Friday"):
-            run_job(settings_of(), "run-1", 0, {}, lambda: None)
+            run_job(settings_of(), "run-1", 0, Current(), lambda: None)
         assert list((tmp_path / "usage" / "hours").iterdir()) == []
 
     def test_it_may_not_take_for_ever(self, settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) -> None:
         job_that(monkeypatch, WAITS)
         with pytest.raises(RunFailed, match="usage_job_timeout_s = 1 s"):
-            run_job(settings_of(usage_job_timeout_s=1), "run-1", 0, {}, lambda: None)
+            run_job(settings_of(usage_job_timeout_s=1), "run-1", 0, Current(), lambda: None)
 
     def test_it_says_how_far_it_is(self, settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) -> None:
         job_that(monkeypatch, SAYS_HOW_FAR_IT_IS)
@@ -124,7 +124,7 @@ class TestTheProcess:
             raise Seen
 
         with pytest.raises(Seen):
-            run_job(settings_of(), "run-1", 0, {}, lambda: None, report)
+            run_job(settings_of(), "run-1", 0, Current(), lambda: None, report)
 
     def test_it_ends_when_the_worker_does(
         self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,7 +135,7 @@ class TestTheProcess:
             raise Stopping("the worker is ending")
 
         with pytest.raises(Stopping):
-            run_job(settings_of(), "run-1", 0, {}, ending)
+            run_job(settings_of(), "run-1", 0, Current(), ending)
         assert (tmp_path / "logs" / "usage-job.log").read_text() == "the caller is gone\n"
 
     def test_it_sees_no_setting_of_ours(
@@ -143,7 +143,7 @@ class TestTheProcess:
     ) -> None:
         monkeypatch.setenv("MAGNETAR_DATABASE_URL", "postgresql://user:secret@host/name")
         job_that(monkeypatch, "import os; print(sorted(os.environ))" + FINISHES)
-        run_job(settings_of(), "run-1", 0, {}, lambda: None)
+        run_job(settings_of(), "run-1", 0, Current(), lambda: None)
         assert "MAGNETAR" not in (tmp_path / "logs" / "usage-job.log").read_text()
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from messaging import logs
@@ -16,8 +16,9 @@ from spark_jobs.config import Progress, Result, load_directory
 from spark_jobs.death import fewer_tasks
 from workers.environment import Environment, Stopping
 from workers.models import UsageRun
-from workers.usage_load import known_inputs, publish
-from workers.usage_run import NeedsSpark, RunDied, RunFailed, RunFiles, run_job
+from workers.usage_load import LOOKBACK_DAYS, known_inputs, publish
+from workers.usage_periods import current_days, current_hours
+from workers.usage_run import Current, NeedsSpark, RunDied, RunFailed, RunFiles, run_job
 
 log = logs.get_logger("magnetar.worker")
 Outcome = UsageRun.Outcome
@@ -55,8 +56,9 @@ def _run(environment: Environment, task_id: str, now: datetime, renew: Callable[
     report = _reporter(environment, task_id, deaths)
     while True:
         try:
-            known = known_inputs(now)
-            return run_job(environment.settings, task_id, _milliseconds(now.timestamp()), known, renew, report, master)
+            since = now - timedelta(days=LOOKBACK_DAYS)
+            current = Current(known_inputs(now), current_hours(since), current_days(since))
+            return run_job(environment.settings, task_id, _milliseconds(now.timestamp()), current, renew, report, master)
         except RunDied as died:
             deaths.append(str(died))
             if len(deaths) == ATTEMPTS:
