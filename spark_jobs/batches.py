@@ -42,7 +42,7 @@ def needed_files(hours: Iterable[int], by_hour: Mapping[int, Sequence[Manifest]]
 
 def kept_batches(hour_ms: int, directory: Path, present: Sequence[Manifest]) -> list[Batch]:
     """Those of the hour whose files are all among `present`, no two of them with a file in common, the largest first."""
-    hashes = {one.name: one.sha256 for one in present}
+    hashes = dict(member for one in present for member in one.members)
     found = [batch_from(path) for path in sorted((directory / hour_folder(hour_ms)).glob("*.json")) if "." not in path.stem]
     usable = [batch for batch in found if batch and all(hashes.get(name) == sha256 for name, sha256 in batch.members.items())]
     taken: set[str] = set()
@@ -51,10 +51,22 @@ def kept_batches(hour_ms: int, directory: Path, present: Sequence[Manifest]) -> 
         if taken.isdisjoint(batch.members):
             taken.update(batch.members)
             kept.append(batch)
+    kept = _without_parts(kept, present)
     boots: dict[tuple[str, int], int] = defaultdict(int)
     for batch in kept:
         boots[batch.source, batch.boot_epoch] += 1
     return [batch for batch in kept if boots[batch.source, batch.boot_epoch] < BATCHES_OF_AN_HOUR_MAX]
+
+
+def _without_parts(batches: list[Batch], present: Sequence[Manifest]) -> list[Batch]:
+    """Without batches that have a part of a file whose rest no batch has: it must be read, and would count twice."""
+    while True:
+        there = {name for batch in batches for name in batch.members}
+        partly = {name for one in present if not all(name in there for name, _ in one.members) for name, _ in one.members}
+        left = [batch for batch in batches if partly.isdisjoint(batch.members)]
+        if len(left) == len(batches):
+            return left
+        batches = left
 
 
 def new_batches(files: Iterable[Manifest]) -> list[list[Manifest]]:

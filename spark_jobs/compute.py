@@ -20,6 +20,7 @@ from spark_jobs.hours import GAPS_MAX, HourPart, HourTask, make_hour
 from spark_jobs.partials import SHARDS, Batch, make_batch
 from spark_jobs.periods import day_tasks, make_period, month_of, month_tasks
 from spark_jobs.plan import HOUR_MS, Manifest, Plan, hour_name
+from spark_jobs.raw_compaction import compactions, merge_files
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -88,6 +89,7 @@ def _attempt(run: _Run) -> Result:
     batches.drop_unused(
         Path(run.request.partials_directory), [one for group in known.values() for one in group], inputs, run.plan.oldest_ms
     )
+    compacted = sum(run.engine.run("compact files", merge_files, compactions(run.plan.settled, run.request.now_ms), 0))
     periods, unsummed = _periods(run, [result.hour for result in results])
     every = [part for hour in inputs for part in parts[hour]]
     quarantined: Counter[str] = Counter()
@@ -103,6 +105,8 @@ def _attempt(run: _Run) -> Result:
         files_reused=sum(len(one.members) for group in known.values() for one in group) - run.files_read,
         rows_read=run.rows_read,
         rows_judged=sum(part.exact_rows for part in every),
+        files_compacted=compacted,
+        more=run.plan.more,
         duplicates=sum(part.duplicates for part in every) + sum(one.rows for one in copies if one.hour_ms in inputs),
         quarantined={reason: count for reason, count in quarantined.items() if count},
         rejected_files={entry.name: entry.reason for entry in run.plan.rejected} | run.problems,
@@ -131,7 +135,7 @@ def _batches_for(run: _Run, hours: Mapping[int, str], by_hour: Mapping[int, Sequ
     for hour, files in batches.needed_files(hours, by_hour).items():
         known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))
         there = {name for batch in known[hour] for name in batch.members}
-        missing += [one for one in files if one.name not in there]
+        missing += [one for one in files if not all(name in there for name, _ in one.members)]
     for hour in {hour - HOUR_MS for hour in hours} - set(known):
         known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))  # not needed, but they tell of holes
     tasks = [ReadTask(one, directory) for one in batches.bins(batches.new_batches(missing), run.engine.cores)]

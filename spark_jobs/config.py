@@ -88,6 +88,8 @@ class Result:
     files_reused: int = 0
     rows_read: int = 0
     rows_judged: int = 0
+    files_compacted: int = 0  # small raw files of settled hours that were made fewer
+    more: bool = False  # earlier months are still to be done, by a further run
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     rejected_files: Mapping[str, str] = field(default_factory=dict)

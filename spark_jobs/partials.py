@@ -64,7 +64,7 @@ class Batch:
 
 
 def batch_id(manifests: Sequence[Manifest]) -> str:
-    lines = sorted(f"{one.name} {one.sha256}\n" for one in manifests)
+    lines = sorted(f"{name} {sha256}\n" for one in manifests for name, sha256 in one.members)
     return sha256("".join([FORMAT, *lines]).encode()).hexdigest()[:40]
 
 
@@ -94,7 +94,7 @@ def make_batch(manifests: Sequence[Manifest], directory: Path) -> Batch:
         first.hour_ms,
         first.source,
         first.boot_epoch,
-        {one.name: one.sha256 for one in whole},
+        dict(member for one in whole for member in one.members),
         sum(one.rows for one in whole),
         min(one.interval_start_ms for one in whole),
         max(one.interval_end_ms for one in whole),

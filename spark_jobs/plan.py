@@ -12,19 +12,22 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from messaging.usage_schema import GAUGE_CARRY_MS_MAX, READABLE_VERSIONS
 
 HOUR_MS = 3_600_000
 HASHED_AT_ONCE_BYTES = 64 * 2**20
+WINDOW_DAYS = 31
+_DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A broker's description of one of its files. `path` is that file, `name` its path below the raw directory."""
+    """A broker's description of one of its files. `path` is that file, `name` its path below the raw directory. `members`: name and
+    SHA-256 of the files that it was made of, or of itself."""
 
     path: Path
     name: str
@@ -35,6 +38,7 @@ class Manifest:
     sums: Mapping[str, int]
     source: str
     boot_epoch: int
+    members: tuple[tuple[str, str], ...]
 
     @property
     def hour_ms(self) -> int:
@@ -58,7 +62,8 @@ class Rejected:
 class Plan:
     """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `files`: all whole files that may affect these hours.
     `known`: hour -> inputs of its current version. `boots`: (source, boot epoch) -> the hour of its first file, if it is certain
-    that there were none before. `oldest_ms`: earlier files are ignored."""
+    that there were none before. `oldest_ms`: earlier files are ignored. `settled`: files of other hours that were looked
+    at. `more`: earlier hours were not looked at yet; a further run does."""
 
     inputs: Mapping[int, str]
     files: tuple[Manifest, ...]
@@ -66,10 +71,12 @@ class Plan:
     known: Mapping[int, str]
     boots: Mapping[tuple[str, int], int]
     oldest_ms: int
+    settled: tuple[Manifest, ...] = ()
+    more: bool = False
 
     def inputs_of(self, files: Iterable[Manifest]) -> dict[int, str]:
         """`inputs`, if of `files` only these are left."""
-        left = _dirty(files, self.known)
+        left = _dirty(files, self.known, min(self.inputs, default=0), max(self.inputs, default=0) + 1)
         return {hour: left[hour] for hour in self.inputs if hour in left}
 
 
@@ -92,12 +99,29 @@ def hour_of_name(name: str) -> int:
 
 
 def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookback_days: int) -> Plan:
-    """Reads the manifests of the last `lookback_days`. If that is little to read, it also hashes the files of hours whose inputs
-    differ from `known`: where only a damaged file is new, no engine is started for it."""
-    manifests, rejected = read_manifests(raw_directory, now_ms, lookback_days)
+    """What is to be done first: the latest `WINDOW_DAYS` days in which anything is, of the last `lookback_days`. So neither a plan
+    nor a run grows with the number of months. Where there is little to read, it also hashes the files of hours whose inputs differ
+    from `known`: if only a damaged file is new, no engine is started for it."""
     oldest_ms = floor_hour(now_ms - lookback_days * 24 * HOUR_MS)
-    known = {hour: inputs for hour, inputs in known.items() if hour >= oldest_ms}
-    files = _files_of(_dirty(manifests, known), manifests)
+    oldest_ms -= oldest_ms % _DAY_MS
+    end_ms = now_ms - now_ms % _DAY_MS + 2 * _DAY_MS  # a clock of some broker may be ahead
+    rejected: dict[str, Rejected] = {}
+    while True:
+        start_ms = max(oldest_ms, end_ms - WINDOW_DAYS * _DAY_MS)
+        plan = _plan_of(raw_directory, known, start_ms, end_ms, oldest_ms)
+        rejected |= {one.name: one for one in plan.rejected}
+        if plan.inputs or start_ms <= oldest_ms:
+            return replace(plan, rejected=tuple(rejected.values()), more=start_ms > oldest_ms)
+        end_ms = start_ms
+
+
+def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_ms: int, oldest_ms: int) -> Plan:
+    """Of the hours from `start_ms` to `end_ms`; it reads the manifests of the days before and after too."""
+    first_ms = max(oldest_ms, start_ms - _DAY_MS)
+    manifests, broken = read_manifests(raw_directory, first_ms, end_ms + _DAY_MS)
+    rejected = list(broken)
+    known = {hour: inputs for hour, inputs in known.items() if start_ms <= hour < end_ms}
+    files = _files_of(_dirty(manifests, known, start_ms, end_ms), manifests)
     damaged: set[str] = set()
     if sum(_size(manifest.path) for manifest in files) <= HASHED_AT_ONCE_BYTES:
         for manifest in files:
@@ -106,13 +130,14 @@ def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookba
                 rejected.append(Rejected(manifest.name, problem))
                 damaged.add(manifest.name)
     whole = [manifest for manifest in manifests if manifest.name not in damaged]
-    dirty = _dirty(whole, known)  # again: a file that was left out may have been the only change
+    dirty = _dirty(whole, known, start_ms, end_ms)  # again: a file that was left out may have been the only change
     boots: dict[tuple[str, int], int] = {}
     for one in whole:
         boot = (one.source, one.boot_epoch)
         boots[boot] = min(one.hour_ms, boots.get(boot, one.hour_ms))
-    certain = {boot: hour for boot, hour in boots.items() if hour >= oldest_ms + 24 * HOUR_MS}
-    return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms)
+    certain = {boot: hour for boot, hour in boots.items() if hour >= first_ms + _DAY_MS}
+    settled = tuple(one for one in whole if one.hour_ms not in dirty and start_ms <= one.hour_ms < end_ms)
+    return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms, settled)
 
 
 def _size(path: Path) -> int:
@@ -122,13 +147,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def read_manifests(raw_directory: Path, now_ms: int, lookback_days: int) -> tuple[list[Manifest], list[Rejected]]:
-    """All manifests of the last days, by name. Files without a manifest are ignored; a broken manifest is rejected."""
+def read_manifests(raw_directory: Path, start_ms: int, end_ms: int) -> tuple[list[Manifest], list[Rejected]]:
+    """All manifests of the days from `start_ms` to `end_ms`, by name. Files without a manifest are ignored; a broken manifest is
+    rejected. Files that another one was made of, and that are still there, are passed over."""
     manifests: list[Manifest] = []
     rejected: list[Rejected] = []
-    oldest = datetime.fromtimestamp(now_ms / 1000, UTC).date() - timedelta(days=lookback_days)
+    first, last = (f"{datetime.fromtimestamp(at / 1000, UTC):date=%Y-%m-%d}" for at in (start_ms, end_ms))
     for day in sorted(raw_directory.glob("date=*")):
-        if day.name < f"date={oldest}":
+        if not first <= day.name < last:
             continue
         for path in sorted(day.glob("hour=*/*.json")):
             name = path.relative_to(raw_directory).as_posix()
@@ -136,7 +162,8 @@ def read_manifests(raw_directory: Path, now_ms: int, lookback_days: int) -> tupl
                 manifests.append(_manifest(json.loads(path.read_bytes()), path, raw_directory))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 rejected.append(Rejected(name, f"not a manifest: {type(error).__name__}: {error}"))
-    return manifests, rejected
+    replaced = {member for one in manifests for member in one.members if member != (one.name, one.sha256)}
+    return [one for one in manifests if (one.name, one.sha256) not in replaced], rejected
 
 
 def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> Manifest:
@@ -171,20 +198,28 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
         sums,
         str(fields["source"]),
         integer("boot_epoch"),
+        _members(fields, parquet.relative_to(raw_directory).as_posix()),
     )
 
 
-def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str]) -> dict[int, str]:
-    """Hour -> checksum of its inputs, for hours where it differs from the known one."""
+def _members(fields: Mapping[str, object], name: str) -> tuple[tuple[str, str], ...]:
+    members = fields.get("members", [(name, fields["sha256"])])
+    if not isinstance(members, list) or not members:
+        raise ValueError("members is not a list of names and checksums")
+    return tuple((str(one), str(sha256)) for one, sha256 in members)
+
+
+def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str], start_ms: int, end_ms: int) -> dict[int, str]:
+    """Hour -> checksum of its inputs, for hours from `start_ms` to `end_ms` where it differs from the known one."""
     manifests = list(manifests)
     present = {manifest.hour_ms for manifest in manifests}
     touching: dict[int, list[str]] = defaultdict(list)
     for manifest in manifests:
         for hour in manifest.touched_hours():
-            touching[hour].append(f"{manifest.name} {manifest.sha256}\n")
+            touching[hour] += [f"{name} {sha256}\n" for name, sha256 in manifest.members]
     # An hour that lost all its files is computed once more, to state explicitly that it is empty.
     current = {hour: _digest(touching[hour] if hour in present else []) for hour in present | set(known)}
-    return {hour: inputs for hour, inputs in sorted(current.items()) if inputs != known.get(hour)}
+    return {hour: inputs for hour, inputs in sorted(current.items()) if start_ms <= hour < end_ms and inputs != known.get(hour)}
 
 
 def _digest(lines: list[str]) -> str:

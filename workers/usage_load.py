@@ -22,12 +22,12 @@ from workers.usage_run import RunFailed
 
 ROWS_AN_INSERT = 500
 TOLD_MAX = 100  # files and holes named in a run's row
-LOOKBACK_DAYS = 36  # one more than the job looks back, so that it never takes a known hour for a new one
 
 
-def known_inputs(now: datetime) -> dict[str, str]:
-    """Hour ("2026-11-21T08") -> inputs of its current version, of the hours that a job may look at."""
-    partitions = UsagePartition.objects.filter(hour__gte=now - timedelta(days=LOOKBACK_DAYS))
+def known_inputs(since: datetime) -> dict[str, str]:
+    """Hour ("2026-11-21T08") -> inputs of its current version. `since`: earlier than the job looks back, so that it never takes a
+    known hour for a new one."""
+    partitions = UsagePartition.objects.filter(hour__gte=since)
     return {f"{hour:%Y-%m-%dT%H}": inputs for hour, inputs in partitions.values_list("hour", "inputs")}
 
 
@@ -52,6 +52,7 @@ def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine
             "files_read": result.files_read,
             "files_reused": result.files_reused,
             "rows_judged": result.rows_judged,
+            "files_compacted": result.files_compacted,
             "seconds": dict(result.seconds),
             "rows_read": result.rows_read,
             "duplicates": result.duplicates,

@@ -132,6 +132,7 @@ def run_job(
         current_days=dict(current.days),
         master=master or settings.spark_master,
         driver_memory=settings.spark_driver_memory,
+        lookback_days=settings.usage_lookback_days,
         java_home=settings.java_home,
     )
     write_json(request, files.request)

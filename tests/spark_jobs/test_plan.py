@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spark_jobs import plan as plan_module
 from spark_jobs.plan import hour_name, hour_of_name, make_plan
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, write_all
 
@@ -93,3 +95,32 @@ def test_days_before_the_lookback_are_left_alone(tmp_path: Path) -> None:
     write_all([record("messages_in", 1, NOON_MS - 50 * 24 * HOUR_MS)], tmp_path)
     old = NOON_MS - 60 * 24 * HOUR_MS
     assert make_plan(tmp_path, {old: "inputs"}, NOW_MS, 35).inputs == {}
+
+
+def test_of_many_months_the_latest_comes_first_and_a_plan_reads_no_more_than_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day_ms = 24 * HOUR_MS
+    records = [record("messages_in", 1, NOON_MS - days * day_ms, seq=days) for days in range(0, 120, 10)]
+    write_all(records, tmp_path)
+    read: list[int] = []
+    original = plan_module.read_manifests
+
+    def counted(*arguments: Any) -> Any:
+        found = original(*arguments)
+        read.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(plan_module, "read_manifests", counted)
+    known: dict[int, str] = {}
+    found = []
+    more = True
+    while more:
+        plan = make_plan(tmp_path, known, NOW_MS, 200)
+        found.append(len(plan.inputs))
+        known |= plan.inputs
+        more = plan.more
+    assert sorted(known) == sorted(one.interval_start_ms for one in records)
+    assert found[0] in (3, 4) and sum(found) == 12
+    assert max(read) <= 5
+    assert make_plan(tmp_path, known, NOW_MS, 200).inputs == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -72,7 +72,7 @@ class TestPublishing:
         assert (pointer.hour, pointer.run_id, pointer.rows) == (datetime(2026, 11, 21, 11, tzinfo=UTC), "1", 2)
         run.refresh_from_db()
         assert (run.outcome, run.hours, run.rows) == ("succeeded", 1, 2)
-        assert known_inputs(START) == {HOUR: "inputs"}
+        assert known_inputs(START - timedelta(days=37)) == {HOUR: "inputs"}
         with platform_scope():
             assert UsageHour.objects.get(topic=NEW).stored_byte_seconds == 2**60
 
@@ -80,7 +80,7 @@ class TestPublishing:
         publish_run(finished("1", [row(NEW, 3), row(HEAT, 5)], tmp_path), tmp_path)
         publish_run(finished("2", [row(NEW, 4)], tmp_path, "other inputs"), tmp_path)
         assert shown() == {NEW: 4}
-        assert (UsagePartition.objects.get().run_id, known_inputs(START)) == ("2", {HOUR: "other inputs"})
+        assert (UsagePartition.objects.get().run_id, known_inputs(START - timedelta(days=37))) == ("2", {HOUR: "other inputs"})
 
     def test_an_empty_version_withdraws_what_was_there(self, tmp_path: Path) -> None:
         publish_run(finished("1", [row(NEW, 3)], tmp_path), tmp_path)

@@ -41,7 +41,7 @@ class Platform:
         self.runs += 1
         since = datetime(2028, 1, 28, tzinfo=UTC)
         now_ms = int(now.timestamp()) * 1000
-        known = known_inputs(now)
+        known = known_inputs(since)
         request = Request(
             f"run-{self.runs}",
             str(self.raw),

@@ -63,6 +63,14 @@ sys.exit(bool(memory))
 """
 
 
+HAS_MORE = """
+import json, sys
+request = json.load(open(sys.argv[1]))
+more = not request["run_id"].endswith("-3")
+json.dump({"run_id": request["run_id"], "hours": [], "holes": [], "more": more}, open(sys.argv[2], "w"))
+"""
+
+
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
 
@@ -192,6 +200,15 @@ class TestTheTask:
         environment = dataclasses.replace(environment, settings=settings_of(spark_master="local[8]"))
         assert run_task(environment)["run"] == "succeeded"
         assert (tmp_path / "cache" / "deaths").read_text().split() == ["local[8]", "local[8]", "local[4]"]
+
+    def test_many_months_are_many_runs(
+        self, environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job_that(monkeypatch, HAS_MORE)
+        assert run_task(environment)["run"] == "succeeded"
+        runs = UsageRun.objects.values_list("run_id", "outcome")
+        assert sorted(runs) == [("run-1", "succeeded"), ("run-1-2", "succeeded"), ("run-1-3", "succeeded")]
+        assert [method for method, _ in broker.calls] == ["usage.flush"]
 
     def test_a_job_that_dies_again_and_again_says_why(self, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
         job_that(monkeypatch, DIES)

@@ -16,7 +16,7 @@ from spark_jobs.config import Progress, Result, load_directory
 from spark_jobs.death import fewer_tasks
 from workers.environment import Environment, Stopping
 from workers.models import UsageRun
-from workers.usage_load import LOOKBACK_DAYS, known_inputs, publish
+from workers.usage_load import known_inputs, publish
 from workers.usage_periods import current_days, current_hours
 from workers.usage_run import Current, NeedsSpark, RunDied, RunFailed, RunFiles, run_job
 
@@ -27,27 +27,39 @@ ATTEMPTS = 3
 
 def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
     """Computes the hours whose files changed. The run has the id of the task; a second delivery of it runs it again from nothing.
+    Of many months the job does one at a time, the latest first: each is a run of its own.
 
     A run that fails changes no number: its row says why, and the next run finds the same hours to do.
     """
+    number = 1
+    flushed = _flush(environment, task_id)
+    while True:
+        run_id = task_id if number == 1 else f"{task_id}-{number}"
+        summary, more = _run_once(environment, run_id, renew)
+        if not more:
+            return {**summary, **flushed}
+        number += 1
+
+
+def _run_once(environment: Environment, run_id: str, renew: Callable[[], None]) -> tuple[dict[str, Any], bool]:
+    """One run, and whether there is more to do."""
     now = environment.now()
-    UsageRun.objects.get_or_create(run_id=task_id, defaults={"requested_at": now})
-    UsageRun.objects.filter(run_id=task_id).update(outcome=Outcome.RUNNING, started_at=now)
+    UsageRun.objects.get_or_create(run_id=run_id, defaults={"requested_at": now})
+    UsageRun.objects.filter(run_id=run_id).update(outcome=Outcome.RUNNING, started_at=now)
     try:
-        flushed = _flush(environment, task_id)
-        result = _run(environment, task_id, now, renew)
-        run = UsageRun.objects.get(run_id=task_id)
-        rows = load_directory(RunFiles.of(environment.settings, task_id).hours, task_id)
+        result = _run(environment, run_id, now, renew)
+        run = UsageRun.objects.get(run_id=run_id)
+        rows = load_directory(RunFiles.of(environment.settings, run_id).hours, run_id)
         publish(run, result, rows, environment.now(), renew)
         shutil.rmtree(rows, ignore_errors=True)  # after a failure it stays until the next run's sweep
     except (RunFailed, Stopping) as error:
         outcome = Outcome.NEEDS_SPARK if isinstance(error, NeedsSpark) else Outcome.FAILED
-        _end(environment, task_id, outcome, str(error))
-        return {"run": outcome.value, "why": str(error)}
+        _end(environment, run_id, outcome, str(error))
+        return {"run": outcome.value, "why": str(error)}, False
     except BaseException as error:
-        _end(environment, task_id, Outcome.FAILED, f"{type(error).__name__}: {error}")
+        _end(environment, run_id, Outcome.FAILED, f"{type(error).__name__}: {error}")
         raise
-    return {"run": run.outcome, "hours": run.hours, "rows": run.rows, "remarks": run.message, **flushed}
+    return {"run": run.outcome, "hours": run.hours, "rows": run.rows, "remarks": run.message}, result.more
 
 
 def _run(environment: Environment, task_id: str, now: datetime, renew: Callable[[], None]) -> Result:
@@ -56,8 +68,8 @@ def _run(environment: Environment, task_id: str, now: datetime, renew: Callable[
     report = _reporter(environment, task_id, deaths)
     while True:
         try:
-            since = now - timedelta(days=LOOKBACK_DAYS)
-            current = Current(known_inputs(now), current_hours(since), current_days(since))
+            since = now - timedelta(days=environment.settings.usage_lookback_days + 2)
+            current = Current(known_inputs(since), current_hours(since), current_days(since))
             return run_job(environment.settings, task_id, _milliseconds(now.timestamp()), current, renew, report, master)
         except RunDied as died:
             deaths.append(str(died))
