@@ -42,7 +42,6 @@ request = json.load(open(sys.argv[1]))
 json.dump({"run_id": request["run_id"], "hours": [], "holes": []}, open(sys.argv[2], "w"))
 """
 
-
 WAITS = "import sys; sys.stdin.read(); print('the caller is gone')"
 
 
@@ -62,14 +61,12 @@ json.dump({"run_id": request["run_id"], "hours": [], "holes": [], **memory}, ope
 sys.exit(bool(memory))
 """
 
-
 HAS_MORE = """
 import json, sys
 request = json.load(open(sys.argv[1]))
 more = not request["run_id"].endswith("-3")
 json.dump({"run_id": request["run_id"], "hours": [], "holes": [], "more": more}, open(sys.argv[2], "w"))
 """
-
 
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
@@ -80,7 +77,6 @@ said = sys.argv[2].replace(".json", ".progress.json")
 json.dump({"step": "read", "tasks": 4, "done": 1, "rows": 100, "seconds": 2.0}, open(said, "w"))
 sys.stdin.read()
 """
-
 
 LEAVES_OUTPUT = """
 import json, os, sys
