@@ -11,7 +11,7 @@ from django.db import transaction
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from tenants.scoping import platform_scope
 from workers.billing import headers
-from workers.billing.models import Invoice
+from workers.billing.models import Credit, Invoice
 from workers.rating.credit import Tax, Totals, UsedCredit, tax_on
 from workers.rating.document import CREDIT_NOTE, FINAL, InvoiceHeader, invoice_document, time_of, time_text
 from workers.rating.errors import RatingError
@@ -37,7 +37,24 @@ def finalize(invoice_id: str, now: datetime) -> Invoice:
         invoice.state = Invoice.State.FINAL
         invoice.issued_at = now
         invoice.save()
+        _carry_over(invoice, now)
         return invoice
+
+
+def _carry_over(invoice: Invoice, now: datetime) -> None:
+    """What is below 0 before tax (corrections were more than the month) is a credit for the next invoices."""
+    document, currency = invoice.document, invoice.currency
+    used = sum(minor_of(one["amount"], currency, "credit") for one in document["credits"])
+    left = minor_of(document["subtotal"], currency, "subtotal") - used
+    if left < 0:
+        Credit.objects.create(
+            tenant=invoice.tenant,
+            tenant_uid=invoice.tenant_uid,
+            title=f"Carried over from {invoice.number}",
+            currency=currency,
+            amount_minor=-left,
+            created_at=now,
+        )
 
 
 def make_credit_note(invoice: Invoice, amounts: Mapping[str, str] | None, note: str, now: datetime) -> Invoice:

@@ -21,7 +21,6 @@ from workers.billing.models import (
     BilledMonth,
     Charge,
     CostSeries,
-    Credit,
     HourDigest,
     Invoice,
     MonthCharge,
@@ -70,7 +69,7 @@ def refresh(tenant: Tenant, start: datetime, now: datetime, renew: Callable[[], 
         return found
     hours = usage.runs_of_hours(start, min(end, now))
     late = list(late_lines(tenant, start)) if segments and not _earlier_draft(tenant, start) else []
-    inputs = inputs_of(tenant, segments, hours, late)
+    inputs = inputs_of(tenant, end, segments, hours, late)
     with platform_scope():
         if BilledMonth.objects.filter(tenant_uid=tenant.uid, start=start, inputs=inputs).exists():
             return found
@@ -198,17 +197,17 @@ def digests_of(tenant: Tenant, hours: dict[datetime, str], renew: Callable[[], N
     return found
 
 
-def inputs_of(tenant: Tenant, segments: Sequence[Segment], hours: dict[datetime, str], late: Iterable[Line]) -> str:
+def inputs_of(tenant: Tenant, end: datetime, segments: Sequence[Segment], hours: dict[datetime, str], late: Iterable[Line]) -> str:
     """A checksum of everything that a draft is made of."""
     header = headers.header_of(tenant)
-    with platform_scope():
-        credits = list(Credit.objects.filter(tenant_uid=tenant.uid).values_list("id", "amount_minor", "expires"))
+    currency = segments[0].version.currency if segments else ""
+    credits = headers.credits_of(tenant.uid, currency, end.date()) if segments else []
     told = [
         [(time_text(hour), run) for hour, run in hours.items()],
         [(time_text(one.start), time_text(one.end), dict(one.version.document)) for one in segments],
         [dict(header.customer), dict(header.supplier), header.tax.label, header.tax.rate],
         [(line.id, line.amount) for line in late],
-        [[str(value) for value in row] for row in credits],
+        [(one.id, one.title, one.left, one.expires) for one in credits],
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

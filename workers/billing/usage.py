@@ -83,6 +83,11 @@ def first_hour(tenant_uid: str) -> datetime | None:
         return UsageHour.objects.filter(tenant_uid=tenant_uid).order_by("hour").values_list("hour", flat=True).first()
 
 
+def last_hour(tenant_uid: str) -> datetime | None:
+    with platform_scope():
+        return UsageHour.objects.filter(tenant_uid=tenant_uid).order_by("-hour").values_list("hour", flat=True).first()
+
+
 def days_between(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The days of a span, the first and the last cut to it."""
     at = start

@@ -13,7 +13,7 @@ from tenants.scoping import platform_scope
 from workers.billing import usage
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
-from workers.billing.models import Invoice
+from workers.billing.models import Invoice, PlanAssignment
 from workers.environment import Environment, Stopping
 from workers.rating.errors import RatingError
 from workers.rating.rate import month_of
@@ -31,9 +31,7 @@ def make_invoices(environment: Environment, task_id: str, renew: Callable[[], No
     now = environment.now()
     drafts, closed = 0, []
     failed: dict[str, str] = {}
-    with platform_scope():
-        tenants = list(Tenant.objects.all())
-    for tenant in tenants:
+    for tenant in [*current_tenants(), *former_tenants()]:
         try:
             for start in open_months(tenant, now):
                 renew()
@@ -50,10 +48,26 @@ def make_invoices(environment: Environment, task_id: str, renew: Callable[[], No
     return {"drafts": drafts, "closed": closed, "failures": len(failed), "failed": failed}
 
 
+def current_tenants() -> list[Tenant]:
+    with platform_scope():
+        return list(Tenant.objects.all())
+
+
+def former_tenants() -> list[Tenant]:
+    """Tenants that had a plan and were deleted: what they used before that is still billed. Not rows of the database."""
+    with platform_scope():
+        known = set(Tenant.objects.values_list("uid", flat=True))
+        had_plans = dict(PlanAssignment.objects.values_list("tenant_uid", "tenant"))
+    return [Tenant(name=name, uid=uid) for uid, name in sorted(had_plans.items()) if uid not in known]
+
+
 def open_months(tenant: Tenant, now: datetime) -> list[datetime]:
     """Starts of the months that have usage or a plan and no final invoice, the oldest first."""
     first = usage.first_hour(tenant.uid)
-    this, _ = month_of(now)
+    last = now if tenant.created_at else usage.last_hour(tenant.uid)  # a former tenant owes nothing after its last usage
+    if last is None:
+        return []
+    this, _ = month_of(last)
     months = [this]
     while len(months) < MONTHS_BACK and first is not None and months[-1] > first:
         months.append(month_of(months[-1] - timedelta(days=1))[0])

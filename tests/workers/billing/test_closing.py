@@ -166,3 +166,33 @@ def test_prices_do_not_change_backwards(acme: Tenant) -> None:
         actions.assign_plan(actor, "acme", "standard", MARCH + HOUR)
     with pytest.raises(NotFound):
         actions.assign_plan(actor, "acme", "none", MAY)
+
+
+def test_a_credit_is_not_used_twice_by_two_months_that_close_together(acme: Tenant, bill: Callable[..., Any]) -> None:
+    actions.grant_credit(platform_actor(), "acme", "Welcome", "EUR", "40.00", None)
+    use(acme, APRIL, "run-april")
+    assert bill(APRIL + HOUR)["drafts"] == 2
+    run_of("run-after", MAY + HOUR)
+    assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001", "2026-000002"]
+    used = [one.document["credits"][0]["amount"] for one in Invoice.unscoped.filter(state="final").order_by("start")]
+    assert used == ["32.00", "8.00"]
+
+
+def test_what_is_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> None:
+    use(acme, MARCH + 2 * HOUR, "run-1", bytes_in=200 * GIB)
+    final_of_march(acme)
+    use(acme, MARCH + 2 * HOUR, "run-late", bytes_in=0)
+    april = drafts.refresh(acme, APRIL, MAY)
+    assert april is not None and april.document["total"] == "-31.80"  # 29.00 less 60.80
+    closing.finalize(april.pk, MAY)
+    may = drafts.refresh(acme, MAY, MAY + HOUR)
+    assert may is not None and (may.document["credits"][0]["amount"], may.document["total"]) == ("29.00", "0.00")
+
+
+def test_the_last_month_of_a_deleted_tenant_is_billed(acme: Tenant, bill: Callable[..., Any]) -> None:
+    acme.delete()
+    run_of("run-after", MAY + HOUR)
+    assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001"]
+    assert Invoice.unscoped.get().document["customer"]["tenant"] == "acme"
+    tenant_of("acme")  # another one of that name
+    assert bill(MAY + timedelta(hours=73))["closed"] == []
