@@ -8,6 +8,7 @@ from django.urls import path, register_converter
 
 from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
+    alerts,
     audit,
     budgets,
     costs,
@@ -50,6 +51,7 @@ urlpatterns = [
     path(f"{_TENANT}/policies", policies.tenant_policies, name="tenant_policies"),
     path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),
     path(f"{_TENANT}/audit", audit.audit, name="audit"),
+    path(f"{_TENANT}/alerts", alerts.alerts, name="alerts"),
     path(f"{_TENANT}/keys", keys.keys, name="keys"),
     path(f"{_TENANT}/new-key", keys.key_create, name="key_create"),
     path(f"{_TENANT}/keys/<str:key_id>/revoke", keys.key_revoke, name="key_revoke"),

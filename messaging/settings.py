@@ -159,6 +159,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     expiry_interval_s: Positive = 60  # how often TTL, retention and the deletion of what nobody uses are applied to all topics
     delete_inactive_partitioned_topics: bool = False  # delete a partitioned topic when its last partition was deleted as inactive
     idle_topic_unload_s: Counted = 3_600  # a topic that nobody has used for that long is unloaded from memory; 0: never
+    alert_interval_s: Positive = 60  # how often alert rules are evaluated
+    key_notice_interval_s: Positive = 3_600  # how often keys that expire soon are looked for
+    webhook_allowed_networks: str = ""  # networks that are not public and that webhooks may reach: 10.1.0.0/16, fd00::/8
     repeat_interval_s: Positive = 15  # how often tasks that failed, or whose worker or message was lost, are looked for
     forget_interval_s: Positive = 3_600  # how often runs and versions are deleted that are too old
     task_history_days: Positive = 7  # how long runs of tasks are kept

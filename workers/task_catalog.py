@@ -12,12 +12,15 @@ COMPACT_TOPICS = "workers.compact_topics"
 MAKE_INVOICES = "workers.make_invoices"
 MAKE_REPORTS = "workers.make_reports"
 REDRIVE = "workers.redrive"
+EVALUATE_ALERTS = "workers.evaluate_alerts"
+NOTICE_KEYS = "workers.notice_keys"
+SEND_NOTICE = "workers.send_notice"
 REPEAT_TASKS = "workers.repeat_tasks"
 FORGET_OLD = "workers.forget_old"
 
 QUEUE = "magnetar"  # of messages that name none
 MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
-REDRIVES = "magnetar.redrives"
+REDRIVES, NOTICES = "magnetar.redrives", "magnetar.notices"
 
 
 class TaskEntry(NamedTuple):
@@ -55,6 +58,11 @@ TASKS: tuple[TaskEntry, ...] = (
         CONTROL,
     ),
     TaskEntry(REDRIVE, "Redrive dead letters", "workers.redrive.task:redrive", "", REDRIVES, ids=("job",), retry_s=5),
+    TaskEntry(EVALUATE_ALERTS, "Evaluate alert rules", "workers.alerts.tasks:evaluate_alerts", "alert_interval_s", NOTICES),
+    TaskEntry(
+        NOTICE_KEYS, "Notice keys that expire", "workers.alerts.tasks:notice_expiring_keys", "key_notice_interval_s", NOTICES
+    ),
+    TaskEntry(SEND_NOTICE, "Send notices", "workers.alerts.tasks:send_notice", "", NOTICES, ids=("notice",), retry_s=30),
     TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),
     TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )

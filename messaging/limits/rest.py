@@ -62,6 +62,14 @@ API: dict[str, Limit] = {
 }
 
 API |= {
+    "NewAlertRule.name": Limit("is shown in notices", bytes_max=200),
+    "NewAlertRule.topic": _TOPIC,
+    "NewAlertRule.subscription": _NAME,
+    "NewAlertRule.threshold": Limit("a 63-bit number", minimum=0, maximum=2**62),
+    "NewAlertRule.clear": Limit("a 63-bit number", minimum=0, maximum=2**62),
+    "NewAlertRule.hold_s": Limit("within a day", minimum=0, maximum=86_400),
+    "NewNotifications.webhook_url": Limit("a URL", bytes_max=2000),
+    "NewNotifications.mail_to": Limit("mail addresses", bytes_max=320, count_max=10),
     "NewRedrive.target": _TOPIC,
     "NewRedrive.subscription": _NAME,
     "NewRedrive.key": _TOPIC,

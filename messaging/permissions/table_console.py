@@ -27,6 +27,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:tenant_policies"): Action.SUPERUSER,
     ("GET", "console:audit"): Action.TENANT_ADMIN,
     # Keys
+    ("GET", "console:alerts"): Action.TENANT_ADMIN,
+    ("POST", "console:alerts"): Action.TENANT_ADMIN,
     ("GET", "console:keys"): Action.TENANT_ADMIN,
     ("GET", "console:key_create"): Action.TENANT_ADMIN,
     ("POST", "console:key_create"): Action.TENANT_ADMIN,

@@ -31,6 +31,13 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:tenant-policies-in-force"): Action.TENANT_READ,
     ("POST", "api:tenant-policies-preview"): Action.SUPERUSER,
     ("GET", "api:audit"): Action.TENANT_ADMIN,
+    ("GET", "api:alert-rules"): Action.TENANT_READ,
+    ("POST", "api:alert-rules"): Action.TENANT_ADMIN,
+    ("GET", "api:alert-rule"): Action.TENANT_READ,
+    ("DELETE", "api:alert-rule"): Action.TENANT_ADMIN,
+    ("GET", "api:notices"): Action.TENANT_READ,
+    ("GET", "api:notifications"): Action.TENANT_ADMIN,  # with the secret that signs
+    ("PUT", "api:notifications"): Action.TENANT_ADMIN,
     ("GET", "api:keys"): Action.TENANT_READ,
     ("POST", "api:keys"): Action.TENANT_ADMIN,
     ("GET", "api:key"): Action.TENANT_READ,

@@ -34,6 +34,7 @@ FILLING = {
     "line": "bytes_in@2026-03-01T00",
     "run_id": "r1",
     "job": "j1",
+    "rule": "a1",
 }
 
 

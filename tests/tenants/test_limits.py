@@ -24,6 +24,12 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
     "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
+    "NewAlertRule": (
+        "POST",
+        "/api/v1/tenants/acme/alert-rules",
+        {"name": "n", "kind": "no_consumer", "topic": "persistent://acme/orders/t", "threshold": 2**62},
+    ),
+    "NewNotifications": ("PUT", "/api/v1/tenants/acme/notifications", {}),
     "NewRedrive": ("POST", f"{N}/topics/t/redrives/dry-run", {"target": "persistent://acme/orders/other"}),
     "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
     "NewIssuer": ("PUT", "/api/v1/billing/issuer", {"details": {}}),
@@ -33,8 +39,8 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewCreditNote": ("POST", "/api/v1/tenants/acme/invoices/i/credit-notes", {"note": "n"}),
 }
 MAPS = ("document", "details", "amounts")
-NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate")
-LISTS = ("admin_roles", "allowed_clusters", "actions")
+NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", "_s")
+LISTS = ("mail_to", "admin_roles", "allowed_clusters", "actions")
 
 
 def kind_of(name: str) -> str:

@@ -75,7 +75,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing = {"kind": "topics"}
     existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
-    existing |= {"run_id": "r1", "job": "j1"}
+    existing |= {"run_id": "r1", "job": "j1", "rule": "a1"}
     TaskRun.objects.create(task_id="r1", name=FORGET_OLD, started_at=timezone.now(), outcome="succeeded")
     world.token("app@acme")
     world.broker.add("persistent://acme/orders/t", "s")

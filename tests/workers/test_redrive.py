@@ -14,6 +14,7 @@ from messaging.broker.runtime.topics.entry_lookup import entry_at
 from messaging.errors import NotReady
 from messaging.permissions.model import tenant_role
 from messaging.protocol.names import parse_topic
+from tenants.models import Tenant
 from tests.support.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.redrive import task
@@ -38,6 +39,20 @@ def letters(broker: WorkerBroker) -> None:
     for number in range(6):
         properties = {"REAL_SUBSCRIPTION": "ab"[number % 2], "DEAD_LETTER_REASON": "max", "kind": "x" if number < 4 else "y"}
         broker.real.publish_messages(DLQ, OutgoingMessage(b"%d" % number, properties, key=f"k{number % 3}"))
+
+
+@pytest.fixture(autouse=True)
+def tenant(db: None) -> None:
+    Tenant.unscoped.create(name="acme", uid="u1", admin_roles=[], allowed_clusters=[])
+
+
+def test_a_job_of_a_former_tenant_moves_nothing(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None
+) -> None:
+    job(clock)
+    RedriveJob.unscoped.update(tenant_uid="of the former one")
+    run(environment)
+    assert RedriveJob.unscoped.get().state == "failed" and payloads(broker) == []
 
 
 def job(clock: Clock, owner: str = tenant_role("acme"), **fields: Any) -> RedriveJob:

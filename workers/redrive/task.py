@@ -9,6 +9,7 @@ from django.db import transaction
 
 from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
+from tenants.models import Tenant
 from workers.environment import Environment
 from workers.redrive.models import RedriveJob, RedriveOutcome
 from workers.runs import Renew
@@ -26,6 +27,9 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> d
     held = RedriveJob.unscoped.filter(id=job).first()
     if held is None:
         return {"job": "it does not exist"}
+    if not Tenant.unscoped.filter(name=held.tenant, uid=held.tenant_uid).exists():
+        RedriveJob.unscoped.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
+        return {"job": "its tenant is gone"}
     begun = held.moved
     try:
         while _running(held):

@@ -18,6 +18,7 @@ from messaging.limits.model import Limit
 from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
+from workers.alerts.shapes import NewAlertRule, NewNotifications
 from workers.billing import shapes as billing
 from workers.redrive.shapes import NewRedrive
 
@@ -31,7 +32,7 @@ BILLING = (
     billing.NewCredit,
     billing.NewCreditNote,
 )
-BODIES = (*OURS, *BILLING, NewRedrive)
+BODIES = (*OURS, *BILLING, NewRedrive, NewAlertRule, NewNotifications)
 STRUCTS = (
     tenants.TenantInfo,
     namespaces.BundlesData,

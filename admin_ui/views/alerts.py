@@ -1,0 +1,80 @@
+"""Alerts of a tenant: rules, where they stand, what was said, and where it is sent."""
+
+from __future__ import annotations
+
+from django import forms
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from messaging.errors import MagnetarError
+from messaging.protocol.names import NAME_LENGTH_MAX
+from workers.alerts import actions
+from workers.alerts.models import AlertRule, Notice
+
+NOTICES_SHOWN = 100
+
+
+class AlertRuleForm(forms.Form):
+    name = forms.CharField(max_length=200)
+    kind = forms.ChoiceField(choices=AlertRule.Kind.choices)
+    topic = forms.CharField(max_length=3 * NAME_LENGTH_MAX, help_text="Full name: persistent://tenant/namespace/topic.")
+    subscription = forms.CharField(required=False, max_length=NAME_LENGTH_MAX, help_text="Empty: any.")
+    threshold = forms.IntegerField(min_value=1, initial=1000, max_value=2**62, help_text="It fires at this value.")
+    clear = forms.IntegerField(min_value=0, initial=800, max_value=2**62, help_text="It is over below this value.")
+    hold_s = forms.IntegerField(
+        label="For seconds", min_value=0, max_value=86_400, initial=60, help_text="How long the value must be there."
+    )
+
+
+class NotificationsForm(forms.Form):
+    webhook_url = forms.CharField(label="Webhook", required=False, max_length=2000, help_text="https://host/path. Empty: none.")
+    mail_to = forms.CharField(label="Mail to", required=False, max_length=2000, help_text="Addresses, separated by spaces.")
+
+
+@page
+def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    target = actions.target_of(tenant)
+    what = request.POST.get("what", "")
+    rule_form = AlertRuleForm(request.POST if what == "rule" else None)
+    target_form = NotificationsForm(
+        request.POST if what == "target" else None,
+        initial={"webhook_url": target.webhook_url, "mail_to": " ".join(target.mail_to)},
+    )
+    if request.method == "POST":
+        try:
+            said = _change(request, tenant, what, rule_form, target_form)
+        except MagnetarError as error:
+            show_error(request, explain(error))
+        else:
+            if said:
+                show_message(request, said)
+                return HttpResponseRedirect(reverse("console:alerts", args=[tenant]))
+    return show(
+        request,
+        "pages/alerts.html",
+        navigation(request, "alerts", tenant),
+        crumbs=crumbs(tenant),
+        rules=[{"rule": one, "kind": one.get_kind_display()} for one in AlertRule.objects.all()],
+        notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
+        shown_max=NOTICES_SHOWN,
+        rule_form=rule_form,
+        target_form=target_form,
+        secret=actions.target_of(tenant).secret,
+    )
+
+
+def _change(request: ConsoleRequest, tenant: str, what: str, rule_form: AlertRuleForm, target_form: NotificationsForm) -> str:
+    """What was done, in words; "" for nothing."""
+    if what == "rule" and rule_form.is_valid():
+        actions.create_rule(request.actor, tenant, rule_form.cleaned_data)
+        return "The alert rule was created."
+    if what == "delete":
+        actions.delete_rule(request.actor, tenant, request.POST.get("rule", ""))
+        return "The alert rule was deleted."
+    if what == "target" and target_form.is_valid():
+        values = target_form.cleaned_data
+        actions.set_target(request.actor, tenant, values["webhook_url"], values["mail_to"].split())
+        return "Notices are sent there from now on."
+    return ""

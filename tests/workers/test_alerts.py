@@ -1,0 +1,255 @@
+"""Alerts: hysteresis, what the stats say, webhooks that stay outside, notices that are said once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.server
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from messaging.errors import InvalidValue, NotAllowed
+from tenants.models import Key, Tenant
+from tests.support.worker_broker import START, Clock, WorkerBroker
+from workers import sending
+from workers.alerts import tasks, webhooks
+from workers.alerts.models import AlertRule, Notice, NotificationTarget
+from workers.alerts.rules import Reading, Standing, judge, read
+from workers.alerts.tasks import evaluate_alerts, notice_expiring_keys, send_notice
+from workers.alerts.webhooks import address_of, check_url, networks, signature
+from workers.billing import mail
+from workers.environment import Environment
+from workers.runs import run_recorded
+from workers.task_catalog import EVALUATE_ALERTS, NOTICE_KEYS, SEND_NOTICE
+
+TOPIC = "persistent://acme/kept/t"
+AT = START
+
+
+def steps(*values: int, hold_s: int = 0) -> list[bool]:
+    """One value a minute, with threshold 100 and clear 80."""
+    standing, found = Standing(False, None), []
+    for minute, value in enumerate(values):
+        standing = judge(standing, value, AT + timedelta(minutes=minute), threshold=100, clear=80, hold_s=hold_s)
+        found.append(standing.firing)
+    return found
+
+
+def test_a_value_that_swings_around_the_threshold_fires_once() -> None:
+    assert steps(99, 100, 90, 80, 99, 79, 99, 100) == [False, True, True, True, True, False, False, True]
+
+
+def test_a_value_has_to_hold() -> None:
+    assert steps(100, 100, 99, 100, 100, 100, hold_s=120) == [False, False, False, False, False, True]
+
+
+STATS: dict[str, Any] = {
+    "msgInCounter": 70,
+    "publishRateLimitedTimes": 4,
+    "subscriptions": {
+        "a": {"msgBacklog": 5, "backlogSize": 500, "oldestBacklogMessageAgeSeconds": 60, "consumers": [1], "durable": True},
+        "b": {"msgBacklog": 7, "backlogSize": 300, "oldestBacklogMessageAgeSeconds": -1, "consumers": [], "durable": True},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "subscription", "before", "expected"),
+    [
+        ("backlog_entries", "", None, Reading(7)),
+        ("backlog_entries", "a", None, Reading(5)),
+        ("backlog_bytes", "", None, Reading(500)),
+        ("backlog_age_s", "", None, Reading(60)),
+        ("no_consumer", "", None, Reading(1)),
+        ("no_consumer", "a", None, Reading(0)),
+        ("backlog_entries", "gone", None, Reading(0)),
+        ("messages_grow", "", None, Reading(0, 70)),
+        ("messages_grow", "", 50, Reading(20, 70)),
+        ("messages_grow", "", 90, Reading(70, 70)),
+        ("publish_throttled", "", 1, Reading(3, 4)),
+    ],
+)
+def test_what_the_stats_say(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
+    assert read(kind, STATS, subscription, before) == expected
+
+
+# --- webhooks
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "192.168.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "::1",
+        "fe80::1",
+        "fd00::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+    ],
+)
+def test_a_webhook_reaches_no_address_of_the_platform(address: str) -> None:
+    with pytest.raises(NotAllowed, match="not public"):
+        address_of("hook.example", 443, [], lambda host, port: [address])
+    with pytest.raises(NotAllowed):  # one bad address among good ones
+        address_of("hook.example", 443, [], lambda host, port: ["93.184.215.14", address])
+
+
+def test_an_administrator_allows_a_network() -> None:
+    allowed = networks("10.1.0.0/16, fd00::/8")
+    assert address_of("h", 443, allowed, lambda host, port: ["10.1.2.3"]) == "10.1.2.3"
+    assert address_of("h", 443, [], lambda host, port: ["93.184.215.14"]) == "93.184.215.14"
+    with pytest.raises(NotAllowed):
+        address_of("h", 443, allowed, lambda host, port: ["10.2.0.1"])
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://h/", "http:///x", "https://user:pw@h/", "h", "https://h:99999/", "https://h/a b", "https://h/\r\nX: y"]
+)
+def test_what_is_no_webhook(url: str) -> None:
+    with pytest.raises(InvalidValue):
+        check_url(url)
+
+
+class Hook:
+    """A server that answers with `statuses`, then 200, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        hook = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                hook.requests.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(hook.statuses.pop(0) if hook.statuses else 200)
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    held = Hook()
+    yield held
+    held.server.shutdown()
+    held.server.server_close()
+
+
+# --- tasks
+
+
+@pytest.fixture
+def asked(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "send", lambda run: True)
+    Tenant.unscoped.create(name="acme", uid="u1", admin_roles=[], allowed_clusters=[])
+
+
+def rule(clock: Clock, **fields: Any) -> AlertRule:
+    values: dict[str, Any] = {"kind": "backlog_entries", "topic": TOPIC, "threshold": 3, "clear": 2, "tenant_uid": "u1", **fields}
+    return AlertRule.unscoped.create(name="backlog", tenant="acme", created_at=clock(), **values)
+
+
+def look(environment: Environment, number: int) -> dict[str, Any]:
+    return run_recorded(environment, EVALUATE_ALERTS, f"look-{number}", evaluate_alerts)
+
+
+def test_a_backlog_fires_once_and_is_over_once(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
+    broker.real.add(TOPIC, "s")
+    rule(clock)
+    found = []
+    for number in range(5):
+        broker.real.publish(TOPIC, b"m")
+        clock.advance(60)
+        found.append(look(environment, number)["fired"])
+    assert found == [0, 0, 1, 0, 0]
+    broker.cut()
+    assert look(environment, 9)["problems"] == 1
+    assert AlertRule.unscoped.get().firing and AlertRule.unscoped.get().problem
+    broker.mend()
+    broker.real.run(broker.real.service.topics.loaded[TOPIC].delete_subscription("s"))
+    assert look(environment, 10)["over"] == 1
+    assert [one.kind for one in Notice.unscoped.order_by("at", "kind")] == ["alert_fired", "alert_over"]
+
+
+def test_a_rule_of_a_former_tenant_says_nothing_to_the_new_one(
+    environment: Environment, broker: WorkerBroker, clock: Clock, asked: None
+) -> None:
+    broker.real.add(TOPIC, "s")
+    broker.real.publish(TOPIC, *[b"m"] * 5)
+    rule(clock, tenant_uid="of the former one")
+    assert look(environment, 1)["looked_at"] == 0
+    assert not AlertRule.unscoped.exists() and not Notice.unscoped.exists()
+
+
+def key(expires_at: datetime, **fields: Any) -> None:
+    Key.unscoped.create(
+        id=f"k{Key.unscoped.count()}", tenant_id="acme", name="app", role="app@acme", expires_at=expires_at, **fields
+    )
+
+
+def test_a_key_that_expires_is_said_two_weeks_one_week_and_one_day_before(
+    environment: Environment, clock: Clock, asked: None
+) -> None:
+    key(clock() + timedelta(days=20))
+    key(clock() + timedelta(days=3), revoked_at=clock())
+    key(clock() + timedelta(hours=5))
+    said = []
+    for day in range(22):
+        outcome = run_recorded(environment, NOTICE_KEYS, f"day-{day}", notice_expiring_keys)
+        outcome = run_recorded(environment, NOTICE_KEYS, f"again-{day}", notice_expiring_keys) if not outcome["said"] else outcome
+        said.append((day, outcome["said"]))
+        clock.advance(86_400)
+    assert [(day, count) for day, count in said if count] == [(0, 1), (6, 1), (13, 1), (19, 1)]
+
+
+def noticed(clock: Clock, hook: Hook, **target: Any) -> Notice:
+    url = f"http://hook.example:{hook.server.server_port}/in?x=1"
+    fields = {"webhook_url": url, "secret": "s3cret", **target}
+    NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", **fields)
+    return Notice.unscoped.create(tenant="acme", tenant_uid="u1", subject="s", kind="alert_fired", title="T", text="X", at=clock())
+
+
+def deliver(environment: Environment, notice: Notice) -> dict[str, Any]:
+    return run_recorded(environment, SEND_NOTICE, "d1", send_notice, notice=notice.id)
+
+
+def test_a_notice_is_sent_signed_and_again_until_it_is_taken(
+    environment: Environment, clock: Clock, asked: None, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "resolved", lambda host, port: ["127.0.0.1"])
+    mailed: list[str] = []
+    monkeypatch.setattr(mail, "send", lambda settings, to, subject, text: mailed.extend(to) or "mailed to 1")
+    notice = noticed(clock, hook, mail_to=["ops@example.com"])
+    assert deliver(environment, notice)["webhook"].startswith("the webhook's host 'hook.example' has the address 127.0.0.1")
+    assert not hook.requests and mailed == ["ops@example.com"]
+    allowed = Environment(
+        msgspec.structs.replace(environment.settings, webhook_allowed_networks="127.0.0.0/8"), environment.rpc, now=clock
+    )
+    Notice.unscoped.update(delivered={"mail": "mailed to 1"})
+    hook.statuses = [500, 302]
+    for outcome in ("retrying", "retrying", "succeeded"):
+        assert run_recorded(allowed, SEND_NOTICE, "d2", send_notice, notice=notice.id)["outcome"] == outcome
+        clock.advance(3600)
+    assert len(hook.requests) == 3 and mailed == ["ops@example.com"]
+    headers, body = hook.requests[-1]
+    at, _, given = headers["X-Magnetar-Signature"].partition(",v1=")
+    assert given == hmac.new(b"s3cret", at.removeprefix("t=").encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert headers["X-Magnetar-Signature"] == signature("s3cret", int(at.removeprefix("t=")), body)
+    assert msgspec.json.decode(body)["title"] == "T" and headers["X-Magnetar-Notice"] == notice.id
+    assert tasks.DAYS_BEFORE == (14, 7, 1)

@@ -1,0 +1,1 @@
+"""What tenants are told: alerts by rules on their topics, and keys that expire soon; in the console, by webhook and by mail."""

@@ -1,0 +1,109 @@
+"""Alert rules and where each stands, notices, and where notices are sent."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from typing import ClassVar
+
+from django.db import models
+
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.scoping import ScopedManager
+
+TOPIC_LENGTH_MAX = 3 * NAME_LENGTH_MAX + 32
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+class _OfTenant(models.Model):
+    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
+    tenant_uid = models.CharField(max_length=32)
+
+    unscoped = models.Manager()
+
+    class Meta:
+        abstract = True
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+
+
+class NotificationTarget(_OfTenant):
+    """Where a tenant's notices go besides the console: one row a tenant. `secret` signs what the webhook is sent."""
+
+    webhook_url = models.CharField(max_length=2000, blank=True, default="")
+    secret = models.CharField(max_length=64, default=new_secret)
+    mail_to = models.JSONField(default=list)
+
+    objects: ClassVar[ScopedManager[NotificationTarget]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta(_OfTenant.Meta):
+        constraints = [models.UniqueConstraint(fields=["tenant_uid"], name="one_notification_target_a_tenant")]
+
+    def __str__(self) -> str:
+        return f"notices of {self.tenant}"
+
+
+class AlertRule(_OfTenant):
+    """Fires when the value has been at `threshold` or above for `hold_s`, and is over when it is below `clear`."""
+
+    class Kind(models.TextChoices):
+        BACKLOG_ENTRIES = "backlog_entries"  # of one subscription, or the largest
+        BACKLOG_BYTES = "backlog_bytes"
+        BACKLOG_AGE_S = "backlog_age_s"  # of the oldest message that is not acknowledged
+        NO_CONSUMER = "no_consumer"  # of one subscription, or of any; the value is 1
+        MESSAGES_GROW = "messages_grow"  # of a dead-letter topic: how many came since the last look
+        PUBLISH_THROTTLED = "publish_throttled"  # how often producers were held back since the last look
+
+    id = models.CharField(primary_key=True, max_length=32, default=new_id)
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=32, choices=Kind.choices)
+    topic = models.CharField(max_length=TOPIC_LENGTH_MAX)
+    subscription = models.CharField(max_length=NAME_LENGTH_MAX, blank=True, default="")
+    threshold = models.PositiveBigIntegerField(default=1)
+    clear = models.PositiveBigIntegerField(default=1)
+    hold_s = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField()
+    # Where it stands
+    value = models.BigIntegerField(default=0)
+    counter = models.BigIntegerField(null=True)  # of the last look, where the value is a rise
+    above_since = models.DateTimeField(null=True)
+    firing = models.BooleanField(default=False)
+    looked_at = models.DateTimeField(null=True)
+    problem = models.CharField(max_length=500, blank=True, default="")  # why it could not be looked at
+
+    objects: ClassVar[ScopedManager[AlertRule]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta(_OfTenant.Meta):
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.tenant}"
+
+
+class Notice(_OfTenant):
+    """One thing that was said, once: `subject` is unique in a tenant."""
+
+    id = models.CharField(primary_key=True, max_length=32, default=new_id)
+    subject = models.CharField(max_length=300)
+    kind = models.CharField(max_length=32)  # alert_fired, alert_over, key_expires
+    title = models.CharField(max_length=300)
+    text = models.TextField()
+    at = models.DateTimeField()
+    delivered = models.JSONField(default=dict)  # channel -> how it went
+
+    objects: ClassVar[ScopedManager[Notice]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta(_OfTenant.Meta):
+        ordering = ["-at", "id"]
+        constraints = [models.UniqueConstraint(fields=["tenant_uid", "subject"], name="one_notice_a_subject")]
+        indexes = [models.Index(fields=["tenant_uid", "-at"], name="notice_by_tenant")]
+
+    def __str__(self) -> str:
+        return self.title

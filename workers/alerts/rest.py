@@ -1,0 +1,59 @@
+"""Alert rules, notices, and where notices are sent, as our API has them."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from tenants.rest.base import View, page
+from tenants.rest.schema import PAGE, describe, page_of
+from tenants.rest.tenants import existing
+from tenants.scoping import tenant_scope
+from workers.alerts import actions, shapes
+from workers.alerts.models import AlertRule, Notice
+
+
+class AlertRules(View):
+    @describe("Alert rules of a tenant", page_of(shapes.AlertRuleShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, AlertRule.objects.all(), "id", shapes.show_rule)
+
+    @describe("Create an alert rule", shapes.AlertRuleShape, shapes.NewAlertRule, 201)
+    def post(self, request: Request, tenant: str) -> Response:
+        return Response(shapes.show_rule(actions.create_rule(self.actor(), tenant, self.read(shapes.NewAlertRule))), status=201)
+
+
+class AlertRuleOne(View):
+    @describe("An alert rule", shapes.AlertRuleShape)
+    def get(self, request: Request, tenant: str, rule: str) -> Response:
+        existing(tenant)
+        return Response(shapes.show_rule(actions.rule_of(tenant, rule)))
+
+    @describe("Delete an alert rule", None, status=204)
+    def delete(self, request: Request, tenant: str, rule: str) -> Response:
+        actions.delete_rule(self.actor(), tenant, rule)
+        return Response(status=204)
+
+
+class Notices(View):
+    @describe("What a tenant was told: alerts, and keys that expire soon", page_of(shapes.NoticeShape), parameters=PAGE)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        with tenant_scope(tenant):
+            return page(request, Notice.objects.all(), "id", shapes.show_notice)
+
+
+class Notifications(View):
+    @describe("Where notices of a tenant are sent", shapes.NotificationsShape)
+    def get(self, request: Request, tenant: str) -> Response:
+        existing(tenant)
+        return Response(shapes.show_target(actions.target_of(tenant)))
+
+    @describe("Say where notices are sent", shapes.NotificationsShape, shapes.NewNotifications)
+    def put(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.NewNotifications)
+        existing(tenant)
+        target = actions.set_target(self.actor(), tenant, given.get("webhook_url", ""), given.get("mail_to", []))
+        return Response(shapes.show_target(target))

@@ -1,0 +1,162 @@
+"""Evaluates alert rules, notices keys that expire soon, and sends notices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from messaging.adminrpc.schema import TopicRef
+from messaging.errors import MagnetarError, NotAllowed
+from tenants.models import Key, Tenant
+from tenants.scoping import platform_scope
+from workers.alerts import webhooks
+from workers.alerts.models import AlertRule, Notice, NotificationTarget
+from workers.alerts.rules import Standing, judge, read
+from workers.billing import mail
+from workers.environment import Environment
+from workers.runs import Renew
+from workers.sending import ask_for
+from workers.task_catalog import SEND_NOTICE
+
+DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
+
+
+def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
+    """Looks at every rule. One whose topic cannot be asked stands as it stood; safe to run twice."""
+    looked_at = fired = over = problems = 0
+    with platform_scope():
+        uids = dict(Tenant.objects.values_list("name", "uid"))
+    for rule in AlertRule.unscoped.all().iterator():
+        renew(looked_at=looked_at)
+        now = environment.now()
+        if uids.get(rule.tenant) != rule.tenant_uid:  # of a tenant that is gone: a later one of its name is another
+            rule.delete()
+            continue
+        try:
+            stats = environment.rpc.call("topics.stats", TopicRef(topic=rule.topic)).stats
+        except MagnetarError as error:
+            problems += 1
+            AlertRule.unscoped.filter(id=rule.id).update(problem=error.message[:500], looked_at=now)
+            continue
+        looked_at += 1
+        reading = read(rule.kind, stats, rule.subscription, rule.counter)
+        before = Standing(rule.firing, rule.above_since)
+        after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
+        with transaction.atomic():
+            AlertRule.unscoped.filter(id=rule.id).update(
+                value=reading.value,
+                counter=reading.counter,
+                above_since=after.above_since,
+                firing=after.firing,
+                looked_at=now,
+                problem="",
+            )
+            if after.firing != before.firing:
+                _say_alert(environment, rule, reading.value, firing=after.firing)
+        fired += after.firing and not before.firing
+        over += before.firing and not after.firing
+    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems}
+
+
+def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing: bool) -> None:
+    now = environment.now()
+    of = f"{rule.topic} {rule.subscription}".strip()
+    word = "fired" if firing else "is over"
+    say(
+        environment,
+        rule.tenant,
+        rule.tenant_uid,
+        "alert_fired" if firing else "alert_over",
+        f"alert {rule.id} {word} {now.timestamp():.0f}",
+        f"Alert {rule.name!r} {word}",
+        f"{rule.get_kind_display()} of {of} is {value}; the threshold is {rule.threshold}, and it is over below {rule.clear}.",
+    )
+
+
+def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
+    """Says of each key that it expires soon, once for each of `DAYS_BEFORE` that has come; of one that comes late, the nearest."""
+    now, said = environment.now(), 0
+    soon = now + timedelta(days=max(DAYS_BEFORE))
+    with platform_scope():
+        keys = list(Key.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=soon, tenant__isnull=False))
+        uids = dict(Tenant.objects.values_list("name", "uid"))
+    for key in keys:
+        renew(said=said)
+        assert key.expires_at is not None and key.tenant_id is not None
+        days = min(one for one in DAYS_BEFORE if key.expires_at - now <= timedelta(days=one))
+        said += say(
+            environment,
+            key.tenant_id,
+            uids.get(key.tenant_id, ""),
+            "key_expires",
+            f"key {key.id} {days} {key.expires_at.timestamp():.0f}",
+            f"Key {key.name!r} expires within {days} {'day' if days == 1 else 'days'}",
+            f"The key {key.name} ({key.role}) expires at {key.expires_at:%Y-%m-%d %H:%M} UTC. Create another with the same name, "
+            f"give it to its clients, and revoke this one.",
+        )
+    return {"keys": len(keys), "said": said}
+
+
+def say(environment: Environment, tenant: str, tenant_uid: str, kind: str, subject: str, title: str, text: str) -> bool:
+    """Writes a notice, and has it sent where the tenant wants it; False if that subject was said before."""
+    try:
+        with transaction.atomic():
+            notice = Notice.unscoped.create(
+                tenant=tenant, tenant_uid=tenant_uid, kind=kind, subject=subject, title=title[:300], text=text, at=environment.now()
+            )
+            target = NotificationTarget.unscoped.filter(tenant_uid=tenant_uid).first()
+            if target is not None and (target.webhook_url or target.mail_to):
+                ask_for(SEND_NOTICE, notice=notice.id)
+    except IntegrityError:
+        return False
+    return True
+
+
+def send_notice(environment: Environment, task_id: str, renew: Renew, notice: str) -> dict[str, Any]:
+    """Each channel once; what fails is tried again, what is not allowed is not. Raises `NotReady`."""
+    held = Notice.unscoped.filter(id=notice).first()
+    target = NotificationTarget.unscoped.filter(tenant_uid=held.tenant_uid).first() if held else None
+    if held is None or target is None:
+        return {"notice": "it does not exist, or nobody wants it"}
+    if target.mail_to and "mail" not in held.delivered:
+        _done(held, "mail", _mail(environment, target, held))
+    if target.webhook_url and "webhook" not in held.delivered:
+        try:
+            status = _post(environment, target, held)
+        except NotAllowed as error:
+            _done(held, "webhook", error.message)
+        else:
+            _done(held, "webhook", f"answered {status}")
+    return dict(held.delivered)
+
+
+def _done(notice: Notice, channel: str, how: str) -> None:
+    notice.delivered[channel] = how[:300]
+    notice.save(update_fields=["delivered"])
+
+
+def _post(environment: Environment, target: NotificationTarget, notice: Notice) -> int:
+    body = {
+        "id": notice.id,
+        "kind": notice.kind,
+        "tenant": notice.tenant,
+        "title": notice.title,
+        "text": notice.text,
+        "at": notice.at.isoformat(),
+    }
+    allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
+    at_s = int(environment.now().timestamp())
+    return webhooks.post(target.webhook_url, target.secret, notice.id, json.dumps(body).encode(), at_s, allowed, resolve())
+
+
+def _mail(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
+    return mail.send(environment.settings, target.mail_to, notice.title, notice.text)
+
+
+def resolve() -> Callable[[str, int], list[str]]:
+    """How names are looked up; tests put another in its place."""
+    return webhooks.resolved

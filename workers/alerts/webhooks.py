@@ -1,0 +1,101 @@
+"""Sends one request to a tenant's webhook. It cannot be made to reach the platform's own addresses.
+
+The name is looked up once, every address is judged, and the connection goes to an address that was judged: a name that is answered
+differently the next time opens nothing. Redirects are not followed, and nothing of the answer but its status is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from messaging.errors import InvalidValue, NotAllowed, NotReady
+
+TIMEOUT_S = 10.0
+Resolve = Callable[[str, int], list[str]]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def networks(text: str) -> list[Network]:
+    """Of the setting `webhook_allowed_networks`: 10.1.0.0/16, fd00::/8. Raises `ValueError`."""
+    return [ipaddress.ip_network(one.strip()) for one in text.split(",") if one.strip()]
+
+
+def check_url(url: str) -> None:
+    """Raises `InvalidValue`."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username or not url.isascii():
+        raise InvalidValue(f"{url[:80]!r} is not the URL of a webhook: use https://host/path")
+    if any(ord(character) < 33 for character in url):
+        raise InvalidValue("the URL of a webhook has no spaces or control characters")
+
+
+def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolve) -> str:
+    """An address that may be connected to. Raises `NotAllowed` if any of the name may not be, `NotReady` if there is none."""
+    try:
+        found = resolve(host, port)
+    except OSError as error:
+        raise NotReady(f"the webhook's host {host!r} has no address: {error}") from None
+    for text in found:
+        address = ipaddress.ip_address(text.partition("%")[0])
+        mapped = getattr(address, "ipv4_mapped", None)
+        address = mapped or address
+        if not (address.is_global and not address.is_multicast) and not any(address in one for one in allowed):
+            raise NotAllowed(
+                f"the webhook's host {host!r} has the address {address}, which is not public: use a public host, or ask the "
+                f"administrator of the platform to allow that network (webhook_allowed_networks)"
+            )
+    if not found:
+        raise NotReady(f"the webhook's host {host!r} has no address")
+    return found[0]
+
+
+def signature(secret: str, at_s: int, body: bytes) -> str:
+    """Value of X-Magnetar-Signature: HMAC-SHA256 of ``<t>.<body>``, in hex."""
+    return f"t={at_s},v1={hmac.new(secret.encode(), b'%d.' % at_s + body, hashlib.sha256).hexdigest()}"
+
+
+def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed: Sequence[Network], resolve: Resolve) -> int:
+    """The status of the answer. Blocks for up to some `TIMEOUT_S`. Raises `NotAllowed`, and `NotReady` where a retry may help."""
+    check_url(url)
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = address_of(host, port, allowed, resolve)
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    try:
+        plain = socket.create_connection((address, port), TIMEOUT_S)
+        connection.sock = (
+            ssl.create_default_context().wrap_socket(plain, server_hostname=host) if parts.scheme == "https" else plain
+        )
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "magnetar",
+            "X-Magnetar-Notice": notice_id,
+            "X-Magnetar-Signature": signature(secret, at_s, body),
+        }
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", path, body, headers)
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise NotReady(f"the webhook at {host} did not answer: {type(error).__name__}") from None
+    finally:
+        connection.close()
+    if not 200 <= status < 300:
+        raise NotReady(f"the webhook at {host} answered {status}")
+    return status
+
+
+def resolved(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
