@@ -102,7 +102,7 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
         return Problem(
             "good",
             "A run is in progress",
-            f"Requested {run.requested_at:%H:%M} UTC. This page shows the result as soon as it is available.",
+            f"Requested {run.requested_at:%H:%M} UTC. {_progress(run)}This page shows the result as soon as it is available.",
         )
     if run.holes or run.quarantined or run.rejected_files:
         return Problem(
@@ -112,3 +112,12 @@ def problem_of(run: UsageRun | None, *, detailed: bool) -> Problem | None:
             "the usage may be too low.",
         )
     return None
+
+
+def _progress(run: UsageRun) -> str:
+    """How far the job says it is (`spark_jobs.config.Progress`); empty if it has not said anything yet."""
+    progress = run.detail.get("progress")
+    if not progress:
+        return ""
+    left = "" if progress["left_s"] is None else f", about {progress['left_s']:.0f} s left for it"
+    return f"Step: {progress['step']}, {progress['done']} of {progress['tasks']} tasks, {progress['rows']:,} rows{left}. "

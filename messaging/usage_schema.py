@@ -11,7 +11,8 @@ little: what is billed and what is attributed are never added up.
 
 Beside each Parquet file `NAME.parquet` lies `NAME.json`, the manifest: {"file", "sha256", "rows", "interval_start_ms",
 "interval_end_ms", "sums": {meter: int}, "source", "boot_epoch", "schema_version"}. The manifest is written last, so a file
-without one is not there. Files lie under `usage/raw/date=YYYY-MM-DD/hour=HH/` by event time and are never changed.
+without one is not there. Files lie under `usage/raw/date=YYYY-MM-DD/hour=HH/` by event time and are never changed. When an
+hour is over, the job makes small files of a boot one: its manifest has "members", [[name, SHA-256]], for which it stands.
 
 `usage/raw/boots/NAME.json` says of one boot of one broker up to when its usage is in files: {"source", "boot_epoch", "started_ms",
 "covered_until_ms", "ended", "schema_version"}. `ended`: the broker stopped by itself, and wrote everything. Of a boot that was
