@@ -16,6 +16,7 @@ from tests.benchmarks import (
     billing,
     catch_up,
     compaction,
+    delayed,
     dispatch,
     floors,
     listing,
@@ -112,6 +113,10 @@ def _billing(order: Order) -> Section:
     return billing.run(order.directory, [int(size * order.scale) for size in billing.SIZES], order.progress)
 
 
+def _delayed(order: Order) -> Section:
+    return delayed.run(order.directory, tuple(int(count * order.scale) for count in delayed.COUNTS), order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -132,6 +137,7 @@ PARTS = {
     "listing": Part(_listing),
     "compaction": Part(_compaction),
     "billing": Part(_billing),
+    "delayed": Part(_delayed),
 }
 PAGES = {  # of more than one part
     "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),

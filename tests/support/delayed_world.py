@@ -173,7 +173,8 @@ class DelayedWorld:
             if subscription.state.delayed is not None:
                 self.delays.count(subscription.state.delayed)
             for one in assignment.deliveries:
-                one.consumer.sink.deliver(one.consumer, one.block, one.first, one.last, one.redelivery_counts)
+                picked = one.picked or list(range(one.first, one.last))
+                one.consumer.sink.deliver_picked(one.consumer, one.block, picked, one.redelivery_counts)
             if not assignment.more:
                 return
         raise AssertionError(f"dispatch does not end: it stands at {subscription.next_due()}")

@@ -194,7 +194,10 @@ class BacklogPlan:
         return held.current
 
     def _again(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
-        before, held.again = held.again, self._join(subscription, position, FIRST_READ_BYTES, steps)
+        """More at a time where the last such read was right before: then many lie scattered over the log."""
+        before = held.again
+        size = READ_BYTES if before is not None and before.is_near(position) else FIRST_READ_BYTES
+        held.again = self._join(subscription, position, size, steps)
         self._leave(subscription, held, before, steps)
         return held.again
 

@@ -67,6 +67,12 @@ class BacklogRead:
         blocks = self.blocks  # of a sparse ledger, the first may begin behind what was asked for
         return bool(blocks) and min(self.first.entry_id, blocks[0].first_entry) <= position.entry_id <= blocks[-1].last_entry
 
+    def is_near(self, position: Position) -> bool:
+        """Whether `position` is behind what it brought, no further than that is long."""
+        if position.ledger_id != self.first.ledger_id or not self.done or not self.stop_entry:
+            return False
+        return 0 <= position.entry_id - self.stop_entry <= self.stop_entry - self.first.entry_id
+
     def block_of(self, position: Position) -> EntryBlock:
         """The block that holds `position`; in a sparse ledger, the first that ends behind it. Raises `ValueError` where the log
         holds there what is no block of ours."""

@@ -20,6 +20,7 @@ from messaging.storage.meta_store import DelayedRun
 
 CHUNK_ENTRIES = 2048
 CHUNK_ENTRY_BYTES = 16
+CHUNKS_MOVED_MAX = 2  # sorted into slots in one turn
 SEAL_ENTRIES = 1 << 18  # in memory
 ROOM_FACTOR = 4  # no more is taken when nothing can be sealed and so many times as much is in memory
 FAR_MS = 10_000  # what is due before is not sealed
@@ -42,6 +43,7 @@ class RunIndex:
         self._open = TimedEntries()
         self._chunks: list[TimedEntries] = [self._open]
         self._count = 0  # of entries in chunks
+        self._counted_from = 0  # of fewer entries in memory, too many are near to be worth counting again
         self._sealing: Seal | None = None
         self._merging: Merge | None = None
         self._rewriting: Rewrite | None = None
@@ -122,7 +124,7 @@ class RunIndex:
 
     def take_due(self, until_ms: int) -> Due:
         self.releasing_ms = until_ms
-        for chunk in [one for one in self._chunks if one.first_ms <= until_ms]:
+        for chunk in [one for one in self._chunks if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
             self._move(chunk)
         if self._sealing is not None:
             self._move_sealing(self._sealing, until_ms)
@@ -168,10 +170,10 @@ class RunIndex:
         return [] if sealing is None else [one for index, one in enumerate(sealing.chunks) if index not in sealing.moved]
 
     def _move_sealing(self, sealing: Seal, until_ms: int) -> None:
-        for index, chunk in enumerate(sealing.chunks):
-            if chunk.first_ms <= until_ms and index not in sealing.moved:
-                sealing.moved.add(index)
-                self._sort_in(chunk)
+        due = [index for index, one in enumerate(sealing.chunks) if one.first_ms <= until_ms and index not in sealing.moved]
+        for index in due[:CHUNKS_MOVED_MAX]:
+            sealing.moved.add(index)
+            self._sort_in(sealing.chunks[index])
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
         for gone in [held for held in self.pending if held < ledger_id]:
@@ -213,8 +215,12 @@ class RunIndex:
         """What is to be sealed now: at least so many entries; 0: as many as usual."""
         if self._sealing is not None:
             return None
-        count = self._count + (self._near.count_from(now_ms + FAR_MS) if self._near.count else 0)
-        if count < (entries_min or self.seal_entries):
+        needed, held = entries_min or self.seal_entries, self._count + self._near.count
+        if held < (needed if entries_min else max(needed, self._counted_from)):
+            return None
+        count = self._count + self._near.count_from(now_ms + FAR_MS)
+        self._counted_from = held + self.seal_entries // 8 if count < needed else 0
+        if count < needed:
             return None
         slots = self._near.take_far(now_ms + FAR_MS)
         self._sealing = Seal([one for one in self._chunks if one.times], slots, count)

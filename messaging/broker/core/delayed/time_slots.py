@@ -21,7 +21,7 @@ SLOT_BYTES = 600  # memory of a slot in addition to its entries
 ENTRY_BYTES = 11  # of an entry in a slot, and in the set of all
 GROUP_BYTES = 500  # of a group of entries that are due at the same time, in addition to them
 GROUPED_ENTRY_BYTES = 4
-MOVED_MAX = 20_000  # entries of slots sorted into groups at a time: a few milliseconds
+MOVED_MAX = 8_000  # entries of slots sorted into groups at a time: a few milliseconds
 
 
 class Slot(NamedTuple):

@@ -17,6 +17,7 @@ from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 
 SHARE_MESSAGES_MAX = 20  # a turn of one consumer while others could take messages too
+SCATTERED_RANGES = 4  # of one block: more are delivered together
 
 
 class SharedDispatch(HoldingDispatch):
@@ -53,6 +54,8 @@ class SharedDispatch(HoldingDispatch):
     def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
         if block.chunked:
             return self._share_chunks(block, ranges)
+        if len(ranges) > SCATTERED_RANGES and block.uniform:
+            return self._share_scattered(block, ranges)
         state, begin = self._state, block.first_entry
         unacked = state.unacked
         deliveries: list[Delivery] = []
@@ -67,6 +70,22 @@ class SharedDispatch(HoldingDispatch):
                 delivery = state.deliver(consumer, block, start - begin, stop - begin + 1, messages_max, hold=True)
                 deliveries.append(delivery)
                 start = begin + delivery.last
+        return deliveries, None
+
+    def _share_scattered(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
+        """As `share`, for many short ranges: what a consumer gets of them in its turn is one delivery."""
+        state, begin = self._state, block.first_entry
+        indexes = [entry - begin for first, last in ranges for entry in range(first, last + 1)]
+        deliveries: list[Delivery] = []
+        while indexes:
+            consumer = None if state.unacked.blocked else self._order.take(ready)
+            if consumer is None:
+                return deliveries, begin + indexes[0]
+            messages_max = max(1, min(consumer.room, state.unacked.room))
+            if len(state.consumers) > 1:
+                messages_max = min(messages_max, SHARE_MESSAGES_MAX)
+            deliveries.append(state.deliver_picked(consumer, block, indexes[:messages_max], None)[0])
+            del indexes[:messages_max]
         return deliveries, None
 
     def _share_chunks(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:

@@ -98,9 +98,9 @@ class DelayedDelivery:
         subscription.state.use_delays(self.delays)
         return True
 
-    def begin(self, subscription: Subscription) -> None:
-        """`subscription` is about to be sent a block with delayed messages."""
-        self._advance(sent_now=subscription)
+    def begin(self) -> None:
+        """A block with delayed messages is about to be sent: those that the index does not have are judged by the time of now."""
+        self.delays.cutoff_ms = self._policy.cutoff_ms(self._now_ms())
 
     def end(self, subscription: Subscription) -> None:
         """It was sent what of the block was due."""
@@ -146,15 +146,14 @@ class DelayedDelivery:
         if job is not None:
             await self._do(job)
 
-    def _advance(self, sent_now: Subscription | None = None) -> None:
-        first_ledger_id = self._topic.ledger_list.first_id
-        self._send(self.delays.advance(self._now_ms(), self._policy, first_ledger_id), sent_now)
+    def _advance(self) -> None:
+        self._send(self.delays.advance(self._now_ms(), self._policy, self._topic.ledger_list.first_id))
 
-    def _send(self, released: list[DelayedEntries] | None, sent_now: Subscription | None = None) -> None:
+    def _send(self, released: list[DelayedEntries] | None) -> None:
         if released is None:
             return
         for subscription in self._topic.subscriptions.values():
-            if subscription.consumers and subscription is not sent_now:
+            if subscription.consumers:
                 delayed = subscription.state.delayed
                 if delayed is None or delayed in released:
                     self._dispatch(subscription)

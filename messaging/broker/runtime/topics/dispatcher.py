@@ -32,6 +32,7 @@ from messaging.storage.ledger_store import Position
 SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block
 DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
 DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
+DELIVERY_BYTES = 1024  # a delivery costs as much as sending so many bytes
 READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
@@ -127,11 +128,11 @@ class Dispatcher:
                 return False
             block, position = found
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
-            size, more, _ = self._send(subscription, source, block, position, last)
+            size, more, deliveries = self._send(subscription, source, block, position, last)
             if not more:
                 return False
-            # Skipped entries cost work too.
-            sent_bytes += size or block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
+            skipped = block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
+            sent_bytes += max(size, deliveries * DELIVERY_BYTES) or skipped  # which costs work too
         return True
 
     def _stored_released(self) -> None:
@@ -174,7 +175,7 @@ class Dispatcher:
             delayed = self.delayed or self.delay()
             if delayed.join(subscription):
                 return 0, True, 0  # it reads in another way now
-            delayed.begin(subscription)
+            delayed.begin()
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
