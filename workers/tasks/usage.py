@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ def usage_holes(raw_directory: Path) -> list[UsageHole]:
     holes = []
     for source, found in boots.items():
         found.sort(key=lambda boot: int(boot["boot_epoch"]))
-        for boot, following in zip(found, found[1:], strict=False):
+        for boot, following in pairwise(found):
             if not boot["ended"] and boot["covered_until_ms"] < following["started_ms"]:
                 holes.append(UsageHole(source, boot["boot_epoch"], boot["covered_until_ms"], following["started_ms"]))
     return sorted(holes, key=lambda hole: hole.from_ms)
