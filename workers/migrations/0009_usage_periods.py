@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0009_alerts'),
+        ('workers', '0008_redrive'),
     ]
 
     operations = [
