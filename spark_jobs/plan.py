@@ -106,12 +106,17 @@ def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookba
     oldest_ms -= oldest_ms % _DAY_MS
     end_ms = now_ms - now_ms % _DAY_MS + 2 * _DAY_MS  # a clock of some broker may be ahead
     rejected: dict[str, Rejected] = {}
+    first: Plan | None = None
     while True:
         start_ms = max(oldest_ms, end_ms - WINDOW_DAYS * _DAY_MS)
         plan = _plan_of(raw_directory, known, start_ms, end_ms, oldest_ms)
         rejected |= {one.name: one for one in plan.rejected}
-        if plan.inputs or start_ms <= oldest_ms:
-            return replace(plan, rejected=tuple(rejected.values()), more=start_ms > oldest_ms)
+        if first is not None and plan.inputs:
+            return replace(first, rejected=tuple(rejected.values()), more=True)
+        if plan.inputs:
+            first = plan
+        if start_ms <= oldest_ms:
+            return replace(first or plan, rejected=tuple(rejected.values()))
         end_ms = start_ms
 
 

@@ -31,13 +31,14 @@ def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], No
 
     A run that fails changes no number: its row says why, and the next run finds the same hours to do.
     """
-    number = 1
+    number, hours = 1, 0
     flushed = _flush(environment, task_id)
     while True:
         run_id = task_id if number == 1 else f"{task_id}-{number}"
         summary, more = _run_once(environment, run_id, renew)
+        hours += summary.get("hours", 0)
         if not more:
-            return {**summary, **flushed}
+            return {**summary, "hours": hours, **flushed}
         number += 1
 
 
