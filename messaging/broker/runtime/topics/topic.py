@@ -178,9 +178,10 @@ class Topic(TopicSubscriptions):
     def stored(self, pending: PendingPublish) -> None:
         """A block is durable: dispatches it to the subscriptions that have consumers."""
         self.mark_active()
-        later = pending.summary.flags & DELAYED and (self._dispatcher or self._ensure_dispatcher()).delays(pending)
+        if pending.summary.flags & DELAYED:
+            (self._dispatcher or self._ensure_dispatcher()).delays(pending)
         if self.subscriptions:
-            readers = [one for one in self.subscriptions.values() if one.consumers and not (later and one.delays)]
+            readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
             if readers:  # without consumers nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.publish(pending, readers)
