@@ -113,7 +113,7 @@ def cells_of(question: Question) -> Iterator[tuple[str, date, str, int, int]]:
     labels = _labels(question)
     column = "series__namespace" if labels is not None else LEVELS[question.by]
     for name, day, meter, nano, quantity in (
-        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), Sum("quantity"))
+        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), Sum("quantity")).iterator()
     ):
         yield _shown(name, labels), day, meter, nano, quantity
 

@@ -17,7 +17,8 @@ ROWS_A_GROUP = 50_000
 
 
 def write_usage(rows: Iterable[UsageRow], file: IO[bytes]) -> int:
-    """Columns `hour` (timestamp, UTC), `namespace`, `topic` and one of integers for each meter. Returns the number of rows."""
+    """Columns `hour` (timestamp, UTC), `namespace`, `topic` and one of integers for each meter. Returns the number of rows;
+    `ROWS_A_GROUP` of them at a time are in memory."""
     import arro3.core as arrow
     from arro3.io import write_parquet
 
@@ -38,7 +39,7 @@ def write_usage(rows: Iterable[UsageRow], file: IO[bytes]) -> int:
             columns += [arrow.Array([row.quantities.get(meter, 0) for row in some], type=int64) for meter in METERS]
             yield arrow.RecordBatch.from_arrays(columns, schema=schema)
 
-    write_parquet(arrow.RecordBatchReader.from_batches(schema, list(batches())), file, compression="zstd(3)")
+    write_parquet(arrow.RecordBatchReader.from_batches(schema, batches()), file, compression="zstd(3)")
     return count
 
 

@@ -26,6 +26,7 @@ from workers.rating.money import decimal_text
 KINDS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet", "html": "text/html"}
 MAILED_BYTES_MAX = 5 << 20
 SERIES_MAX = 8
+NAMES_MAX = 1000  # of one report: those with the highest costs
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,11 @@ def contents_of(report: Report, question: costs.Question) -> dict[str, bytes]:
 
 
 def rows_of(question: costs.Question) -> list[ReportRow]:
-    """By day, name and meter; all of them."""
+    """By day, name and meter. Names beyond the `NAMES_MAX` dearest are one, `costs.REST`: the files are made in memory."""
+    kept = set(costs.ask(question, NAMES_MAX).names)
     sums: dict[tuple[date, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for name, day, meter, nano, quantity in costs.cells_of(question):
+    for found, day, meter, nano, quantity in costs.cells_of(question):
+        name = found if found in kept else costs.REST
         sums[day, name, meter][0] += nano
         sums[day, name, meter][1] += quantity
     return [

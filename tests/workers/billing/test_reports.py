@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -19,10 +21,11 @@ from tenants.access import platform_actor
 from tenants.models import Tenant
 from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
 from tests.support.worker_broker import WorkerBroker
-from workers.billing import budget_actions, budgets, outlook, reports
-from workers.billing.budget_models import Report, SpendAlert
+from workers.billing import budget_actions, budgets, costs, files, outlook, reports
+from workers.billing.budget_models import Budget, Report, ReportSchedule, SpendAlert
 from workers.billing.drafts import refresh
 from workers.environment import Environment
+from workers.rating.verify import UsageRow
 from workers.tasks.reports import make_reports
 
 pytestmark = pytest.mark.django_db
@@ -155,3 +158,85 @@ def test_topics_that_nobody_reads_are_told(acme: Tenant) -> None:
     refresh(acme, MARCH, TENTH)
     found = {one.topic.rpartition("/")[2]: one.why for one in outlook.savings(acme.uid, TENTH)}
     assert found == {"new": "messages come in that nobody reads", "waiting": "messages wait for a subscription that takes none"}
+
+
+def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    actor, other = platform_actor(), tenant_of("other")
+    budget_actions.create_budget(actor, "acme", "All", "10.00", "EUR")
+    for name in ("acme", "other"):
+        budget_actions.create_schedule(actor, name, f"of {name}", "day", "topic", [], date(2026, 3, 9))
+    run_of("run-after", TENTH)
+    real = reports.rows_of
+
+    def rows(question: Any) -> Any:
+        return real(question) if other.uid in question.tenants else [][0]
+
+    monkeypatch.setattr(reports, "rows_of", rows)
+    done = work(TENTH)
+    assert (done["failed"], done["budgets"], {one.tenant for one in Report.unscoped.all()}) == (1, 1, {"other"})
+
+
+def test_what_is_deleted_while_reports_are_made_holds_up_no_other(
+    acme: Tenant, settings_of: Callable[..., Settings], broker: WorkerBroker
+) -> None:
+    actor, turns = platform_actor(), iter(range(9))
+    for index in range(2):
+        budget_actions.create_budget(actor, "acme", f"b{index}", "10.00", "EUR", thresholds=[100])
+        budget_actions.create_schedule(actor, "acme", f"r{index}", "day", "topic", [], date(2026, 3, 9))
+    run_of("run-after", TENTH)
+
+    def deletes() -> None:
+        rows = {0: Budget, 2: ReportSchedule}.get(next(turns))
+        if rows is not None:
+            rows.unscoped.order_by("id")[0].delete()
+
+    done = make_reports(Environment(settings_of(), broker, now=lambda: TENTH), "task-1", deletes)
+    assert done == {"budgets": 1, "alerts": 2, "reports": 2}
+    assert {one.schedule_id for one in Report.unscoped.all()} == {ReportSchedule.unscoped.get().pk}
+
+
+def test_a_tenant_that_is_gone_is_told_nothing(acme: Tenant, work: Work) -> None:
+    actor = platform_actor()
+    budget_actions.create_budget(actor, "acme", "All", "10.00", "EUR", emails=["boss@acme.example"])
+    budget_actions.create_schedule(actor, "acme", "Daily", "day", "topic", ["boss@acme.example"], date(2026, 3, 9))
+    run_of("run-after", TENTH)
+    acme.delete()
+    tenant_of("acme")  # somebody else's
+    assert work(TENTH) == {"budgets": 0, "alerts": 0, "reports": 0}
+    assert not mail.outbox and not Report.unscoped.exists()
+
+
+def test_a_report_of_very_many_topics_has_the_dearest_by_name(acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in range(4):
+        use(acme, MARCH, "run-2", topic=f"orders/t{index}", bytes_in=index * GIB)
+    refresh(acme, MARCH, TENTH)
+    question = costs.Question([acme.uid], date(2026, 3, 1), date(2026, 3, 10), "topic", currency="EUR")
+    every = reports.rows_of(question)
+    monkeypatch.setattr(reports, "NAMES_MAX", 3)
+    rows = reports.rows_of(question)
+    names = {row.name.rpartition("/")[2] for row in rows}
+    assert names == {"fees", "new", "t3", costs.REST} and len({row.name for row in every}) == 5
+    assert sum(Decimal(row.cost) for row in rows) == sum(Decimal(row.cost) for row in every)
+    assert sum(row.quantity for row in rows) == sum(row.quantity for row in every)
+
+
+def test_a_file_of_usage_is_written_without_all_of_it_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROWS_A_GROUP", 10)
+    alive: list[weakref.ref[Any]] = []
+    most = 0
+
+    class Quantities(dict[str, int]):
+        pass
+
+    def rows() -> Iterator[UsageRow]:
+        nonlocal most
+        for index in range(100):
+            quantities = Quantities(bytes_in=index)
+            alive.append(weakref.ref(quantities))
+            most = max(most, sum(one() is not None for one in alive))
+            yield UsageRow(MARCH + index * HOUR, "acme/orders", "t", quantities)
+
+    file = io.BytesIO()
+    assert files.write_usage(rows(), file) == 100
+    assert most <= 22
+    assert sum(batch.num_rows for batch in read_parquet(io.BytesIO(file.getvalue()))) == 100
