@@ -17,6 +17,7 @@ from messaging.errors import NotAllowed, NotReady, StorageFailed
 from messaging.storage.ledger_store import Corrupt, Position, StoreError
 
 READ_BYTES = 1 << 20  # of one read
+READ_ENTRIES = 500  # and of one turn: each may be a block of its own
 WINDOW_ENTRIES = 10_000  # looked through in one turn for entries that are not acknowledged
 
 
@@ -70,6 +71,7 @@ class BacklogHandlers:
         ledger_list, cursor, read = topic.ledger_list, subscription.cursor, 0
         position = ledger_list.resolve(ledger_list.next_after(after))
         while ledger_list.holds(position):
+            await asyncio.sleep(0)
             if found.entries >= self._limits.entries or read >= self._limits.bytes:
                 found.aborted = True
                 break
@@ -77,11 +79,11 @@ class BacklogHandlers:
             unacked = cursor.unacked_ranges(position.ledger_id, position.entry_id, last)
             if not unacked:
                 position = ledger_list.next_after(Position(position.ledger_id, last))
-                await asyncio.sleep(0)
                 continue
             wanted = Position(position.ledger_id, unacked[0][0])
             try:
-                blocks = await topic.ledger.read(wanted, entries_max=self._limits.entries - found.entries, bytes_max=READ_BYTES)
+                entries_max = min(READ_ENTRIES, self._limits.entries - found.entries)
+                blocks = await topic.ledger.read(wanted, entries_max=entries_max, bytes_max=READ_BYTES)
             except Corrupt as error:  # what is lost is not delivered either
                 position = ledger_list.resolve(Position(wanted.ledger_id, max(error.resume_entry, wanted.entry_id + 1)))
                 continue

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from messaging.adminrpc.schema import BacklogAfter, BacklogAnalysis, BacklogAnalyze, TopicCreate, TopicRef
+from messaging.broker.runtime.admin import backlog
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.errors import NotAllowed, NotReady, SubscriptionNotFound, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, Block, Position
+from messaging.storage.managed.ledger import ManagedLedger
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
@@ -79,6 +82,26 @@ async def test_a_backlog_in_many_ledgers_is_read_through(world: BrokerWorld) -> 
     assert (found.entries, found.messages, found.aborted) == (8, 17, False)
     found = await analyzed(world, bytes=1)
     assert (found.entries, found.aborted) == (5, True), "no read goes on after that many bytes"
+
+
+async def test_others_have_their_turn_while_a_backlog_of_many_blocks_is_read(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(world, singles=20, batch=1)
+    monkeypatch.setattr(backlog, "READ_ENTRIES", 2)
+    real, reads = ManagedLedger.read, []
+
+    async def read(ledger: ManagedLedger, position: Position, **limits: int) -> list[Block]:
+        found = await real(ledger, position, **limits)
+        reads.append(len(found))
+        return found
+
+    monkeypatch.setattr(ManagedLedger, "read", read)
+    asked, turns = asyncio.ensure_future(analyzed(world)), 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await asked).entries == 21 and max(reads) <= 2 and turns >= len(reads) >= 11
 
 
 async def test_it_is_read_with_memory_of_the_tenant(world: BrokerWorld) -> None:
