@@ -23,7 +23,7 @@ CHUNK_ENTRY_BYTES = 16
 CHUNKS_MOVED_MAX = 2  # sorted into slots in one turn
 SEAL_ENTRIES = 1 << 18  # in memory
 ROOM_FACTOR = 4  # no more is taken when nothing can be sealed and so many times as much is in memory
-FAR_MS = 10_000  # what is due before is not sealed
+FAR_MS = 10_000  # what is due before is near: it is sorted into slots with what is due now, and not sealed
 AHEAD_MS = 5_000  # a block of a run is read so long before its time
 TAKEN_MAX = 65_536  # entries released from runs in one turn
 MERGED_RUNS = 8
@@ -112,11 +112,8 @@ class RunIndex:
     # --- releasing
 
     def next_ms(self) -> int | None:
-        waiting = (*self._chunks, *(self._sealing_chunks()))
-        first = min((chunk.first_ms for chunk in waiting), default=NEVER_MS)
         near = self._near.next_ms()
-        if near is not None and near < first:
-            first = near
+        first = min((NEVER_MS if near is None else near, *(chunk.first_ms for chunk in (*self._chunks, *self._sealing_chunks()))))
         for run in self.runs:
             if not run.done and not run.loading:  # whoever loads asks again
                 first = min(first, run.next_ms())
@@ -124,11 +121,9 @@ class RunIndex:
 
     def take_due(self, until_ms: int) -> Due:
         self.releasing_ms = until_ms
-        for chunk in [one for one in self._chunks if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
-            self._move(chunk)
-        if self._sealing is not None:
-            self._move_sealing(self._sealing, until_ms)
+        self._bring_near(until_ms)
         found, reached_ms = self._near.take_due(until_ms)
+        reached_ms = min((reached_ms, *(one.first_ms - 1 for one in (*self._chunks, *self._sealing_chunks()))))
         left = TAKEN_MAX
         for run in self.runs:
             while not run.done and run.next_ms() <= until_ms:
@@ -145,35 +140,44 @@ class RunIndex:
         for ledger_id, entries in head.take(until_ms, entries_max).items():
             held = found.get(ledger_id)
             found[ledger_id] = entries if held is None else held | entries
-        count = before - head.left
-        run.left -= count
+        run.left -= before - head.left
         if not head.left:
             run.head = None
-        return count
+        return before - head.left
 
-    def _move(self, chunk: TimedEntries) -> None:
-        """It has something due: it is sorted into slots."""
-        self._count -= len(chunk.times)
-        self._chunks.remove(chunk)
-        if chunk is self._open:
-            self._open = TimedEntries()
-            self._chunks.append(self._open)
-        self._sort_in(chunk)
+    def _bring_near(self, until_ms: int) -> None:
+        """Sorts the near entries of chunks that have something due into slots, of `CHUNKS_MOVED_MAX` in each of both places."""
+        near_ms = min(until_ms + FAR_MS, NEVER_MS)
+        for chunk in [one for one in self._chunks if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
+            self._move(chunk, near_ms)
+        sealing = self._sealing
+        for chunk in [one for one in self._sealing_chunks() if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
+            chunk.first_ms = self._sort_in(chunk, near_ms).first_ms  # a thread reads the rest of it
+            if sealing is not None and chunk.first_ms == NEVER_MS:
+                sealing.moved.add(sealing.chunks.index(chunk))
 
-    def _sort_in(self, chunk: TimedEntries) -> None:
-        add = self._near.add
+    def _move(self, chunk: TimedEntries, near_ms: int) -> None:
+        far = self._sort_in(chunk, near_ms)
+        self._count -= len(chunk.times) - len(far.times)
+        chunk.times, chunk.positions, chunk.first_ms = far.times, far.positions, far.first_ms
+        if not far.times and chunk is not self._open:
+            self._chunks.remove(chunk)
+
+    def _sort_in(self, chunk: TimedEntries, near_ms: int) -> TimedEntries:
+        """What is due up to `near_ms` goes to the slots. Returns the others."""
+        far, add = TimedEntries(), self._near.add
         for at_ms, position in zip(chunk.times, chunk.positions, strict=True):
-            add(position >> ENTRY_BITS, position & ENTRY_MASK, at_ms)
+            if at_ms > near_ms:
+                far.times.append(at_ms)
+                far.positions.append(position)
+            else:
+                add(position >> ENTRY_BITS, position & ENTRY_MASK, at_ms)
+        far.first_ms = min(far.times, default=NEVER_MS)
+        return far
 
     def _sealing_chunks(self) -> list[TimedEntries]:
         sealing = self._sealing
         return [] if sealing is None else [one for index, one in enumerate(sealing.chunks) if index not in sealing.moved]
-
-    def _move_sealing(self, sealing: Seal, until_ms: int) -> None:
-        due = [index for index, one in enumerate(sealing.chunks) if one.first_ms <= until_ms and index not in sealing.moved]
-        for index in due[:CHUNKS_MOVED_MAX]:
-            sealing.moved.add(index)
-            self._sort_in(sealing.chunks[index])
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
         for gone in [held for held in self.pending if held < ledger_id]:

@@ -1,0 +1,41 @@
+"""Delayed messages that claim much: near and far times mixed in every block, so that all blocks come due at once."""
+
+from __future__ import annotations
+
+from messaging.broker.core.delayed.run_index import CHUNKS_MOVED_MAX, RunIndex
+
+NOW_MS, HOUR_MS = 1_790_000_000_000, 3_600_000
+BLOCK, BLOCKS, SLOT_MS = 2048, 40, 4096
+
+
+def filled(index: RunIndex, near: int) -> None:
+    """`near` entries of each block are due at once, each of the others in a slot of its own."""
+    for block in range(BLOCKS):
+        far = range(block * BLOCK, (block + 1) * BLOCK - near)
+        index.add_block(1, block * BLOCK, [*[NOW_MS] * near, *(NOW_MS + HOUR_MS + at * SLOT_MS for at in far)])
+
+
+def test_what_is_far_takes_no_slots_when_something_beside_it_is_due() -> None:
+    index = RunIndex()
+    filled(index, 1)
+    before = index.memory_bytes
+    due = 0
+    while (first_ms := index.next_ms()) is not None and first_ms <= NOW_MS:
+        due += sum(map(len, index.take_due(NOW_MS).entries.values()))
+    assert due == BLOCKS
+    assert index.memory_bytes < before
+    assert index.seal(NOW_MS, 1) is not None, "what is far can still be sealed"
+
+
+def test_blocks_that_all_come_due_at_once_are_sorted_in_turns() -> None:
+    index = RunIndex()
+    filled(index, BLOCK)
+    first = index.take_due(NOW_MS)
+    assert first.until_ms < NOW_MS
+    job = index.seal(NOW_MS, 1)
+    assert job is not None and job.count == (BLOCKS - CHUNKS_MOVED_MAX) * BLOCK
+    found = [first, index.take_due(NOW_MS)]
+    assert len(job.moved) == CHUNKS_MOVED_MAX, "nor are those that are being stored"
+    found += [index.take_due(NOW_MS) for _ in range(2 * BLOCKS)]
+    assert sum(len(entries) for one in found for entries in one.entries.values()) == BLOCKS * BLOCK
+    assert index.next_ms() is None
