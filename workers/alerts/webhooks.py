@@ -10,16 +10,22 @@ import hashlib
 import hmac
 import http.client
 import ipaddress
+import re
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from messaging.errors import InvalidValue, NotAllowed, NotReady
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0  # for connecting, for TLS, for sending, and for the first line of the answer
+LINE_BYTES_MAX = 1024
 Resolve = Callable[[str, int], list[str]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
+_INSIDE = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "fec0::/10")))  # which `is_global` takes for public
+_TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 
 
 def networks(text: str) -> list[Network]:
@@ -48,9 +54,10 @@ def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolv
         raise NotReady(f"the webhook's host {host!r} has no address: {error}") from None
     for text in found:
         address = ipaddress.ip_address(text.partition("%")[0])
-        mapped = getattr(address, "ipv4_mapped", None)
-        address = mapped or address
-        if not (address.is_global and not address.is_multicast) and not any(address in one for one in allowed):
+        if isinstance(address, ipaddress.IPv6Address):
+            address = _embedded(address) or address
+        public = address.is_global and not address.is_multicast and not any(address in one for one in _INSIDE)
+        if not public and not any(address in one for one in allowed):
             raise NotAllowed(
                 f"the webhook's host {host!r} has the address {address}, which is not public: use a public host, or ask the "
                 f"administrator of the platform to allow that network (webhook_allowed_networks)"
@@ -58,6 +65,13 @@ def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolv
     if not found:
         raise NotReady(f"the webhook's host {host!r} has no address")
     return found[0]
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that a router may make of it: mapped, translated (NAT64) or tunnelled (6to4)."""
+    if any(address in one for one in _TRANSLATED):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour
 
 
 def signature(secret: str, at_s: int, body: bytes) -> str:
@@ -86,7 +100,7 @@ def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed:
         }
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, headers)
-        status = connection.getresponse().status
+        status = _status_of(connection.sock)
     except (OSError, http.client.HTTPException) as error:
         raise NotReady(f"the webhook at {host} did not answer: {type(error).__name__}") from None
     finally:
@@ -94,6 +108,25 @@ def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed:
     if not 200 <= status < 300:
         raise NotReady(f"the webhook at {host} answered {status}")
     return status
+
+
+def _status_of(answer: socket.socket) -> int:
+    """Raises `OSError` unless its line comes in time, however many bytes do: a server that sends slowly, or one interim answer
+    after the other, would hold the worker."""
+    until, line = time.monotonic() + TIMEOUT_S, b""
+    while b"\n" not in line and len(line) < LINE_BYTES_MAX:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer took too long")
+        answer.settimeout(left)
+        piece = answer.recv(LINE_BYTES_MAX)
+        if not piece:
+            break
+        line += piece
+    found = _STATUS.match(line)
+    if found is None:
+        raise ConnectionError("the answer is not HTTP")
+    return int(found[1])
 
 
 def resolved(host: str, port: int) -> list[str]:

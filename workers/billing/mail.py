@@ -37,7 +37,7 @@ def send(settings: Settings, to: Sequence[str], subject: str, text: str, files: 
         for name, contents, kind in files:
             message.attach(name, contents, kind)
         message.send()
-    except OSError as error:  # what smtplib raises, too
+    except (OSError, ValueError) as error:  # what smtplib raises, and what is raised of addresses that are none
         log.warning("mail-not-sent", why=f"{type(error).__name__}: {error}"[:500])
         return f"mail failed: {type(error).__name__}"
     return f"mailed to {len(to)}"

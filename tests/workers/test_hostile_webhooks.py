@@ -1,0 +1,84 @@
+"""Webhooks and mail addresses of a tenant who means harm: no worker is held, and no address inside is reached by another name."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from messaging.errors import NotAllowed, NotReady
+from messaging.settings import Settings
+from workers.alerts import webhooks
+from workers.alerts.webhooks import address_of, networks, post
+from workers.billing import mail
+
+PIECES = 300
+
+
+def drip(piece: bytes) -> tuple[int, list[bytes], threading.Thread]:
+    """A server that reads a request and sends `piece` again and again, `PIECES` times at most."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sent: list[bytes] = []
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as peer:
+            peer.recv(65536)
+            gone = threading.Event()
+            while len(sent) < PIECES and not gone.wait(0.02):
+                try:
+                    peer.sendall(piece)
+                except OSError:
+                    gone.set()
+                sent.append(piece)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return listener.getsockname()[1], sent, thread
+
+
+@pytest.mark.parametrize("piece", [b"x", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: y\r\n"])
+def test_a_webhook_that_goes_on_answering_holds_no_worker(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "TIMEOUT_S", 1.0)
+    port, sent, thread = drip(piece)
+
+    def send() -> int:
+        return post(f"http://hook.example:{port}/", "s", "n", b"{}", 1, networks("127.0.0.0/8"), lambda host, port: ["127.0.0.1"])
+
+    if b"200" in piece:
+        assert send() == 200
+    else:
+        with pytest.raises(NotReady):
+            send()
+    thread.join(10)
+    assert not thread.is_alive() and len(sent) < PIECES
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "::7f00:1",
+        "::ffff:0:7f00:1",
+        "fec0::1",
+        "64:ff9b:1::1",
+        "ff0e::1",
+    ],
+)
+def test_an_address_inside_is_not_reached_by_a_form_of_ipv6(address: str) -> None:
+    with pytest.raises(NotAllowed, match="not public"):
+        address_of("hook.example", 443, [], lambda host, port: [address])
+
+
+def test_public_addresses_of_ipv6_are_reached() -> None:
+    found = ["2606:4700::1111", "64:ff9b::5db8:d70e"]
+    assert address_of("hook.example", 443, [], lambda host, port: found) == found[0]
+
+
+@pytest.mark.parametrize("address", ["a@b,c@d", "a@" + "\u00fc" * 80, "@", "a@b@c", '"a@b', "\u00fc@\u00fc..de"])
+def test_what_is_no_address_ends_in_words(address: str, settings_of: Callable[..., Settings]) -> None:
+    settings = settings_of(smtp_url="smtp://127.0.0.1:1")
+    assert mail.send(settings, [address], "s", "t").startswith("mail failed: ")
