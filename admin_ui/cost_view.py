@@ -15,6 +15,7 @@ from workers.billing.present import quantity_text
 from workers.rating.units import METERS
 
 DAYS_MAX = 400
+FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
 SERIES_MAX = 8
 LEVELS = (("namespace", "By namespace"), ("topic", "By topic"), ("meter", "By meter"), ("tenant", "By tenant"))
@@ -72,7 +73,7 @@ def _days(query: Mapping[str, str], span: str, today: date) -> tuple[date, date]
     except ValueError:
         return spans["this-month"]
     last = min(last, today)
-    if not timedelta(0) <= last - first < timedelta(days=DAYS_MAX):
+    if not timedelta(0) <= last - first < timedelta(days=DAYS_MAX) or first.year < FIRST_YEAR:
         return spans["this-month"]
     return first, last
 

@@ -116,3 +116,9 @@ def test_stacked_columns_fill_their_height() -> None:
     ]  # fmt: skip
     assert [label.text for label in chart.labels] == ["03-01", "03-02"]
     assert charts.stacked([], ["a"], {}, {}).bars == () and charts.stacked(days, [], {}, {}).highest == 0
+
+
+def test_days_before_all_calendars_are_those_of_this_month(march: Invoice, browse: Browse) -> None:
+    page = browse("owner")
+    for query in ({}, {"step": "month"}, {"compare": "on"}):
+        assert costs(page, first="0001-01-01", last="0001-01-01", **query) == costs(page, first="", last="", **query)
