@@ -119,6 +119,5 @@ def test_stacked_columns_fill_their_height() -> None:
 
 
 def test_days_before_all_calendars_are_those_of_this_month(march: Invoice, browse: Browse) -> None:
-    page = browse("owner")
     for query in ({}, {"step": "month"}, {"compare": "on"}):
-        assert costs(page, first="0001-01-01", last="0001-01-01", **query) == costs(page, first="", last="", **query)
+        assert 'value="2026-04-01"' in costs(browse("owner"), first="0001-01-01", last="0001-01-01", **query)
