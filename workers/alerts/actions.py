@@ -38,7 +38,7 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
     with transaction.atomic(), tenant_scope(tenant):
         if AlertRule.objects.count() >= RULES_MAX:
             raise PreconditionFailed(f"tenant {tenant} has {RULES_MAX} alert rules, which is the limit: delete some")
-        rule = AlertRule.unscoped.create(
+        rule = AlertRule.objects.create(
             tenant=tenant,
             tenant_uid=_uid(tenant),
             topic=str(parse_topic(given["topic"])),
@@ -68,8 +68,8 @@ def rule_of(tenant: str, rule_id: str) -> AlertRule:
 def delete_rule(actor: Actor, tenant: str, rule_id: str) -> None:
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     rule = rule_of(tenant, rule_id)
-    with transaction.atomic():
-        AlertRule.unscoped.filter(id=rule.id).delete()
+    with transaction.atomic(), tenant_scope(tenant):
+        AlertRule.objects.filter(id=rule.id).delete()
         record(actor, "alert_rule.delete", tenant, f"alert rule {rule.name}", before={"topic": rule.topic, "kind": rule.kind})
 
 
@@ -91,13 +91,13 @@ def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str]) 
         fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to}
         if before is None or before.webhook_url != webhook_url:
             fields["secret"] = new_secret()
-        target, _ = NotificationTarget.unscoped.update_or_create(tenant_uid=_uid(tenant), defaults=fields)
+        target, _ = NotificationTarget.objects.update_or_create(tenant_uid=_uid(tenant), defaults=fields)
         record(actor, "notifications.set", tenant, "notifications", after={"webhook": bool(webhook_url), "mail_to": mail_to})
     return target
 
 
 def _uid(tenant: str) -> str:
-    found = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first()
+    found = Tenant.objects.filter(name=tenant).values_list("uid", flat=True).first()
     if found is None:
         raise NotFound(f"tenant {tenant!r} does not exist")
     return found

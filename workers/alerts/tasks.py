@@ -25,12 +25,12 @@ from workers.task_catalog import SEND_NOTICE
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
+@platform_scope()
 def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
     """Looks at every rule. One whose topic cannot be asked stands as it stood; safe to run twice."""
     looked_at = fired = over = problems = 0
-    with platform_scope():
-        uids = dict(Tenant.objects.values_list("name", "uid"))
-    for rule in AlertRule.unscoped.all().iterator():
+    uids = dict(Tenant.objects.values_list("name", "uid"))
+    for rule in AlertRule.objects.all().iterator():
         renew(looked_at=looked_at)
         now = environment.now()
         if uids.get(rule.tenant) != rule.tenant_uid:  # of a tenant that is gone: a later one of its name is another
@@ -40,14 +40,14 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
             stats = environment.rpc.call("topics.stats", TopicRef(topic=rule.topic)).stats
         except MagnetarError as error:
             problems += 1
-            AlertRule.unscoped.filter(id=rule.id).update(problem=error.message[:500], looked_at=now)
+            AlertRule.objects.filter(id=rule.id).update(problem=error.message[:500], looked_at=now)
             continue
         looked_at += 1
         reading = read(rule.kind, stats, rule.subscription, rule.counter)
         before = Standing(rule.firing, rule.above_since)
         after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
         with transaction.atomic():
-            AlertRule.unscoped.filter(id=rule.id).update(
+            AlertRule.objects.filter(id=rule.id).update(
                 value=reading.value,
                 counter=reading.counter,
                 above_since=after.above_since,
@@ -77,13 +77,13 @@ def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing:
     )
 
 
+@platform_scope()
 def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
     """Says of each key that it expires soon, once for each of `DAYS_BEFORE` that has come; of one that comes late, the nearest."""
     now, said = environment.now(), 0
     soon = now + timedelta(days=max(DAYS_BEFORE))
-    with platform_scope():
-        keys = list(Key.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=soon, tenant__isnull=False))
-        uids = dict(Tenant.objects.values_list("name", "uid"))
+    keys = list(Key.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=soon, tenant__isnull=False))
+    uids = dict(Tenant.objects.values_list("name", "uid"))
     for key in keys:
         renew(said=said)
         assert key.expires_at is not None and key.tenant_id is not None
@@ -105,10 +105,10 @@ def say(environment: Environment, tenant: str, tenant_uid: str, kind: str, subje
     """Writes a notice, and has it sent where the tenant wants it; False if that subject was said before."""
     try:
         with transaction.atomic():
-            notice = Notice.unscoped.create(
+            notice = Notice.objects.create(
                 tenant=tenant, tenant_uid=tenant_uid, kind=kind, subject=subject, title=title[:300], text=text, at=environment.now()
             )
-            target = NotificationTarget.unscoped.filter(tenant_uid=tenant_uid).first()
+            target = NotificationTarget.objects.filter(tenant_uid=tenant_uid).first()
             if target is not None and (target.webhook_url or target.mail_to):
                 ask_for(SEND_NOTICE, notice=notice.id)
     except IntegrityError:
@@ -116,10 +116,11 @@ def say(environment: Environment, tenant: str, tenant_uid: str, kind: str, subje
     return True
 
 
+@platform_scope()
 def send_notice(environment: Environment, task_id: str, renew: Renew, notice: str) -> dict[str, Any]:
     """Each channel once; what fails is tried again, what is not allowed is not. Raises `NotReady`."""
-    held = Notice.unscoped.filter(id=notice).first()
-    target = NotificationTarget.unscoped.filter(tenant_uid=held.tenant_uid).first() if held else None
+    held = Notice.objects.filter(id=notice).first()
+    target = NotificationTarget.objects.filter(tenant_uid=held.tenant_uid).first() if held else None
     if held is None or target is None:
         return {"notice": "it does not exist, or nobody wants it"}
     if target.mail_to and "mail" not in held.delivered:

@@ -62,8 +62,8 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
     target, owner = _checked(actor, topic, request)
     wanted = msgspec.to_builtins(_filter(request))
     key = request.idempotency_key or uuid.uuid4().hex
-    uid = Tenant.unscoped.values_list("uid", flat=True).get(name=topic.tenant)
     with transaction.atomic(), tenant_scope(topic.tenant):
+        uid = Tenant.objects.values_list("uid", flat=True).get()
         same = {"topic": str(topic), "subscription": request.subscription, "target": str(target), "filter": wanted}
         job = RedriveJob.objects.filter(idempotency_key=key).first()
         if job is not None:
@@ -72,7 +72,7 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
             return job
         if RedriveJob.objects.filter(state__in=(State.RUNNING, State.PAUSED)).count() >= ACTIVE_MAX:
             raise PreconditionFailed(f"{ACTIVE_MAX} redrives of this tenant are not finished: wait for them, or cancel some")
-        job = RedriveJob.unscoped.create(
+        job = RedriveJob.objects.create(
             idempotency_key=key,
             tenant=topic.tenant,
             tenant_uid=uid,

@@ -10,6 +10,7 @@ from django.db import transaction
 from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from tenants.models import Tenant
+from tenants.scoping import platform_scope
 from workers.environment import Environment
 from workers.redrive.models import RedriveJob, RedriveOutcome
 from workers.runs import Renew
@@ -22,13 +23,14 @@ PACE_S = 1.0  # with a rate, a step is what a second allows
 FINAL = (Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, TopicNotFound)
 
 
+@platform_scope()
 def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> dict[str, Any]:
     """Safe to kill at any moment: a step is written down before it is begun, and the broker knows whether it was done."""
-    held = RedriveJob.unscoped.filter(id=job).first()
+    held = RedriveJob.objects.filter(id=job).first()
     if held is None:
         return {"job": "it does not exist"}
-    if not Tenant.unscoped.filter(name=held.tenant, uid=held.tenant_uid).exists():
-        RedriveJob.unscoped.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
+    if not Tenant.objects.filter(name=held.tenant, uid=held.tenant_uid).exists():
+        RedriveJob.objects.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
         return {"job": "its tenant is gone"}
     begun = held.moved
     try:
@@ -40,10 +42,10 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> d
             if held.rate:
                 environment.stopping.wait(PACE_S)
     except FINAL as error:
-        RedriveJob.unscoped.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
+        RedriveJob.objects.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
         return {"moved": held.moved - begun, "failed": error.message}
     except MagnetarError as error:
-        RedriveJob.unscoped.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
+        RedriveJob.objects.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
         raise
     held.refresh_from_db(fields=["state"])
     return {"moved": held.moved - begun, "state": held.state}
@@ -148,7 +150,7 @@ def _move(environment: Environment, job: RedriveJob) -> None:
         job.save(update_fields=["moved", "left", "looked_at", "ledger_id", "entry_id", "pending", "error"])
         if pending["last"]:
             now = environment.now()
-            RedriveJob.unscoped.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now)
+            RedriveJob.objects.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now)
 
 
 def _at(one: RedriveFound) -> tuple[int, int]:
