@@ -150,6 +150,7 @@ RPC: dict[str, Limit] = {
     "topic": _TOPIC,
     "namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1),
     "subscription": _NAME,
+    "tenant": _NAME,
     "properties": _PROPERTIES,
     "removed": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
     "partitions": _PARTITIONS,

@@ -11,7 +11,7 @@ from messaging.adminrpc import schema
 from messaging.broker.http.websocket import frames, parameters
 from messaging.limits import rest, websocket
 from messaging.limits.structs import TABLES, over_limit
-from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
+from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topic_permissions, topics
 from tests.support.limit_values import at_and_over
 
 KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
         topics.PartitionedTopicMetadata,
         schemas.SchemaPayload,
         subscriptions.ResetCursorData,
+        topic_permissions.TopicGrant,
     ),
     "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange, schema.CompactionBlock])),
 }
