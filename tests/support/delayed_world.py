@@ -94,6 +94,11 @@ class DelayedWorld:
     def roll(self) -> None:
         self.ledger_list.add(self.ledger_list.ids[-1] + 1)
 
+    def drop_first_ledger(self) -> None:
+        """Retention does not need it any more."""
+        gone = self.ledger_list.drop_first()
+        self.blocks = [block for block in self.blocks if block.ledger_id != gone]
+
     def subscribe(self, name: str) -> Subscription:
         self.subscriptions[name] = Subscription(name, Cursor(), self.ledger_list)
         return self.subscriptions[name]

@@ -17,6 +17,7 @@ from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.entries import EntryBlock
 from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
 
 Ranges = list[tuple[int, int]]
 
@@ -25,6 +26,7 @@ class Reader(Protocol):
     """What a subscription has read."""
 
     cursor: Cursor
+    ledger_list: LedgerList
 
     @property
     def read_position(self) -> Position: ...
@@ -34,7 +36,8 @@ class Reader(Protocol):
 
 
 class DelayedEntries:
-    """An `EntrySource`. It may still hold what was acknowledged meanwhile: that is left out when it is asked."""
+    """An `EntrySource`. It may still hold what was acknowledged meanwhile, and what retention then deleted: that is left out when
+    it is asked."""
 
     __slots__ = ("_reader", "counted_bytes", "due", "pending")
     sequential = False
@@ -49,10 +52,13 @@ class DelayedEntries:
 
     def next_position(self) -> Position | None:
         """The lowest that is due."""
-        if not self.due:
-            return None
-        ledger_id = min(self.due)
-        return Position(ledger_id, self.due[ledger_id].min())
+        while self.due:
+            ledger_id = min(self.due)
+            lowest = Position(ledger_id, self.due[ledger_id].min())
+            if self._reader.ledger_list.holds(lowest):
+                return lowest
+            del self.due[ledger_id]  # the ledger is gone
+        return None
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> Ranges:
         due = self.due.get(ledger_id)
@@ -68,9 +74,12 @@ class DelayedEntries:
 
     def release(self, due: Mapping[int, BitMap], again: EntrySets) -> bool:
         """`due` are due. Of these, `again` were pending before, and may have been sent in between. Returns whether any is to be
-        sent from here."""
+        sent from here. The index may know ledgers that are deleted, which a seek makes unacknowledged again."""
         reader = self._reader
+        first_ledger_id = reader.ledger_list.first_id
         for ledger_id, entries in due.items():
+            if ledger_id < first_ledger_id:
+                continue
             passed = entry_sets.before(ledger_id, entries, reader.read_position)
             if not passed:
                 continue
@@ -102,8 +111,9 @@ class DelayedEntries:
     def waiting_count(self) -> int:
         """Entries that reading has passed because they are not due, and that are not acknowledged."""
         count, cursor, stop = 0, self._reader.cursor, self._reader.read_position
+        first_ledger_id = max(cursor.mark_delete.ledger_id, self._reader.ledger_list.first_id)
         for ledger_id, entries in self.pending.items():
-            if cursor.mark_delete.ledger_id <= ledger_id <= stop.ledger_id:
+            if first_ledger_id <= ledger_id <= stop.ledger_id:
                 passed = entry_sets.before(ledger_id, entries, stop)
                 count += len(entry_sets.unacknowledged(ledger_id, passed, cursor))
         return count

@@ -14,6 +14,7 @@ from messaging.broker.core.delayed.delayed_entries import DelayedEntries, Ranges
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.index import NEVER_MS, DelayedIndex
 from messaging.broker.core.entries import EntryBlock
+from messaging.storage.ledger_store import Position
 
 ROOM_BYTES = 64  # asked for each entry: more than most take, less than a single one may
 GROUPS_A_TICK = 16  # times are rounded up to this part of a tick
@@ -89,6 +90,7 @@ class TopicDelays:
         """Releases what is due by now. Ledgers before `first_ledger_id` are deleted. Returns those that can be sent some of it,
         beside those whose reading comes to it; None: nothing was due."""
         self.index.forget_ledgers_before(first_ledger_id)
+        entry_sets.remove_up_to(self._again, Position(first_ledger_id, -1))
         self.cutoff_ms = policy.cutoff_ms(now_ms)
         self.full = False
         due = self.index.take_due(self.cutoff_ms).entries

@@ -7,6 +7,7 @@ import pytest
 from messaging.broker.core.delayed.topic_delays import DelayPolicy
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.storage.ledger_store import EARLIEST
 from tests.support.delayed_world import START_MS, DelayedWorld, positions, taken
 
 SHARED, EXCLUSIVE = SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE
@@ -184,6 +185,39 @@ def test_seeks_do_not_collect_memory() -> None:
         world.subscriptions["s"].reset(SeekTarget(world.ledger_list.before(world.ledger_list.first)))
         world.dispatch()
     assert world.delays.memory_bytes == before
+
+
+def test_a_seek_to_the_beginning_does_not_bring_back_what_a_deleted_ledger_held() -> None:
+    world = DelayedWorld(strict=True, tick_ms=1)
+    world.attach("s", 100)
+    (late,) = world.publish([60_000])
+    world.roll()
+    (kept,) = world.publish([None])
+    subscription = world.subscriptions["s"]
+    subscription.acknowledge_up_to(kept, world.now_ms)
+    world.drop_first_ledger()
+    for consumer in list(subscription.consumers):
+        world.detach("s", consumer)
+    subscription.reset(SeekTarget(EARLIEST))
+    consumer = world.attach("s", 100)
+    assert positions(consumer) == [kept] and subscription.delayed_entries == 0
+    world.pass_(60_000)
+    assert positions(consumer) == [] and world.delays.memory_bytes == 0, late
+
+
+def test_what_is_acknowledged_while_it_is_due_is_not_asked_for_when_its_ledger_is_deleted() -> None:
+    world = DelayedWorld(strict=True, tick_ms=1)
+    consumer = world.attach("s", 1)
+    late, due = world.publish([1_000, 1_000])
+    world.roll()
+    world.pass_(1_000)
+    assert positions(consumer) == [late]
+    world.subscriptions["s"].acknowledge(consumer, due.ledger_id, [late.entry_id, due.entry_id], world.now_ms)
+    (kept,) = world.publish([None])
+    world.drop_first_ledger()
+    consumer.flow(10, world.now_ms)
+    world.dispatch()
+    assert positions(consumer) == [kept] and world.delays.memory_bytes == 0
 
 
 def test_turning_it_off_delivers_everything_and_turning_it_on_again_delays_what_comes_then() -> None:
