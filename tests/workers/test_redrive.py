@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -217,3 +218,18 @@ def test_a_rate_is_kept_step_by_step(
     run(environment)
     sizes = [len(request.positions) for method, request in broker.calls if method == "redrive.move"]
     assert sizes == [4, 2] and sum(waited) >= 2 * task.PACE_S
+
+
+def test_a_slow_job_gives_others_their_turn_and_goes_on(
+    environment: Environment, broker: WorkerBroker, clock: Clock, letters: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "PACE_S", 0.001)
+    monkeypatch.setattr(task, "MOVE_ENTRIES", 1)
+    monkeypatch.setattr(task, "TURN", timedelta(0))
+    job(clock, rate=1_000_000)
+    outcomes = []
+    for _ in range(20):
+        outcomes.append(run(environment)["outcome"])
+        clock.advance(60)
+    assert outcomes[:2] == ["retrying", "retrying"] and "succeeded" in outcomes
+    assert RedriveJob.unscoped.get().state == "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,13 +12,14 @@ from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove,
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.environment import Environment
+from workers.environment import Environment, Stopping
 from workers.redrive.models import RedriveJob, RedriveOutcome
 from workers.runs import Renew
 
 State = RedriveJob.State
 MOVE_ENTRIES = 100
 MOVE_BYTES = 1 << 20
+TURN = timedelta(seconds=60)  # then other tasks have the thread, and the job goes on later: a slow one may last for days
 PACE_S = 1.0  # with a rate, a step is what a second allows
 # What no retry helps against: somebody has to do something, and to resume the job.
 FINAL = (Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, TopicNotFound)
@@ -32,13 +34,15 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> d
     if not Tenant.objects.filter(name=held.tenant, uid=held.tenant_uid).exists():
         RedriveJob.objects.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
         return {"job": "its tenant is gone"}
-    begun = held.moved
+    begun, until = held.moved, environment.now() + TURN
     try:
         while _running(held):
             renew(moved=held.moved - begun, looked_at=held.looked_at)
             if held.pending is None and not _plan(environment, held):
                 break
             _move(environment, held)
+            if environment.now() >= until:
+                raise Stopping("others have their turn")
             if held.rate:
                 environment.stopping.wait(PACE_S)
     except FINAL as error:
