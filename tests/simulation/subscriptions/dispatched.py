@@ -135,6 +135,7 @@ class DispatchedTopic:
             message = model.entries[position].message
             if message and position.entry_id not in whom.held.get(position.ledger_id, ()) and not model.has_all(message, whom):
                 del model.with_whom[position]
+                model.came.pop(message, None)
 
     def dispatch(self) -> None:
         """The loop of the topic. Each turn has to make progress."""
@@ -179,7 +180,7 @@ class DispatchedTopic:
         self._delivered(self, consumer, entry, count)
         self.counts["deliveries"] += 1
         sink_of(consumer).permits -= model.unacked_in(entry)
-        model.with_whom[position] = consumer
+        model.delivered(entry, consumer)
         if self.subscription.active is not None:
             model.reached = position
             model.numbers[entry.producer] = entry.number

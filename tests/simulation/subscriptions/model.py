@@ -55,6 +55,7 @@ class Model:
         self.dropped: Counter[Fate] = Counter()  # entries of ledgers that are gone
         self.sent = 0
         self.with_whom: dict[Position, Consumer] = {}  # delivered, not acknowledged, not given back
+        self.came: dict[int, tuple[Consumer, set[Position]]] = {}  # of chunked messages: the chunks that one consumer was sent last
         self.asked_again: dict[Position, int] = {}
         self.reached: Position | None = None  # single reader: the last entry since reading began anew
         self.numbers: dict[str, int] = {}  # and the last one of each producer since then
@@ -73,6 +74,9 @@ class Model:
                 self.fates[position] = fate
                 self.with_whom.pop(position, None)
                 self.asked_again.pop(position, None)
+                message = self.entries[position].message
+                if message in self.came and not any(one in self.open for one in self.came[message][1]):
+                    del self.came[message]
 
     def settle_part(self, position: Position, left: int, stored: Stored) -> None:
         if position in self.open:
@@ -107,6 +111,7 @@ class Model:
 
     def forget_holders(self) -> None:
         self.with_whom.clear()
+        self.came.clear()
         self.read_anew()
 
     def read_anew(self) -> None:
@@ -120,7 +125,26 @@ class Model:
             message = self.entries.pop(position).message
             if message in self.messages and self.messages[message][1][-1] <= position:
                 del self.messages[message]
+                self.came.pop(message, None)
             self.dropped[self.fates.pop(position)] += 1
+
+    def delivered(self, entry: Entry, consumer: Consumer) -> None:
+        self.with_whom[entry.position] = consumer
+        if entry.message:
+            whom, chunks = self.came.get(entry.message, (consumer, set()))
+            self.came[entry.message] = consumer, (chunks if whom is consumer else set()) | {entry.position}
+
+    def ask_again(self, positions: Iterable[Position], consumer: Consumer) -> None:
+        """It gives back what it holds of these. Nobody can reject a chunked message that did not come whole."""
+        given_back = [one for one in positions if self.with_whom.get(one) is consumer]
+        messages = {self.entries[one].message for one in given_back} - {0}
+        parts = {one for one in messages if len(self.came[one][1]) < self.messages[one][0]}
+        for position in given_back:
+            del self.with_whom[position]
+            if self.entries[position].message not in parts:
+                self.asked_again[position] = self.asked_again.get(position, 0) + 1
+        for message in messages:
+            del self.came[message]
 
     def held_by(self, consumer: Consumer) -> list[Position]:
         return [position for position, whom in self.with_whom.items() if whom is consumer and position in self.open]

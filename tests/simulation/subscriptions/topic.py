@@ -59,10 +59,7 @@ class Topic(DispatchedTopic):
         """None: all that it holds."""
         model = self.model
         if self.subscription.active is None:
-            for position in model.held_by(consumer) if positions is None else positions:
-                if model.with_whom.get(position) is consumer:
-                    del model.with_whom[position]
-                    model.asked_again[position] = model.asked_again.get(position, 0) + 1
+            model.ask_again(model.held_by(consumer) if positions is None else positions, consumer)
         elif consumer is self.subscription.active:
             model.forget_holders()
         self.subscription.redeliver(consumer, positions)

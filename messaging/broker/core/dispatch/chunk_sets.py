@@ -5,7 +5,9 @@ acknowledges all (those in the same ledger), and redelivering one redelivers all
 its producer died is acknowledged after a while, so that it does not hold back the mark-delete position forever.
 
 Where several consumers take turns, a chunk whose consumer does not read now waits for it, and nothing else does. Until a message is
-whole its consumer can acknowledge nothing of it, so its chunks do not count towards the limits on unacknowledged messages. Pure.
+whole its consumer can neither acknowledge nor reject anything of it. So its chunks do not count towards the limits on messages that
+are not acknowledged, and a part that is sent again is not counted as redelivered: all chunks of a message have the same count, and
+become dead letters together. Pure.
 
 Messages are known by a digest of what producers call them, so that the length of a name costs nothing, and their number is limited:
 beyond it the chunks of the oldest count as messages of their own.
@@ -221,17 +223,25 @@ class ChunkSets:
                 self._forget_all([held])
         return sorted(found)
 
-    def forget_consumer(self, consumer: Consumer) -> None:
-        """Everything that it has is sent again."""
-        self._forget_all([one for one in self._sets.values() if one.consumer is consumer])
+    def forget_consumer(self, consumer: Consumer) -> EntriesByLedger:
+        """Everything that it has is sent again. Returns, as `forget`, the chunks of messages that it never had whole."""
+        return self._forget_parts([one for one in self._sets.values() if one.consumer is consumer])
 
     def left(self, consumer: Consumer) -> None:
         self.forget_consumer(consumer)
         self._taken.pop(consumer, None)
 
-    def forget(self, positions: Iterable[Position]) -> None:
-        """These are sent again."""
-        self._forget_all(self._sets_of(positions))
+    def forget(self, consumer: Consumer, positions: Iterable[Position]) -> EntriesByLedger:
+        """What `consumer` has of these is sent again. Returns the chunks among them of messages that it never had whole."""
+        return self._forget_parts([one for one in self._sets_of(positions) if one.consumer is consumer])
+
+    def _forget_parts(self, sets: list[ChunkSet]) -> EntriesByLedger:
+        parts: EntriesByLedger = {}
+        for held in sets:
+            for position in () if held.whole else held.positions.values():
+                parts.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+        self._forget_all(sets)
+        return parts
 
     def _sets_of(self, positions: Iterable[Position]) -> list[ChunkSet]:
         by_position = self._by_position

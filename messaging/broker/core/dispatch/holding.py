@@ -57,14 +57,15 @@ class HoldingDispatch:
                 one.release(ledger_id, unreleased[ledger_id])
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
-        """Only what it holds is sent again, with a higher count."""
+        """Only what it holds is sent again, with a higher count unless it is a part of a message that did not come whole."""
         held, chunks = consumer.unacked_messages, self._state.chunks
+        parts: dict[int, BitMap] = {}
         if chunks and positions is not None:
             positions = chunks.with_others(positions)
-            chunks.forget(positions)
+            parts = chunks.forget(consumer, positions)
         if positions is None:
             if chunks:
-                chunks.forget_consumer(consumer)
+                parts = chunks.forget_consumer(consumer)
             returned = consumer.release_all()
         else:
             wanted: dict[int, BitMap] = {}
@@ -75,7 +76,7 @@ class HoldingDispatch:
         consumer.messages_redelivered += held - consumer.unacked_messages
         redeliveries = self._state.redeliveries
         for ledger_id, entries in returned.items():
-            redeliveries.count(ledger_id, entries)
+            redeliveries.count(ledger_id, entries - parts[ledger_id] if ledger_id in parts else entries)
             self._give_back(ledger_id, entries)
 
     def reset(self) -> None:

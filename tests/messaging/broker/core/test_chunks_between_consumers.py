@@ -56,7 +56,39 @@ def test_a_part_that_is_rejected_brings_what_waits_with_it() -> None:
     readable(world, slow, False)
     rest = world.publish_frames(*chunks_of(1, 1, 2))
     world.nack(slow, *first)
-    assert counted(other) == [(first[0], 1), (rest[0], 0), (rest[1], 0)]
+    assert counted(other) == [(first[0], 0), (rest[0], 0), (rest[1], 0)]
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_message_that_did_not_come_whole_is_not_counted_as_rejected_and_dies_in_no_part(
+    kind: SubscriptionType, everything: bool
+) -> None:
+    """Else its first chunks become dead letters, and one consumer gets the rest; if the policy changes, another gets them."""
+    world = ChunkWorld()
+    world.subscription.state.redeliveries.limit_counts(0)
+    one = world.attach(kind, permits=100)
+    first = world.publish_frames(*chunks_of(1, 0, 1), send_frame(2, b"plain"))
+    world.nack(one, *(() if everything else first))
+    assert world.subscription.state.redeliveries.first_dead(10) == first[2:]
+    rest = world.publish_frames(*chunks_of(1, 2))
+    assert counted(one) == [*((position, 0) for position in (*first, *first[:2], *rest))]
+    world.nack(one, *(() if everything else first))
+    assert world.subscription.state.redeliveries.first_dead(10) == [*first, *rest], "whole it is rejected, and dies whole"
+
+
+def test_what_a_consumer_rejects_that_another_holds_stays_with_that_one() -> None:
+    """A client may ask late for what it gave back already."""
+    world = ChunkWorld()
+    one = world.attach(SHARED, permits=100)
+    first = world.publish_frames(*chunks_of(1, 0))
+    others = [world.attach(SHARED, permits=100) for _ in range(2)]
+    readable(world, one, False)
+    world.nack(one, *first)
+    [holder] = [other for other in others if received(other) == first]
+    world.nack(one, *first)
+    rest = world.publish_frames(*chunks_of(1, 1, 2))
+    assert received(holder) == rest
 
 
 def test_what_waits_for_a_consumer_is_not_given_up() -> None:
