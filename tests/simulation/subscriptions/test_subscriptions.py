@@ -23,7 +23,7 @@ NOT_OF_OTHERS = {"acknowledge_cumulatively"}
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 def test_a_subscription_keeps_its_promises(kind: SubscriptionType) -> None:
-    result = simulate(kind, 2, STEPS)
+    result = simulate(kind, 4, STEPS)
     assert not result.violation, result.described
     seen = {str(what) for what, count in result.counts.items() if count}
     missing = {*OPERATIONS, *map(str, Fate)} - seen - (NOT_OF_OTHERS if kind in DELAYING else NOT_OF_SINGLE_READERS)
