@@ -43,6 +43,24 @@ _API: dict[tuple[str, str], str] = {
     ("DELETE", "api:topic"): "topic.delete",
     ("PUT", "api:dead-letter-policy"): "subscription.set_dead_letter_policy",
     ("DELETE", "api:dead-letter-policy"): "subscription.remove_dead_letter_policy",
+    ("POST", "api:redrives"): "redrive.start",
+    ("POST", "api:redrive-pause"): "redrive.pause",
+    ("POST", "api:redrive-resume"): "redrive.resume",
+    ("DELETE", "api:redrive"): "redrive.cancel",
+    ("POST", "api:alert-rules"): "alert_rule.create",
+    ("DELETE", "api:alert-rule"): "alert_rule.delete",
+    ("PUT", "api:notifications"): "notifications.set",
+    ("POST", "api:task-run-requeue"): "task.requeue",
+    ("DELETE", "api:task-run"): "task.discard",
+}
+
+_BILLING: dict[tuple[str, str], str] = {
+    ("POST", "billing:price-plans"): "price_plan.publish",
+    ("POST", "billing:plan-assignments"): "price_plan.assign",
+    ("PATCH", "billing:account"): "billing.account",
+    ("PUT", "billing:issuer"): "billing.issuer",
+    ("POST", "billing:credits"): "billing.credit",
+    ("POST", "billing:credit-notes"): "invoice.take_back",
 }
 
 _PULSAR: dict[tuple[str, str], str] = {
@@ -107,6 +125,7 @@ QUESTIONS = frozenset(
         ("POST", "api:policies-preview"),
         ("POST", "api:topic-policies-preview"),
         ("POST", "api:subscription-policies-preview"),
+        ("POST", "api:redrive-dry-run"),
     }
 )
 
@@ -131,6 +150,14 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:topic_delete"): "topic.delete",
     ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
     ("POST", "console:usage_compute"): "usage.compute",
+    ("POST", "console:task_decide"): "task",  # .requeue or .discard
+    ("POST", "console:redrives"): "redrive.start",
+    ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
+    ("POST", "console:alerts"): "alert_rule",  # .create or .delete, or notifications.set
+    ("POST", "console:budgets"): "budget.create",
+    ("POST", "console:budget_delete"): "budget.delete",
+    ("POST", "console:reports"): "report.create",
+    ("POST", "console:report_delete"): "report.delete",
 }
 
 _POLICIES: dict[tuple[str, str], str] = {
@@ -166,4 +193,4 @@ BROKER_AUDITED: dict[str, str] = {
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": SUBSCRIPTION_CREATE,
 }
 
-AUDITED: dict[tuple[str, str], str] = _API | _PULSAR | _POLICIES | _TOPIC_POLICIES | _CONSOLE | PAYLOAD_READS
+AUDITED: dict[tuple[str, str], str] = _API | _BILLING | _PULSAR | _POLICIES | _TOPIC_POLICIES | _CONSOLE | PAYLOAD_READS

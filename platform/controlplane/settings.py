@@ -180,5 +180,9 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "APPEND_COMPONENTS": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}},
     "SECURITY": [{"token": []}],
+    "ENUM_NAME_OVERRIDES": {
+        "AlertKind": "workers.alerts.models.AlertRule.Kind",
+        "InvoiceKind": "workers.billing.models.Invoice.Kind",
+    },
     "PATH_CONVERTER_OVERRIDES": {"kind": {"type": "string", "enum": ["topics", "non-persistent"]}},
 }

@@ -43,7 +43,7 @@ def test_a_tenant_from_creation_to_deletion(world: World, call: Call) -> None:
     problem(call("POST", "/api/v1/tenants", {"name": "third"}), 409, "conflict")
     assert call("PATCH", "/api/v1/tenants/third", {"admin_roles": []}).json()["admin_roles"] == []
     state = world.broker.state[("tenant", "third")]
-    assert state == {"uid": state["uid"], "admin_roles": [], "allowed_clusters": ["standalone"]}
+    assert state == {"uid": state["uid"], "admin_roles": [], "allowed_clusters": ["standalone"], "policies": {}}
     assert [row["name"] for row in call("GET", "/api/v1/tenants").json()["items"]] == ["acme", "other", "public", "third"]
     assert call("DELETE", "/api/v1/tenants/third").status_code == 204
     problem(call("GET", "/api/v1/tenants/third"), 404, "not_found")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +16,10 @@ from tenants import actions
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
+from workers.alerts.models import AlertRule
+from workers.models import TaskRun
+from workers.redrive.models import RedriveJob
+from workers.task_catalog import REDRIVE
 
 READING = ("GET", "WEBSOCKET")
 
@@ -65,10 +70,25 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:expire-to"): {"ledgerId": 1, "entryId": 0},
     ("POST", "admin_v2:schema"): {"type": "STRING", "schema": "", "properties": {}},
     ("PUT", "admin_v2:subscription-properties"): {"a": "b"},
+    ("POST", "api:alert-rules"): {"name": "large", "kind": "backlog_bytes", "topic": TOPIC},
+    ("PUT", "api:notifications"): {"webhook_url": "", "mail_to": ["ops@acme.test"]},
+    ("PUT", "billing:issuer"): {"details": {"name": "Magnetar"}},
+    ("POST", "billing:credits"): {"title": "Welcome", "currency": "EUR", "amount": "5.00"},
     ("PUT", "admin_v2:partitions"): 2,
     ("POST", "admin_v2:partitions"): 3,
 }
 
+
+# They need invoices, plans or a queue: their records are held by the tests of billing, redrives and tasks.
+ELSEWHERE = {
+    ("POST", "billing:price-plans"),
+    ("POST", "billing:plan-assignments"),
+    ("PATCH", "billing:account"),
+    ("POST", "billing:credit-notes"),
+    ("POST", "api:redrives"),
+    ("POST", "api:redrive-resume"),
+    ("POST", "api:task-run-requeue"),
+}
 
 # What these routes are about, so that they find it, or find it missing: what they make.
 GONE = {("PUT", "admin_v2:tenant"), ("PUT", "admin_v2:namespace"), ("PUT", "admin_v2:topic"), ("PUT", "admin_v2:subscription")}
@@ -101,6 +121,17 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.tell(world.broker.version, {key: held for key, held in state.items() if key != named})
     Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
+    of_acme = {
+        "tenant": "acme",
+        "tenant_uid": Tenant.unscoped.get(name="acme").uid,
+        "topic": TOPIC,
+        "created_at": datetime.now(UTC),
+    }
+    TaskRun.objects.update_or_create(
+        task_id="r1", defaults={"name": REDRIVE, "started_at": datetime.now(UTC), "outcome": TaskRun.Outcome.QUARANTINED}
+    )
+    RedriveJob.unscoped.update_or_create(id="j1", defaults={"target": PARTITIONED, "state": RedriveJob.State.RUNNING, **of_acme})
+    AlertRule.unscoped.update_or_create(id="a1", defaults={"name": "backlog", "kind": "backlog_bytes", **of_acme})
 
 
 def route_names() -> dict[tuple[str, str], tuple[str, str]]:
@@ -114,7 +145,11 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
     tried = []
     for method, path, _ in addresses():
         row = names[method, path]
-        if row not in AUDITED or row in (("DELETE", "api:tenant"), ("DELETE", "admin_v2:tenant"), ("PUT", "admin_v2:tenant")):
+        if (
+            row not in AUDITED
+            or row in ELSEWHERE
+            or row in (("DELETE", "api:tenant"), ("DELETE", "admin_v2:tenant"), ("PUT", "admin_v2:tenant"))
+        ):
             continue
         prepare(world, row)
         if row == ("GET", "admin_v2:message"):
@@ -132,9 +167,11 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
         assert AuditRecord.unscoped.count() > before, row
         assert record.action == AUDITED[row], row
         assert (record.role, record.address, record.request_id) == ("admin", "127.0.0.1", answer.headers["X-Request-ID"]), row
-        assert record.tenant_uid or row[1] == "api:tenants", row
+        assert record.tenant_uid or row in OF_THE_PLATFORM, row
     assert len(tried) > 55
 
+
+OF_THE_PLATFORM = {("POST", "api:tenants"), ("DELETE", "api:task-run"), ("PUT", "billing:issuer")}
 
 POLICIES = ("admin_v2:policy-", "admin_v2:topic-policy-")
 

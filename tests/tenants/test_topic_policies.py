@@ -27,6 +27,13 @@ APPLIED: dict[str, Any] = {
     "retention": {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0},
     "messageTTL": 0,
     "deduplicationEnabled": False,
+    "deduplicationSnapshotInterval": 120,
+    "persistence": {
+        "bookkeeperEnsemble": 1,
+        "bookkeeperWriteQuorum": 1,
+        "bookkeeperAckQuorum": 1,
+        "managedLedgerMaxMarkDeleteRate": 0.0,
+    },
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
     "delayedDelivery": {"tickTime": 1000, "active": True, "maxDeliveryDelayInMillis": 0},
     "compactionThreshold": 0,

@@ -15,7 +15,7 @@ from messaging.storage.managed.pending_append import PendingAppend
 from messaging.storage.meta_store import TopicRecord
 
 COUNT = 3_000
-IDLE_BYTES_MAX = 552  # measured: 545
+IDLE_BYTES_MAX = 560  # measured: 553
 
 
 class Writer:
