@@ -194,11 +194,7 @@ class ChunkSets:
         if not sets:
             return entries
         more = [one.entry_id for held in sets if held.whole for one in held.positions.values() if one.ledger_id == ledger_id]
-        for position in named:
-            held_part = self._by_position.pop(position, None)
-            if held_part is not None and held_part.uncounted:
-                held_part.uncounted -= 1
-                held_part.consumer.leave_uncounted(-1)
+        self._end_parts(named)
         self._forget_all([held for held in sets if held.whole])
         return list(dict.fromkeys([*entries, *more]))
 
@@ -212,6 +208,16 @@ class ChunkSets:
                 return
             if max(held.positions.values()) <= mark:
                 self._forget_all([held])
+            else:
+                self._end_parts([one for one in held.positions.values() if one <= mark])
+
+    def _end_parts(self, positions: Iterable[Position]) -> None:
+        """These were acknowledged: nobody holds them any more, so they are not left out of a count either."""
+        for position in positions:
+            held = self._by_position.pop(position, None)
+            if held is not None and held.uncounted:
+                held.uncounted -= 1
+                held.consumer.leave_uncounted(-1)
 
     def unfinished(self, before_ms: int, waiting_to: Position) -> list[Position]:
         """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten. What is

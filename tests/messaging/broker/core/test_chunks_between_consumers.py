@@ -91,6 +91,17 @@ def test_what_a_consumer_rejects_that_another_holds_stays_with_that_one() -> Non
     assert received(holder) == rest
 
 
+def test_a_part_that_is_skipped_is_left_out_of_no_count() -> None:
+    """It stayed among what does not count towards the limits, so the consumer was sent more than its limit."""
+    world = ChunkWorld()
+    one = world.attach(SHARED, permits=100)
+    parts = world.publish_frames(*chunks_of(1, 0, 1))
+    world.subscription.acknowledge_up_to(parts[0], world.now_ms)
+    world.publish_frames(send_frame(2, b"plain"))
+    assert received(one)[:2] == parts
+    assert (one.unacked_messages, one.uncounted) == (2, 1)
+
+
 def test_what_waits_for_a_consumer_is_not_given_up() -> None:
     world = ChunkWorld()
     slow = world.attach(SHARED, permits=100)
