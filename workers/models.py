@@ -10,6 +10,7 @@ from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
 from workers.alerts import models as alerts  # noqa: F401
 from workers.billing import budget_models  # noqa: F401  (Django finds them here)
+from workers.billing import models as billing  # noqa: F401
 from workers.redrive import models as redrive  # noqa: F401
 
 

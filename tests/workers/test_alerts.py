@@ -16,13 +16,12 @@ import pytest
 from messaging.errors import InvalidValue, NotAllowed
 from tenants.models import Key, Tenant
 from tests.support.worker_broker import START, Clock, WorkerBroker
-from workers import sending
+from workers import mail, sending
 from workers.alerts import tasks, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.rules import Reading, Standing, judge, read
 from workers.alerts.tasks import evaluate_alerts, notice_expiring_keys, send_notice
 from workers.alerts.webhooks import address_of, check_url, networks, signature
-from workers.billing import mail
 from workers.environment import Environment
 from workers.runs import run_recorded
 from workers.task_catalog import EVALUATE_ALERTS, NOTICE_KEYS, SEND_NOTICE

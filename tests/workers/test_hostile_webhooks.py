@@ -10,9 +10,9 @@ import pytest
 
 from messaging.errors import NotAllowed, NotReady
 from messaging.settings import Settings
+from workers import mail
 from workers.alerts import webhooks
 from workers.alerts.webhooks import address_of, networks, post
-from workers.billing import mail
 
 PIECES = 300
 

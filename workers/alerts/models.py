@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import secrets
-import uuid
 from typing import ClassVar
 
 from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
-
-TOPIC_LENGTH_MAX = 3 * NAME_LENGTH_MAX + 32
-
-
-def new_id() -> str:
-    return uuid.uuid4().hex
+from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
 
 
 def new_secret() -> str:
     return secrets.token_urlsafe(32)
 
 
-class _OfTenant(models.Model):
-    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
-    tenant_uid = models.CharField(max_length=32)
-
-    unscoped = models.Manager()
-
-    class Meta:
-        abstract = True
-        default_manager_name = "unscoped"
-        base_manager_name = "unscoped"
-
-
-class NotificationTarget(_OfTenant):
+class NotificationTarget(OfTenant):
     """Where a tenant's notices go besides the console: one row a tenant. `secret` signs what the webhook is sent."""
 
     webhook_url = models.CharField(max_length=2000, blank=True, default="")
@@ -43,14 +25,14 @@ class NotificationTarget(_OfTenant):
 
     objects: ClassVar[ScopedManager[NotificationTarget]] = ScopedManager("tenant_uid", by_uid=True)
 
-    class Meta(_OfTenant.Meta):
+    class Meta(OfTenant.Meta):
         constraints = [models.UniqueConstraint(fields=["tenant_uid"], name="one_notification_target_a_tenant")]
 
     def __str__(self) -> str:
         return f"notices of {self.tenant}"
 
 
-class AlertRule(_OfTenant):
+class AlertRule(OfTenant):
     """Fires when the value has been at `threshold` or above for `hold_s`, and is over when it is below `clear`."""
 
     class Kind(models.TextChoices):
@@ -80,14 +62,14 @@ class AlertRule(_OfTenant):
 
     objects: ClassVar[ScopedManager[AlertRule]] = ScopedManager("tenant_uid", by_uid=True)
 
-    class Meta(_OfTenant.Meta):
+    class Meta(OfTenant.Meta):
         ordering = ["name", "id"]
 
     def __str__(self) -> str:
         return f"{self.name} of {self.tenant}"
 
 
-class Notice(_OfTenant):
+class Notice(OfTenant):
     """One thing that was said, once: `subject` is unique in a tenant."""
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
@@ -100,7 +82,7 @@ class Notice(_OfTenant):
 
     objects: ClassVar[ScopedManager[Notice]] = ScopedManager("tenant_uid", by_uid=True)
 
-    class Meta(_OfTenant.Meta):
+    class Meta(OfTenant.Meta):
         ordering = ["-at", "id"]
         constraints = [models.UniqueConstraint(fields=["tenant_uid", "subject"], name="one_notice_a_subject")]
         indexes = [models.Index(fields=["tenant_uid", "-at"], name="notice_by_tenant")]

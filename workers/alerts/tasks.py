@@ -13,10 +13,10 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.errors import MagnetarError, NotAllowed
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
+from workers import mail
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.rules import Standing, judge, read
-from workers.billing import mail
 from workers.environment import Environment
 from workers.runs import Renew
 from workers.sending import ask_for

@@ -8,7 +8,7 @@ from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
-from workers.billing.models import OfTenant, new_id
+from workers.of_tenant import OfTenant, new_id
 
 
 class Budget(OfTenant):

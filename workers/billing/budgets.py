@@ -9,7 +9,7 @@ from django.db.models import Sum
 
 from messaging.settings import Settings
 from tenants.scoping import platform_scope
-from workers.billing import mail
+from workers import mail
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.models import NANO, Charge
 from workers.rating.forecast import DAYS_LOOKED_AT, Forecast, crossed, forecast

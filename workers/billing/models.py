@@ -5,38 +5,20 @@ Rows of a tenant carry its uid and outlive it. Rows change through `workers.bill
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, ClassVar
 
 from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager, platform_scope
+from workers.of_tenant import OfTenant, new_id
 
 ROLE_LENGTH_MAX = 2 * NAME_LENGTH_MAX
 NANO = 10**9
 
 
-def new_id() -> str:
-    return uuid.uuid4().hex
-
-
 class Immutable(RuntimeError):
     """Something tried to change or delete a final invoice: a bug of ours."""
-
-
-class OfTenant(models.Model):
-    """What a row of a tenant has: the name it had, and the uid that tells it from others of that name."""
-
-    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
-    tenant_uid = models.CharField(max_length=32)
-
-    unscoped = models.Manager()
-
-    class Meta:
-        abstract = True
-        default_manager_name = "unscoped"
-        base_manager_name = "unscoped"
 
 
 class PricePlanVersion(models.Model):

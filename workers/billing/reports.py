@@ -18,7 +18,8 @@ from django.template.loader import render_to_string
 from messaging.atomic_files import replacing
 from messaging.settings import Settings
 from tenants.scoping import platform_scope
-from workers.billing import charts, costs, mail, usage
+from workers import mail
+from workers.billing import charts, costs, usage
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.models import NANO
 from workers.rating.money import decimal_text

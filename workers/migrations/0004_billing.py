@@ -3,7 +3,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import workers.billing.models
+import workers.of_tenant
 from django.db import migrations, models
 
 
@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('title', models.CharField(max_length=200)),
                 ('currency', models.CharField(max_length=3)),
                 ('amount_minor', models.PositiveBigIntegerField()),
@@ -130,7 +130,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('plan', models.CharField(max_length=63)),
                 ('starts_at', models.DateTimeField()),
             ],
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='PricePlanVersion',
             fields=[
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('plan', models.CharField(max_length=63)),
                 ('version', models.PositiveIntegerField()),
                 ('title', models.CharField(max_length=200)),
@@ -189,7 +189,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('kind', models.CharField(choices=[('invoice', 'Invoice'), ('credit_note', 'Credit Note')], default='invoice', max_length=16)),
                 ('state', models.CharField(choices=[('draft', 'Draft'), ('final', 'Final')], default='draft', max_length=16)),
                 ('number', models.CharField(max_length=32, null=True, unique=True)),

@@ -3,7 +3,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import workers.billing.models
+import workers.of_tenant
 from django.db import migrations, models
 
 
@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=100)),
                 ('currency', models.CharField(max_length=3)),
                 ('amount_minor', models.PositiveBigIntegerField()),
@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=100)),
                 ('every', models.CharField(choices=[('day', 'Day'), ('week', 'Week'), ('month', 'Month')], max_length=8)),
                 ('by', models.CharField(max_length=80)),
@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.billing.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=100)),
                 ('by', models.CharField(max_length=80)),
                 ('first', models.DateField()),

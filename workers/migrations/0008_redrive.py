@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.manager
-import workers.redrive.models
+import workers.of_tenant
 from django.db import migrations, models
 
 
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='RedriveJob',
             fields=[
-                ('id', models.CharField(default=workers.redrive.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('idempotency_key', models.CharField(max_length=255)),
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),

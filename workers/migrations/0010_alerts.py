@@ -2,6 +2,7 @@
 
 import django.db.models.manager
 import workers.alerts.models
+import workers.of_tenant
 from django.db import migrations, models
 
 
@@ -17,7 +18,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.alerts.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=200)),
                 ('kind', models.CharField(choices=[('backlog_entries', 'Backlog Entries'), ('backlog_bytes', 'Backlog Bytes'), ('backlog_age_s', 'Backlog Age S'), ('no_consumer', 'No Consumer'), ('messages_grow', 'Messages Grow'), ('publish_throttled', 'Publish Throttled')], max_length=32)),
                 ('topic', models.CharField(max_length=797)),
@@ -48,7 +49,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('tenant', models.CharField(max_length=255)),
                 ('tenant_uid', models.CharField(max_length=32)),
-                ('id', models.CharField(default=workers.alerts.models.new_id, max_length=32, primary_key=True, serialize=False)),
+                ('id', models.CharField(default=workers.of_tenant.new_id, max_length=32, primary_key=True, serialize=False)),
                 ('subject', models.CharField(max_length=300)),
                 ('kind', models.CharField(max_length=32)),
                 ('title', models.CharField(max_length=300)),

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, ClassVar
 
 from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
-
-TOPIC_LENGTH_MAX = 3 * NAME_LENGTH_MAX + 32
-
-
-def new_id() -> str:
-    return uuid.uuid4().hex
+from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
 
 
-class RedriveJob(models.Model):
+class RedriveJob(OfTenant):
     """`pending` is the step that was written down before it was begun: after a crash it is asked for again, and does nothing if it
     was done. There is one job for each idempotency key of a tenant."""
 
@@ -30,8 +24,6 @@ class RedriveJob(models.Model):
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
     idempotency_key = models.CharField(max_length=NAME_LENGTH_MAX)
-    tenant = models.CharField(max_length=NAME_LENGTH_MAX)
-    tenant_uid = models.CharField(max_length=32)
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX)  # whose messages are moved; full name
     subscription = models.CharField(max_length=NAME_LENGTH_MAX)
     target = models.CharField(max_length=TOPIC_LENGTH_MAX)
@@ -51,12 +43,9 @@ class RedriveJob(models.Model):
     left = models.PositiveBigIntegerField(default=0)  # entries that match and stay; their outcomes say why
     error = models.TextField(blank=True)  # why it does not go on
 
-    unscoped = models.Manager()
     objects: ClassVar[ScopedManager[RedriveJob]] = ScopedManager("tenant_uid", by_uid=True)
 
-    class Meta:
-        default_manager_name = "unscoped"
-        base_manager_name = "unscoped"
+    class Meta(OfTenant.Meta):
         ordering = ["-created_at"]
         constraints = [models.UniqueConstraint(fields=["tenant_uid", "idempotency_key"], name="one_redrive_a_key")]
         indexes = [models.Index(fields=["tenant_uid", "topic", "-created_at"], name="redrive_by_topic")]

@@ -57,10 +57,13 @@ class Settings {
             });
             first.get(8, TimeUnit.SECONDS);
             var blocking = builder.clone().blockIfQueueFull(true).create();
-            var before = blocking.sendAsync("c".getBytes());
-            var after = blocking.sendAsync("d".getBytes());
-            Probe.same(before.isDone(), true);
+            // The client lets the second message in before it completes the first one's future: their order is all that it promises.
+            var completed = Collections.synchronizedList(new ArrayList<String>());
+            var before = blocking.sendAsync("c".getBytes()).thenRun(() -> completed.add("c"));
+            var after = blocking.sendAsync("d".getBytes()).thenRun(() -> completed.add("d"));
+            before.get(8, TimeUnit.SECONDS);
             after.get(8, TimeUnit.SECONDS);
+            Probe.same(completed, List.of("c", "d"));
         });
         features.put("batch_sizes", client -> {
             var consumer = Probe.on(client, "sizes").subscribe();
