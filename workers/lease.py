@@ -18,7 +18,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 def acquire(name: str, holder: str, now: datetime) -> bool:
     """Whether `holder` has the lease now: it was free, ran out, or was its own. One statement decides between two workers."""
     TaskLease.objects.get_or_create(name=name, defaults={"until": _NEVER})
-    free = TaskLease.objects.filter(name=name).filter(Q(until__lte=now) | Q(holder=holder))
+    free = TaskLease.objects.filter(name=name).filter(Q(until__lte=now) | Q(holder__in=("", holder)))
     return free.update(holder=holder, until=now + timedelta(seconds=LEASE_S)) == 1
 
 

@@ -38,21 +38,18 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
     Errors of the platform (the broker is away) are recorded and not raised: the task is repeated, or beat tries again. Others are
     recorded and raised: they are ours.
     """
-    run = _begin(environment, name, task_id, arguments)
-    if run is None:
-        return {"outcome": "done before"}
-    if _died_too_often(environment, run):
-        return _give_up(environment, run, {"why": f"its worker ended in the middle, {run.attempts - 1} times"})
     key, holder = lease_name(name, arguments), lease.holder_of(task_id)
-    if not lease.acquire(key, holder, environment.now()):
+    while not lease.acquire(key, holder, environment.now()):
         if lease.held_for(key, task_id, environment.now()):
             return {"outcome": "done before"}  # its other message is being worked off this moment
-        # A usage run has the id of its task: whoever asked for it sees that it was skipped.
-        UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
-        return _finish(environment, run, Outcome.SKIPPED, {"why": UNDER_WAY})
+        if lease.held(key, environment.now()):
+            return _skip(environment, name, task_id, arguments)
     try:
-        if TaskRun.objects.filter(task_id=task_id, outcome__in=_FINISHED).exists():
-            return {"outcome": "done before"}  # by its other message, since this one began
+        run = _begin(environment, name, task_id, arguments)
+        if run is None:
+            return {"outcome": "done before"}
+        if run.attempts > environment.settings.task_attempts_max:
+            return _give_up(environment, run, {"why": f"its worker ended in the middle, {run.attempts - 1} times"})
         _close_abandoned(environment, name, task_id)
         return _work(environment, run, work, _renewer(environment, key, holder, task_id))
     finally:
@@ -108,23 +105,32 @@ def _close_abandoned(environment: Environment, name: str, task_id: str) -> None:
 
 
 def _begin(environment: Environment, name: str, task_id: str, arguments: dict[str, str]) -> TaskRun | None:
-    """None if this very message was worked off already. One whose worker died has a row that still says "running"."""
-    now = environment.now()
+    """None if this very message was worked off already. Called while the lease is held: a row that says "running" is of a worker
+    that died, and attempts are counted once each, however often the message was sent."""
     with transaction.atomic():
-        defaults = {"name": name, "started_at": now, "arguments": arguments, "outcome": Outcome.RUNNING}
-        run, _ = TaskRun.objects.select_for_update().get_or_create(task_id=task_id, defaults=defaults)
+        run = _row(environment, name, task_id, arguments)
         if run.outcome in _FINISHED:
             return None
-        if run.outcome == Outcome.RUNNING and lease.held_for(lease_name(name, arguments), task_id, now):
-            return None  # it runs: the queue delivered its message twice
-        run.outcome, run.started_at, run.next_try_at = Outcome.RUNNING, now, None
+        run.outcome, run.started_at, run.next_try_at = Outcome.RUNNING, environment.now(), None
         run.attempts += 1
         run.save()
         return run
 
 
-def _died_too_often(environment: Environment, run: TaskRun) -> bool:
-    return run.attempts > environment.settings.task_attempts_max
+def _skip(environment: Environment, name: str, task_id: str, arguments: dict[str, str]) -> Summary:
+    """Another run has the lease. What this one's other message has done, or will be repeated for, stays as it is."""
+    with transaction.atomic():
+        run = _row(environment, name, task_id, arguments)
+        if run.outcome in (*_FINISHED, Outcome.RETRYING):
+            return {"outcome": "done before"}
+        # A usage run has the id of its task: whoever asked for it sees that it was skipped.
+        UsageRun.objects.filter(run_id=task_id).update(outcome=UsageRun.Outcome.SKIPPED, message=UNDER_WAY)
+        return _finish(environment, run, Outcome.SKIPPED, {"why": UNDER_WAY})
+
+
+def _row(environment: Environment, name: str, task_id: str, arguments: dict[str, str]) -> TaskRun:
+    defaults = {"name": name, "started_at": environment.now(), "arguments": arguments, "outcome": Outcome.QUEUED}
+    return TaskRun.objects.select_for_update().get_or_create(task_id=task_id, defaults=defaults)[0]
 
 
 def _failed(environment: Environment, run: TaskRun, summary: Summary, *, counts: bool = True) -> Summary:

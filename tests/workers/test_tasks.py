@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import duckdb
 import pytest
@@ -208,3 +208,29 @@ def test_old_rows_go(environment: Environment, clock: Clock) -> None:
     TaskRun.objects.filter(task_id="waits").update(outcome="discarded")
     assert forget_old(environment, "f", lambda: None) == {"task_runs": 2, "usage_runs": 0}
     assert [run.task_id for run in TaskRun.objects.all()] == ["run-2"]
+
+
+def test_a_message_that_came_twice_does_not_undo_what_its_twin_did(
+    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin ends, and gives its lease back, between the moment in which this one found it taken and the next look at it."""
+    acquire, taken = lease.acquire, 0
+
+    def lose_once(key: str, holder: str, now: datetime) -> bool:
+        nonlocal taken
+        taken += 1
+        if taken > 1:
+            return acquire(key, holder, now)
+        assert run_recorded(environment, EXPIRE_MESSAGES, "run-1", expire_messages)["outcome"] == "succeeded"
+        return False
+
+    monkeypatch.setattr(lease, "acquire", lose_once)
+    assert expire(environment) == {"outcome": "done before"}
+    assert TaskRun.objects.get().outcome == "succeeded"
+
+
+def test_a_done_run_is_not_passed_over_later(environment: Environment, clock: Clock) -> None:
+    expire(environment)
+    assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
+    assert expire(environment) == {"outcome": "done before"}
+    assert TaskRun.objects.get().outcome == "succeeded"
