@@ -54,6 +54,7 @@ class TypedCalls(ABC):
         self,
         method: Literal[
             "topics.stats",
+            "topics.figures",
             "topics.internal_stats",
             "topics.internal_info",
             "topics.partitioned_stats",

@@ -121,10 +121,7 @@ from messaging.adminrpc.topics import (
     TopicsList,
     TopicTimes,
 )
-from messaging.adminrpc.usage import (
-    UsageFlush,
-    UsageFlushed,
-)
+from messaging.adminrpc.usage import UsageFlush, UsageFlushed
 
 __all__ = [
     "Answer",
@@ -250,6 +247,7 @@ METHODS: dict[str, Method] = {
     "schemas.check": Method(SchemaGiven, SchemaCompatible),
     "schemas.delete": Method(SchemaDelete, SchemaVersionAnswer),
     "topics.stats": Method(TopicRef, Stats),
+    "topics.figures": Method(TopicRef, Stats),  # those that alerts are about, without loading a topic that was unloaded
     "topics.internal_stats": Method(TopicRef, Stats),
     "topics.partitioned_stats": Method(TopicRef, Stats),
     "topics.partitioned_internal_stats": Method(TopicRef, Stats),

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from messaging.errors import InvalidValue, NotAllowed
+from messaging.protocol.names import parse_topic
 from tenants.models import Key, Tenant
 from tests.support.worker_broker import START, Clock, WorkerBroker
 from workers import mail, sending
@@ -184,6 +185,50 @@ def test_a_backlog_fires_once_and_is_over_once(environment: Environment, broker:
     broker.real.run(broker.real.service.topics.loaded[TOPIC].delete_subscription("s"))
     assert look(environment, 10)["over"] == 1
     assert [one.kind for one in Notice.unscoped.order_by("at", "kind")] == ["alert_fired", "alert_over"]
+
+
+def test_an_idle_topic_is_looked_at_without_loading_it(
+    environment: Environment, broker: WorkerBroker, clock: Clock, asked: None
+) -> None:
+    """Each look loaded it, and so kept it loaded for ever."""
+    broker.real.add(TOPIC, "s")
+    broker.real.publish(TOPIC, b"m", b"m", b"m")
+    rule(clock)
+    rule(clock, kind="backlog_age_s", threshold=100, clear=1)
+    rule(clock, kind="no_consumer", threshold=1, clear=1)
+    rule(clock, kind="messages_grow", threshold=1, clear=1)
+    assert look(environment, 0)["fired"] == 2
+    broker.real.unload(TOPIC)
+    loaded: list[str] = []
+    broker.real.service.topics.on_loaded.append(lambda topic: loaded.append(topic.text))
+    for number in range(1, 4):
+        clock.advance(60)
+        assert look(environment, number)["problems"] == 0
+    assert loaded == []
+    found = {one.kind: (one.value, one.firing) for one in AlertRule.unscoped.all()}
+    assert found == {
+        "backlog_entries": (3, True), "backlog_age_s": (180, True), "no_consumer": (1, True), "messages_grow": (0, False),
+    }  # fmt: skip
+    broker.real.publish(TOPIC, b"m")  # somebody uses it again
+    assert loaded == [TOPIC] and look(environment, 4)["problems"] == 0
+    assert AlertRule.unscoped.get(kind="backlog_entries").value == 4
+    broker.real.run(broker.real.service.topics.delete(parse_topic(TOPIC), force=True))
+    assert look(environment, 5)["problems"] == 4
+
+
+def test_a_rule_that_cannot_be_looked_at_holds_up_no_other(
+    environment: Environment, broker: WorkerBroker, clock: Clock, asked: None
+) -> None:
+    """Whatever is raised for one tenant's rule; the next run looks at it again."""
+    Tenant.unscoped.create(name="other", uid="u2", admin_roles=[], allowed_clusters=[])
+    broken = rule(clock, kind="no_such_kind")
+    broken.tenant, broken.tenant_uid, broken.id = "other", "u2", "0" * 32
+    broken.save()
+    broker.real.add(TOPIC, "s")
+    broker.real.publish(TOPIC, *[b"m"] * 3)
+    AlertRule.unscoped.exclude(id=broken.id).update(kind="backlog_entries")
+    assert [(one["fired"], one["problems"]) for one in (look(environment, 1), look(environment, 2))] == [(1, 1), (0, 1)]
+    assert AlertRule.unscoped.get(id=broken.id).problem == "KeyError: 'no_such_kind'"
 
 
 def test_a_rule_of_a_former_tenant_says_nothing_to_the_new_one(

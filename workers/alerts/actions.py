@@ -17,7 +17,7 @@ from tenants.scoping import tenant_scope
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, NotificationTarget, new_secret
 
-RULES_MAX = 100  # of one tenant: each has its topic looked at every minute, which loads it
+RULES_MAX = 100  # of one tenant: each is looked at every minute
 MAIL_MAX = 10
 
 

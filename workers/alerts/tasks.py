@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from messaging import logs
 from messaging.adminrpc.schema import TopicRef
 from messaging.errors import MagnetarError, NotAllowed
 from tenants.models import Key, Tenant
@@ -17,49 +18,62 @@ from workers import mail
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.rules import Standing, judge, read
-from workers.environment import Environment
+from workers.environment import Environment, Stopping
 from workers.runs import Renew
 from workers.sending import ask_for
 from workers.task_catalog import SEND_NOTICE
 
+log = logs.get_logger("magnetar.worker")
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
 @platform_scope()
 def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
-    """Looks at every rule. One whose topic cannot be asked stands as it stood; safe to run twice."""
+    """Looks at every rule. One that cannot be looked at stands as it stood, says why, and holds up no other; safe to run twice.
+
+    A topic that is not loaded is not loaded for it (`topics.figures`)."""
     looked_at = fired = over = problems = 0
     uids = dict(Tenant.objects.values_list("name", "uid"))
     for rule in AlertRule.objects.all().iterator():
         renew(looked_at=looked_at)
-        now = environment.now()
         if uids.get(rule.tenant) != rule.tenant_uid:  # of a tenant that is gone: a later one of its name is another
             rule.delete()
             continue
         try:
-            stats = environment.rpc.call("topics.stats", TopicRef(topic=rule.topic)).stats
-        except MagnetarError as error:
+            after = _look(environment, rule)
+        except Stopping:
+            raise
+        except Exception as error:  # whatever is wrong with one tenant's rule, the others' are not to wait for it
             problems += 1
-            AlertRule.objects.filter(id=rule.id).update(problem=error.message[:500], looked_at=now)
+            why = error.message if isinstance(error, MagnetarError) else f"{type(error).__name__}: {error}"
+            if not isinstance(error, MagnetarError):
+                log.exception("alert-rule-failed", rule=rule.id, tenant=rule.tenant)
+            AlertRule.objects.filter(id=rule.id).update(problem=why[:500], looked_at=environment.now())
             continue
         looked_at += 1
-        reading = read(rule.kind, stats, rule.subscription, rule.counter)
-        before = Standing(rule.firing, rule.above_since)
-        after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
-        with transaction.atomic():
-            AlertRule.objects.filter(id=rule.id).update(
-                value=reading.value,
-                counter=reading.counter,
-                above_since=after.above_since,
-                firing=after.firing,
-                looked_at=now,
-                problem="",
-            )
-            if after.firing != before.firing:
-                _say_alert(environment, rule, reading.value, firing=after.firing)
-        fired += after.firing and not before.firing
-        over += before.firing and not after.firing
+        fired += after.firing and not rule.firing
+        over += rule.firing and not after.firing
     return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems}
+
+
+def _look(environment: Environment, rule: AlertRule) -> Standing:
+    now = environment.now()
+    stats = environment.rpc.call("topics.figures", TopicRef(topic=rule.topic)).stats
+    reading = read(rule.kind, stats, rule.subscription, rule.counter)
+    before = Standing(rule.firing, rule.above_since)
+    after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
+    with transaction.atomic():
+        AlertRule.objects.filter(id=rule.id).update(
+            value=reading.value,
+            counter=reading.counter,
+            above_since=after.above_since,
+            firing=after.firing,
+            looked_at=now,
+            problem="",
+        )
+        if after.firing != before.firing:
+            _say_alert(environment, rule, reading.value, firing=after.firing)
+    return after
 
 
 def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing: bool) -> None:

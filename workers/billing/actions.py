@@ -9,6 +9,8 @@ from typing import Any
 from django.db import transaction
 
 from messaging.errors import Conflict, InvalidValue, NotFound
+from messaging.limits.model import check
+from messaging.limits.rest import API
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, require
 from tenants.actions.change import record
@@ -82,6 +84,7 @@ def set_account(actor: Actor, tenant: str, given: Mapping[str, Any]) -> BillingA
     """Changes what is given of `details`, `tax_label`, `tax_rate` and `payment_days`."""
     require(actor, Action.SUPERUSER, Resource(tenant))
     found = existing_tenant(tenant)
+    _check("BillingChange", given)
     if "tax_rate" in given:
         _rate(given["tax_rate"])
     with transaction.atomic(), platform_scope():
@@ -98,25 +101,27 @@ def set_account(actor: Actor, tenant: str, given: Mapping[str, Any]) -> BillingA
 
 def set_issuer(actor: Actor, details: Mapping[str, Any], forgiven_minor: int | None = None) -> Issuer:
     require(actor, Action.SUPERUSER, NOTHING)
+    _check("NewIssuer", {"details": details, "forgiven_minor": forgiven_minor})
     with transaction.atomic():
         row, _ = Issuer.objects.get_or_create(pk=1)
-        before = row.details
+        before = {**row.details, "forgiven_minor": row.forgiven_minor}
         row.details = _details(details)
         row.forgiven_minor = row.forgiven_minor if forgiven_minor is None else forgiven_minor
         row.save(update_fields=["details", "forgiven_minor"])
-        record(actor, "billing.issuer", "", "issuer", before, row.details)
+        record(actor, "billing.issuer", "", "issuer", before, {**row.details, "forgiven_minor": row.forgiven_minor})
     return row
 
 
 def grant_credit(actor: Actor, tenant: str, title: str, currency: str, amount: str, expires: date | None) -> Credit:
     require(actor, Action.SUPERUSER, Resource(tenant))
     found = existing_tenant(tenant)
+    _check("NewCredit", {"title": title, "currency": currency, "amount": amount})
     try:
         minor = minor_of(amount, currency, "amount")
     except (RatingError, KeyError) as error:
         raise InvalidValue(str(error) if isinstance(error, RatingError) else f"currency {currency[:10]!r} is not known") from None
-    if minor <= 0:
-        raise InvalidValue(f"amount {amount!r} is not above 0")
+    if not 0 < minor < 2**53:
+        raise InvalidValue(f"amount {amount!r} is not above 0, or too large")
     with transaction.atomic(), platform_scope():
         row = Credit.objects.create(
             tenant=tenant,
@@ -159,6 +164,14 @@ def existing_invoice(tenant: str, invoice_id: str) -> Invoice:
     if found is None:
         raise NotFound(f"invoice {invoice_id[:64]!r} does not exist")
     return found
+
+
+def _check(body: str, given: Mapping[str, Any]) -> None:
+    """The limits of the API hold for whoever calls. Raises `InvalidValue`."""
+    for name, value in given.items():
+        limit = API.get(f"{body}.{name}")
+        if limit is not None:
+            check(name, value, limit)
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, str]:

@@ -196,3 +196,22 @@ def test_the_last_month_of_a_deleted_tenant_is_billed(acme: Tenant, bill: Callab
     assert Invoice.unscoped.get().document["customer"]["tenant"] == "acme"
     tenant_of("acme")  # another one of that name
     assert bill(MAY + timedelta(hours=73))["closed"] == []
+
+
+@pytest.mark.parametrize(
+    "given", [{"payment_days": 366}, {"payment_days": -1}, {"tax_label": "x" * 41}, {"details": {"name": "x" * 1001}}]
+)
+def test_terms_of_payment_have_bounds_for_every_caller(acme: Tenant, given: dict[str, Any]) -> None:
+    """They were held by the API alone."""
+    with pytest.raises(InvalidValue, match=next(iter(given))):
+        actions.set_account(platform_actor(), "acme", given)
+
+
+def test_what_is_forgiven_and_credited_has_bounds_for_every_caller(acme: Tenant) -> None:
+    actor = platform_actor()
+    for wrong in (1_000_001, -1):
+        with pytest.raises(InvalidValue, match="forgiven_minor"):
+            actions.set_issuer(actor, {}, wrong)
+    with pytest.raises(InvalidValue, match="too large"):
+        actions.grant_credit(actor, "acme", "Welcome", "EUR", "9" * 18, None)
+    assert not Issuer.objects.exists()

@@ -78,6 +78,7 @@ class AdminHandlers:
             "schemas.check": self.schemas.check,
             "schemas.delete": self.schemas.delete,
             "topics.stats": self.topic_stats.stats,
+            "topics.figures": self.topic_stats.figures,
             "topics.internal_stats": self.topic_stats.internal_stats,
             "topics.partitioned_stats": self.topic_stats.partitioned_stats,
             "topics.partitioned_internal_stats": self.topic_stats.partitioned_internal_stats,

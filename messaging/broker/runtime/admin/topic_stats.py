@@ -8,6 +8,7 @@ from typing import Any
 
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.idle_stats import IdleStats
 from messaging.broker.runtime.admin.internal_info import internal_info
 from messaging.broker.runtime.admin.internal_stats import internal_stats
 from messaging.broker.runtime.admin.naming import read_topic, stored_topic_name, topic_name
@@ -28,9 +29,22 @@ class TopicStatsHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._backlog_ages = BacklogAges()
+        self._idle = IdleStats()
+        broker.topics.on_loaded.append(self._idle.loaded)
+        broker.topics.on_unloaded.append(lambda topic: self._idle.unloaded(topic, self._backlog_ages.known(topic)))
+        broker.topics.on_deleted.append(self._idle.deleted)
 
     async def stats(self, request: schema.TopicRef) -> schema.Stats:
         return schema.Stats(stats=await self._stats(await read_topic(self._broker, request.topic)))
+
+    async def figures(self, request: schema.TopicRef) -> schema.Stats:
+        """The stats that alerts are about. Of a topic that is not loaded those of when it was unloaded; it is loaded only where
+        they are not known: when it is looked at for the first time since the broker's start."""
+        name = await topic_name(self._broker, request.topic)
+        held = self._idle.look(str(name))
+        if held is None or str(name) in self._broker.topics.loaded:
+            return await self.stats(request)
+        return schema.Stats(stats=held.stats(self._broker.now_ms()))
 
     async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
         return schema.Stats(stats=internal_stats(await read_topic(self._broker, request.topic)))

@@ -35,6 +35,11 @@ class BacklogAges:
             found[key] = self._times.get(position, UNKNOWN)
         return found
 
+    def known(self, topic: TopicContext) -> dict[str, int]:
+        """The same without reading: what is not known by now is left out, too."""
+        positions = {key: _first_unacked(one) for key, one in topic.subscriptions.items()}
+        return {key: self._times[at] for key, at in positions.items() if at is not None and at in self._times}
+
     async def _learn(self, topic: TopicContext, position: Position) -> None:
         try:
             at_ms = await broker_time(topic, position)

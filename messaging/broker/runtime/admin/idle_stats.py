@@ -1,0 +1,90 @@
+"""What alerts read of topics that are not loaded: the figures they had when they were unloaded, so that no look loads a topic."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from messaging.broker.runtime.admin.internal_stats import shown_subscriptions
+from messaging.broker.runtime.admin.stats import backlog_bytes
+from messaging.broker.runtime.topics.backlog_age import UNKNOWN
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import TopicNotFound
+
+TOPICS_MAX = 20_000  # that are looked at; the one that was not for longest is forgotten, and loaded at the next look
+SUBSCRIPTIONS_MAX = 1_000  # of one topic; with more it is loaded at each look
+
+
+class IdleSubscription(NamedTuple):
+    """`oldest_ms`: when the first message was stored that is not acknowledged; `UNKNOWN`: there is none."""
+
+    backlog_entries: int
+    backlog_bytes: int
+    oldest_ms: int
+    durable: bool
+
+
+class IdleTopic(NamedTuple):
+    messages_in: int
+    publish_waits: int
+    subscriptions: Mapping[str, IdleSubscription]
+
+    def stats(self, now_ms: int) -> dict[str, Any]:
+        """In the spelling of a topic's stats; nobody is connected."""
+        return {
+            "msgInCounter": self.messages_in,
+            "publishRateLimitedTimes": self.publish_waits,
+            "subscriptions": {
+                name: {
+                    "msgBacklog": one.backlog_entries,
+                    "backlogSize": one.backlog_bytes,
+                    "oldestBacklogMessageAgeSeconds": UNKNOWN if one.oldest_ms < 0 else max(0, now_ms - one.oldest_ms) // 1000,
+                    "durable": one.durable,
+                    "consumers": [],
+                }
+                for name, one in self.subscriptions.items()
+            },
+        }
+
+
+class IdleStats:
+    """Of the topics that somebody looks at. Whatever changes a topic loads it first, which makes what is held here void."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[str, IdleTopic | None] = OrderedDict()  # None: it is loaded, or was not since the start
+
+    def look(self, topic: str) -> IdleTopic | None:
+        """From now on the topic is one that somebody looks at. None: only the topic itself tells."""
+        held = self._held.pop(topic, None)
+        self._held[topic] = held
+        while len(self._held) > TOPICS_MAX:
+            self._held.popitem(last=False)
+        return held
+
+    def loaded(self, topic: Topic) -> None:
+        if topic.text in self._held:
+            self._held[topic.text] = None
+
+    def unloaded(self, topic: Topic, oldest_ms: Mapping[str, int]) -> None:
+        """`oldest_ms`: of each subscription with a backlog, as far as it is known."""
+        if topic.text in self._held:
+            self._held[topic.text] = None if isinstance(topic.closed, TopicNotFound) else _at_rest(topic, oldest_ms)
+
+    def deleted(self, topic: str) -> None:
+        self._held.pop(topic, None)
+
+
+def _at_rest(topic: Topic, oldest_ms: Mapping[str, int]) -> IdleTopic | None:
+    durable = {name: one for name, one in shown_subscriptions(topic) if one.durable}  # the others end with their consumers
+    with_backlog = [one for one in durable.values() if one.backlog_entries]
+    if len(durable) > SUBSCRIPTIONS_MAX or any(one.key not in oldest_ms for one in with_backlog):
+        return None
+    limits = topic.publisher.limits
+    found = {
+        name: IdleSubscription(
+            one.backlog_entries, backlog_bytes(topic, one.backlog_entries), oldest_ms.get(one.key, UNKNOWN), one.durable
+        )
+        for name, one in durable.items()
+    }
+    return IdleTopic(topic.publisher.messages_in, 0 if limits is None else limits.waits, found)
