@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.delayed.run_index import CHUNKS_MOVED_MAX, RunIndex
+from messaging.broker.core.delayed.newest import CHUNKS_MOVED_MAX
+from messaging.broker.core.delayed.run_index import RunIndex
 
 NOW_MS, HOUR_MS = 1_790_000_000_000, 3_600_000
 BLOCK, BLOCKS, SLOT_MS = 2048, 40, 4096

@@ -3,6 +3,7 @@
 index.py          when each delayed entry of a topic is due: an interface, and the one that is kept in memory
 time_slots.py     what that one is made of
 run_index.py      the one that is kept in sorted runs in storage, and run_jobs.py, the jobs that it asks for
+newest.py         what no run of it has yet
 run_format.py     runs as bytes; run_head.py and run_merge.py read and merge them
 entry_sets.py     sets of entries, one bitmap per ledger
 reading.py        the read position of a subscription that delays: it skips what is pending

@@ -14,16 +14,11 @@ from pyroaring import BitMap
 
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
-from messaging.broker.core.delayed.run_jobs import Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun, TimedEntries
-from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, NEVER_MS, Due, TimeSlots
+from messaging.broker.core.delayed.newest import SEAL_ENTRIES, NewestEntries
+from messaging.broker.core.delayed.run_jobs import Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun
+from messaging.broker.core.delayed.time_slots import NEVER_MS, Due
 from messaging.storage.meta_store import DelayedRun
 
-CHUNK_ENTRIES = 2048
-CHUNK_ENTRY_BYTES = 16
-CHUNKS_MOVED_MAX = 2  # sorted into slots in one turn
-SEAL_ENTRIES = 1 << 18  # in memory
-ROOM_FACTOR = 4  # no more is taken when nothing can be sealed and so many times as much is in memory
-FAR_MS = 10_000  # what is due before is near: it is sorted into slots with what is due now, and not sealed
 AHEAD_MS = 5_000  # a block of a run is read so long before its time
 TAKEN_MAX = 65_536  # entries released from runs in one turn
 MERGED_RUNS = 8
@@ -37,59 +32,41 @@ class RunIndex:
         self.pending: EntrySets = {}
         self.runs: list[StoredRun] = []
         self.seal_entries = seal_entries
-        self._chunk_entries = min(CHUNK_ENTRIES, seal_entries)
         self.releasing_ms = 0  # `take_due` was asked up to here
-        self._near = TimeSlots(resolution_ms)
-        self._open = TimedEntries()
-        self._chunks: list[TimedEntries] = [self._open]
-        self._count = 0  # of entries in chunks
-        self._counted_from = 0  # of fewer entries in memory, too many are near to be worth counting again
-        self._sealing: Seal | None = None
+        self._newest = NewestEntries(resolution_ms, seal_entries)
         self._merging: Merge | None = None
         self._rewriting: Rewrite | None = None
 
     @property
     def resolution_ms(self) -> int:
-        return self._near.resolution_ms
+        return self._newest.near.resolution_ms
 
     @resolution_ms.setter
     def resolution_ms(self, value: int) -> None:
-        self._near.resolution_ms = value
+        self._newest.near.resolution_ms = value
 
     @property
     def memory_bytes(self) -> int:
         runs = sum(8 * len(run.starts) + (HEAD_BYTES if run.head is not None else 0) for run in self.runs)
-        sealing = CHUNK_ENTRY_BYTES * self._sealing.count if self._sealing is not None else 0
-        return CHUNK_ENTRY_BYTES * self._count + self._near.memory_bytes + sealing + runs
+        return self._newest.memory_bytes + runs
 
     @property
     def full(self) -> bool:
-        """What is near is bounded by who asks for room for it."""
-        sealing = self._sealing.count if self._sealing is not None else 0
-        return self._count + sealing >= ROOM_FACTOR * self.seal_entries
+        return self._newest.full
 
     @property
     def grown(self) -> bool:
         """Whether the last block that was added filled a chunk: time to look for jobs."""
-        return not self._open.times
+        return self._newest.grown
 
     # --- adding
 
     def add_block(self, ledger_id: int, first_entry: int, times: Sequence[int]) -> None:
-        chunk, count, position = self._open, len(times), ledger_id << ENTRY_BITS | first_entry
-        chunk.times.extend(times)
-        chunk.positions.extend(range(position, position + count))
-        first_ms = min(times)
-        if first_ms < chunk.first_ms:
-            chunk.first_ms = first_ms
+        self._newest.add_block(ledger_id, first_entry, times)
         pending = self.pending.get(ledger_id)
         if pending is None:
             pending = self.pending[ledger_id] = BitMap()
-        pending.add_range(first_entry, first_entry + count)
-        self._count += count
-        if len(chunk.times) >= self._chunk_entries:
-            self._open = TimedEntries()
-            self._chunks.append(self._open)
+        pending.add_range(first_entry, first_entry + len(times))
 
     def add(self, ledger_id: int, times: Iterable[tuple[int, int]]) -> None:
         for entry_id, at_ms in times:
@@ -112,8 +89,7 @@ class RunIndex:
     # --- releasing
 
     def next_ms(self) -> int | None:
-        near = self._near.next_ms()
-        first = min((NEVER_MS if near is None else near, *(chunk.first_ms for chunk in (*self._chunks, *self._sealing_chunks()))))
+        first = self._newest.next_ms()
         for run in self.runs:
             if not run.done and not run.loading:  # whoever loads asks again
                 first = min(first, run.next_ms())
@@ -121,9 +97,9 @@ class RunIndex:
 
     def take_due(self, until_ms: int) -> Due:
         self.releasing_ms = until_ms
-        self._bring_near(until_ms)
-        found, reached_ms = self._near.take_due(until_ms)
-        reached_ms = min((reached_ms, *(one.first_ms - 1 for one in (*self._chunks, *self._sealing_chunks()))))
+        self._newest.bring_near(until_ms)
+        found, reached_ms = self._newest.near.take_due(until_ms)
+        reached_ms = min(reached_ms, self._newest.first_far_ms() - 1)
         left = TAKEN_MAX
         for run in self.runs:
             while not run.done and run.next_ms() <= until_ms:
@@ -144,40 +120,6 @@ class RunIndex:
         if not head.left:
             run.head = None
         return before - head.left
-
-    def _bring_near(self, until_ms: int) -> None:
-        """Sorts the near entries of chunks that have something due into slots, of `CHUNKS_MOVED_MAX` in each of both places."""
-        near_ms = min(until_ms + FAR_MS, NEVER_MS)
-        for chunk in [one for one in self._chunks if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
-            self._move(chunk, near_ms)
-        sealing = self._sealing
-        for chunk in [one for one in self._sealing_chunks() if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
-            chunk.first_ms = self._sort_in(chunk, near_ms).first_ms  # a thread reads the rest of it
-            if sealing is not None and chunk.first_ms == NEVER_MS:
-                sealing.moved.add(sealing.chunks.index(chunk))
-
-    def _move(self, chunk: TimedEntries, near_ms: int) -> None:
-        far = self._sort_in(chunk, near_ms)
-        self._count -= len(chunk.times) - len(far.times)
-        chunk.times, chunk.positions, chunk.first_ms = far.times, far.positions, far.first_ms
-        if not far.times and chunk is not self._open:
-            self._chunks.remove(chunk)
-
-    def _sort_in(self, chunk: TimedEntries, near_ms: int) -> TimedEntries:
-        """What is due up to `near_ms` goes to the slots. Returns the others."""
-        far, add = TimedEntries(), self._near.add
-        for at_ms, position in zip(chunk.times, chunk.positions, strict=True):
-            if at_ms > near_ms:
-                far.times.append(at_ms)
-                far.positions.append(position)
-            else:
-                add(position >> ENTRY_BITS, position & ENTRY_MASK, at_ms)
-        far.first_ms = min(far.times, default=NEVER_MS)
-        return far
-
-    def _sealing_chunks(self) -> list[TimedEntries]:
-        sealing = self._sealing
-        return [] if sealing is None else [one for index, one in enumerate(sealing.chunks) if index not in sealing.moved]
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
         for gone in [held for held in self.pending if held < ledger_id]:
@@ -217,31 +159,13 @@ class RunIndex:
 
     def seal(self, now_ms: int, entries_min: int = 0) -> Seal | None:
         """What is to be sealed now: at least so many entries; 0: as many as usual."""
-        if self._sealing is not None:
-            return None
-        needed, held = entries_min or self.seal_entries, self._count + self._near.count
-        if held < (needed if entries_min else max(needed, self._counted_from)):
-            return None
-        count = self._count + self._near.count_from(now_ms + FAR_MS)
-        self._counted_from = held + self.seal_entries // 8 if count < needed else 0
-        if count < needed:
-            return None
-        slots = self._near.take_far(now_ms + FAR_MS)
-        self._sealing = Seal([one for one in self._chunks if one.times], slots, count)
-        self._open = TimedEntries()
-        self._chunks, self._count = [self._open], 0
-        return self._sealing
+        return self._newest.seal(now_ms, entries_min)
 
     def sealed(self, job: Seal, run: StoredRun | None) -> None:
         """None: it could not be stored."""
-        self._sealing = None
+        self._newest.sealed(job, stored=run is not None)
         if run is not None:
             self.runs.append(run)
-            return
-        self._near.put_back(job.slots)
-        kept = [one for index, one in enumerate(job.chunks) if index not in job.moved]
-        self._chunks = [*kept, *self._chunks]
-        self._count += sum(len(one.times) for one in kept)
 
     def merge(self) -> Merge | None:
         """Runs of about a size that are to become one now."""

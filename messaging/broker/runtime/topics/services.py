@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.core.cursor_memory import CursorMemory
-from messaging.broker.core.delayed.run_index import SEAL_ENTRIES
+from messaging.broker.core.delayed.newest import SEAL_ENTRIES
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.limit_counts import ConnectedCounts, StoredCounts

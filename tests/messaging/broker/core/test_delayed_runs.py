@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from messaging.broker.core.delayed.index import MemoryIndex
+from messaging.broker.core.delayed.newest import ROOM_FACTOR
 from messaging.broker.core.delayed.run_format import (
     BLOCK_ENTRIES,
     bitmaps_of,
@@ -22,7 +23,7 @@ from messaging.broker.core.delayed.run_format import (
     encode_run,
     of_arrays,
 )
-from messaging.broker.core.delayed.run_index import MERGED_RUNS, ROOM_FACTOR, RunIndex
+from messaging.broker.core.delayed.run_index import MERGED_RUNS, RunIndex
 from messaging.broker.core.delayed.run_jobs import Directory
 from messaging.storage.ledger_store import Position
 from tests.support.run_disk import RunDisk
