@@ -6,8 +6,9 @@ time (UTC, ms since 1970), at most 60 s wide and never crosses an hour. `cumulat
 broker's boot (for a gauge: the value itself).
 
 A meter belongs to one scope, which says what its series are about (`SCOPES`). Only the meters of a topic (`COUNTERS`, `GAUGES`) are
-the whole of what was carried and held. Those of clients and subscriptions say again whose part of it that was, and may leave out a
-little: what is billed and what is attributed are never added up.
+the whole of what was carried and held, and those of connections and API calls the whole of theirs. Those of clients and
+subscriptions say again whose part of it that was, and may leave out a little: what is billed and what is attributed are never
+added up.
 
 Beside each Parquet file `NAME.parquet` lies `NAME.json`, the manifest: {"file", "sha256", "rows", "interval_start_ms",
 "interval_end_ms", "sums": {meter: int}, "source", "boot_epoch", "schema_version"}. The manifest is written last, so a file
@@ -19,9 +20,9 @@ hour is over, the job makes small files of a boot one: its manifest has "members
 followed by another and did not end, what was carried from `covered_until_ms` to the start of the next one may be lost: a hole.
 """
 
-SCHEMA_VERSION = 3
-# 1 had no `tenant_uid`, 1 and 2 had no `subscription` and `key`: they are taken for "". 3 has further meters.
-READABLE_VERSIONS = (1, 2, 3)
+SCHEMA_VERSION = 4
+# 1 had no `tenant_uid`, 1 and 2 had no `subscription` and `key`: they are taken for "". 3 has further meters, 4 API calls.
+READABLE_VERSIONS = (1, 2, 3, 4)
 
 # (column, Arrow type)
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -30,8 +31,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("series", "string"),  # `series_name`
     ("seq", "int64"),
     ("tenant", "string"),
-    ("namespace", "string"),  # tenant/namespace; "" for meters of a tenant
-    ("topic", "string"),  # full name; "" for meters of a tenant
+    ("namespace", "string"),  # tenant/namespace; "" for meters of a tenant, and for API calls that name none
+    ("topic", "string"),  # full name; "" for meters of a tenant, and for API calls that name none
     ("meter", "string"),
     ("value", "int64"),
     ("cumulative", "int64"),
@@ -57,19 +58,24 @@ CLIENT_COUNTERS: tuple[str, ...] = (
 # Of one durable subscription of a topic.
 SUBSCRIPTION_GAUGES: tuple[str, ...] = ("subscription_backlog_entries", "subscription_delayed_entries")
 # Of a tenant, by key.
-TENANT_COUNTERS: tuple[str, ...] = ("api_calls",)
 TENANT_GAUGES: tuple[str, ...] = ("connections",)
+# Of the topic, the namespace or the tenant that a call names, by key. The web process records them as a broker records its meters.
+API_COUNTERS: tuple[str, ...] = ("api_calls",)
 
-TOPIC, CLIENT, SUBSCRIPTION, TENANT = "topic", "client", "subscription", "tenant"
+TOPIC, CLIENT, SUBSCRIPTION, TENANT, API = "topic", "client", "subscription", "tenant", "api"
 # Scope -> its counters and its gauges.
 SCOPES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     TOPIC: (COUNTERS, GAUGES),
     CLIENT: (CLIENT_COUNTERS, ()),
     SUBSCRIPTION: ((), SUBSCRIPTION_GAUGES),
-    TENANT: (TENANT_COUNTERS, TENANT_GAUGES),
+    TENANT: ((), TENANT_GAUGES),
+    API: (API_COUNTERS, ()),
 }
 # The meters of all scopes but that of a topic.
-DETAIL_METERS: tuple[str, ...] = (*CLIENT_COUNTERS, *SUBSCRIPTION_GAUGES, *TENANT_COUNTERS, *TENANT_GAUGES)
+DETAIL_METERS: tuple[str, ...] = (*CLIENT_COUNTERS, *SUBSCRIPTION_GAUGES, *TENANT_GAUGES, *API_COUNTERS)
+# What is whole, and so may have a price: of topics, and of tenants what no topic has.
+BILLED_COUNTERS: tuple[str, ...] = (*COUNTERS, *API_COUNTERS)
+BILLED_GAUGES: tuple[str, ...] = (*GAUGES, *TENANT_GAUGES)
 
 INTERVAL_MS_MAX = 60_000
 # A gauge is carried over a silence of at most five minutes. Of a topic that is not loaded, and so does not change, brokers with
@@ -77,8 +83,9 @@ INTERVAL_MS_MAX = 60_000
 GAUGE_CARRY_MS_MAX = 300_000
 
 
-def series_name(meter: str, tenant_uid: str, topic: str, subscription: str = "", key: str = "") -> str:
-    """``<meter>|<tenant uid>|<full topic name>``, or ``<meter>|<full topic name>`` where the uid is not known; then, where one of
-    them is given, subscription and key, each after a line feed, which no name contains."""
-    name = f"{meter}|{tenant_uid}|{topic}" if tenant_uid else f"{meter}|{topic}"
+def series_name(meter: str, tenant_uid: str, about: str, subscription: str = "", key: str = "") -> str:
+    """``<meter>|<tenant uid>|<about>``, or ``<meter>|<about>`` where the uid is not known; then, where one of them is given,
+    subscription and key, each after a line feed, which no name contains. `about`: the topic's full name; without a topic, the
+    namespace's; "" for the tenant."""
+    name = f"{meter}|{tenant_uid}|{about}" if tenant_uid else f"{meter}|{about}"
     return f"{name}\n{subscription}\n{key}" if subscription or key else name

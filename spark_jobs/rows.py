@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from messaging.usage_schema import COLUMNS, INTERVAL_MS_MAX, READABLE_VERSIONS, SCOPES, TENANT, TOPIC, series_name
+from messaging.usage_schema import API, COLUMNS, INTERVAL_MS_MAX, READABLE_VERSIONS, SCOPES, TENANT, TOPIC, series_name
 from spark_jobs.plan import HOUR_MS
 
 Ints = npt.NDArray[np.int64]
@@ -175,10 +175,12 @@ def _problem_of_texts(series: str, values: tuple[str, ...]) -> int:
     if scope is None:
         return METER
     part = (of["subscription"], of["key"])
-    if series != series_name(of["meter"], of["tenant_uid"], topic, *part) or (scope == TOPIC and any(part)):
+    if series != series_name(of["meter"], of["tenant_uid"], topic or namespace, *part) or (scope == TOPIC and any(part)):
         return SERIES
     if scope == TENANT:
         return OTHER_TENANT if namespace else OTHER_NAMESPACE if topic else GOOD
+    if scope == API and not topic:
+        return GOOD if not namespace or namespace.startswith(f"{tenant}/") else OTHER_TENANT
     if not namespace.startswith(f"{tenant}/"):
         return OTHER_TENANT
     if not topic.startswith((f"persistent://{namespace}/", f"non-persistent://{namespace}/")):

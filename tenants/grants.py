@@ -23,6 +23,7 @@ class DatabaseGrants(InheritedGrants):
         self._superusers: dict[str, bool] = {}
         self._people: dict[str, dict[str, list[str]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
+        self._uids: dict[str, str] = {}
         self._grants: dict[str, dict[str, dict[str, list[str]]]] = {}
 
     @cached_property
@@ -42,10 +43,17 @@ class DatabaseGrants(InheritedGrants):
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
         if tenant not in self._admins:
-            roles = Tenant.unscoped.filter(name=tenant).values_list("admin_roles", flat=True).first()
-            owners = self._members(tenant)[Membership.Level.OWNER] if roles is not None else []
-            self._admins[tenant] = frozenset([*(roles or ()), *owners])
+            uid, roles = Tenant.unscoped.filter(name=tenant).values_list("uid", "admin_roles").first() or ("", [])
+            owners = self._members(tenant)[Membership.Level.OWNER] if uid else []
+            self._admins[tenant] = frozenset([*roles, *owners])
+            self._uids[tenant] = uid
         return self._admins[tenant]
+
+    def tenant_uid(self, tenant: str) -> str:
+        """ "" if there is no such tenant."""
+        if tenant not in self._uids:
+            self._uids[tenant] = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() or ""
+        return self._uids[tenant]
 
     def tenant_members(self, tenant: str) -> Collection[str]:
         return self._members(tenant)[Membership.Level.MEMBER]

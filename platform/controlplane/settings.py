@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "controlplane.api_calls.CountApiCalls",
     "controlplane.middleware.PermissionTable",
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20

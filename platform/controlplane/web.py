@@ -61,6 +61,10 @@ async def _serve(
     servers = [(_server(settings, context, "web"), listener)]
     if internal is not None:
         servers.append((_server(settings, None, "web-internal"), internal))
+    from controlplane.api_calls import ApiMeter
+
+    meter = await asyncio.to_thread(ApiMeter, settings)
+    await meter.start()
     running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
     try:
         while not all(server.listening.is_set() for server, _ in servers):
@@ -75,6 +79,7 @@ async def _serve(
         for server, _ in servers:
             server.ending.set()
         await asyncio.gather(*running)
+        await meter.end()
     log.info("web.stopped")
     return 0 if stopping.is_set() else 1
 

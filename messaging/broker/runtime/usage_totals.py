@@ -1,4 +1,4 @@
-"""Running totals for usage records: of a topic with its clients and subscriptions, and of tenants by key."""
+"""Running totals for usage records: of a topic with its clients and subscriptions, and of tenants' connections by key."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _subscriptions(topic: Topic) -> Iterator[DetailTotals]:
 
 
 class TenantTotals:
-    """Of tenants: connections and API calls of each of their keys. `connections` gives those of now."""
+    """Of tenants: connections of each of their keys. `connections` gives those of now."""
 
     def __init__(self, connections: Callable[[], Mapping[ClientKey, int]], tenant_uid: Callable[[str], str | None]) -> None:
         """`tenant_uid`: None for what is no tenant."""
@@ -81,7 +81,7 @@ class TenantTotals:
         before, self._connected = self._connected, set(connections)
         details: dict[str, list[DetailTotals]] = {}
         for tenant, key in before | self._connected:
-            one = DetailTotals(TENANT, "", key, (0,), (connections.get((tenant, key), 0),))
+            one = DetailTotals(TENANT, "", key, (), (connections.get((tenant, key), 0),))
             details.setdefault(tenant, []).append(one)
         for tenant, ones in details.items():
             tenant_uid = self._tenant_uid(tenant)

@@ -12,6 +12,13 @@ from messaging.usage_schema import SCHEMA_VERSION
 FOLDER = "boots"
 
 
+def next_epoch(directory: Path, source: str, now_ms: int) -> int:
+    """An epoch for a boot of `source`, which has no other number for its boots: above all that have a file. Blocks on the disk."""
+    prefix = file_prefix(source)
+    names = (path.stem.removeprefix(prefix) for path in (directory / FOLDER).glob(f"{prefix}*.json"))
+    return max([now_ms, *(int(name) + 1 for name in names if name.isdecimal())])
+
+
 class BootFile:
     """Blocks on the disk: call it outside the event loop."""
 

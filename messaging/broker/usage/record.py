@@ -22,8 +22,8 @@ class DetailTotals(NamedTuple):
 
 
 class TopicTotals(NamedTuple):
-    """Running totals of one loaded topic. Counters start at 0 when it is loaded; gauges are current values. All are >= 0. With
-    neither `namespace` nor `topic`: of a tenant, whose numbers are all in `details`."""
+    """Running totals of one loaded topic. Counters start at 0 when it is loaded; gauges are current values. All are >= 0. Without
+    `topic`: of a namespace or, with neither, of a tenant, whose numbers are all in `details`."""
 
     tenant: str
     namespace: str  # tenant/namespace

@@ -174,7 +174,7 @@ class UsageRecorder:
     def _append(
         self, key: SeriesKey, series: Series, index: int, meter: str, value: int, cumulative: int, start: int, end: int, now_ms: int
     ) -> None:
-        name = series_name(meter, key.tenant_uid, key.topic, key.subscription, key.key)
+        name = series_name(meter, key.tenant_uid, key.topic or key.namespace, key.subscription, key.key)
         self._pending.append(
             UsageRecord(
                 self.source, self.boot_epoch, name, series.next_seq(index), key.tenant, key.namespace, key.topic, meter, value,

@@ -57,7 +57,7 @@ def test_a_record_of_a_client_names_subscription_and_key() -> None:
 def test_what_a_subscription_and_a_tenant_hold_is_said_until_it_is_nothing() -> None:
     recorder = started()
     for minute, held in enumerate((4, 0, 0), start=1):
-        tenant = TopicTotals("acme", "", "", 0, 0, 0, 0, 0, 0, "uid", (DetailTotals(TENANT, "", "k", (0,), (held,)),))
+        tenant = TopicTotals("acme", "", "", 0, 0, 0, 0, 0, 0, "uid", (DetailTotals(TENANT, "", "k", (), (held,)),))
         recorder.sample(START_MS + minute * MINUTE_MS, [totals(DetailTotals(SUBSCRIPTION, "s", "", (), (held, 2 * held))), tenant])
     assert [(one.meter, one.topic, one.key, one.value) for one in recorder.pending()] == [
         ("subscription_backlog_entries", TOPIC, "", 4),
