@@ -121,7 +121,8 @@ def permissions_page() -> str:
     page = _NOTE.format(source="messaging/permissions/") + (
         "# Permissions\n\n"
         "The permission that each command, path, route and page requires. It is checked in Pulsar's order: superuser, tenant "
-        "administrator, grant on the namespace, grant on the topic.\n\n"
+        "administrator, grant on the namespace, grant on the topic. To publish to a topic named "
+        "`__change_events` superuser is required.\n\n"
         "Requests with a name in the last column are recorded in the audit log, and refused requests as `denied`: the role, the "
         "address, what was requested and, for changes, the state before and after.\n\n"
         f"Refused clients of the broker are recorded too: `{BROKER_SIGN_IN_FAILED}` for an invalid, revoked or expired token, "

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from messaging.errors import NotAuthorized
+from messaging.protocol.system_topics import is_change_events
 
 ANONYMOUS = "anonymous"
 USER_ROLE_PREFIX = "user:"
@@ -121,7 +122,8 @@ class TenantMembers(Protocol):
 
 
 def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> bool:
-    """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant."""
+    """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant.
+    Into a topic of change events, which says what the platform did, no tenant writes."""
     if action in (Action.PUBLIC, Action.HANDSHAKE, Action.SESSION):
         return True
     if action is Action.SERVICE:
@@ -130,7 +132,7 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
         return True
     if action is Action.AUTHENTICATED:
         return True
-    if action is Action.SUPERUSER:
+    if action is Action.SUPERUSER or (action is Action.PRODUCE and is_change_events(resource.topic)):
         return False
     if principal.role in grants.tenant_admins(resource.tenant) or (
         principal.role.startswith(TENANT_ROLE_PREFIX) and principal.role == tenant_role(resource.tenant)
@@ -171,6 +173,11 @@ def require(grants: Grants, principal: Principal, action: Action, resource: Reso
             raise NotAuthorized(
                 f"the name of a subscription in {resource.namespace} must begin with the role that uses it, {principal.role!r} "
                 "(policy subscription_auth_mode): choose such a name"
+            )
+        if action is Action.PRODUCE and is_change_events(resource.topic):
+            raise NotAuthorized(
+                f"role {principal.role!r} may not publish to {resource.topic}: the platform writes there which policies of topics "
+                "have changed; use another topic, or ask an administrator of the platform"
             )
         where = resource.topic or resource.namespace or resource.tenant or "the platform"
         raise NotAuthorized(

@@ -17,6 +17,8 @@ from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
 
 QUOTA_PATH = "backlogQuota"  # one path for two quotas: `tenants.pulsar.namespace_policies`
+QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
+QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message_age": "backlog_quota_age_policy"}
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,14 @@ _PATHS = (
     PulsarPath("properties", "properties", {}, "PUT"),
 )
 PATHS: dict[str, PulsarPath] = {one.path: one for one in _PATHS}
+
+
+def backlog_quotas(policies: JsonPolicies) -> dict[str, Any]:
+    """The quotas that are set and enforced, by type."""
+    found: dict[str, Any] = {}
+    for kind, name in QUOTA_TYPES.items():
+        if name in policies and POLICIES[name].enforced:
+            size = policies[name] if kind == "destination_storage" else -1
+            seconds = policies[name] if kind == "message_age" else -1
+            found[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(QUOTA_POLICIES[kind])}
+    return found

@@ -9,17 +9,14 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.errors import InvalidValue, PreconditionFailed
-from messaging.policies.pulsar import PulsarPath
-from messaging.policies.registry import POLICIES
+from messaging.policies.pulsar import QUOTA_POLICIES, QUOTA_TYPES, PulsarPath, backlog_quotas
 from messaging.policies.validation import JsonPolicies
 from tenants import actions
 from tenants.http.views import View, actor, body, route, value_or_nothing
 from tenants.names import namespace_of
 from tenants.pulsar.rows import existing_namespace
 
-_QUOTA_TYPES = {"destination_storage": "backlog_quota_bytes", "message_age": "backlog_quota_age_s"}
 _READ_UNSET = {"maxTopicsPerNamespace": 0}  # what GET answers alone, and not the whole object
-_QUOTA_POLICIES = {"destination_storage": "backlog_quota_bytes_policy", "message_age": "backlog_quota_age_policy"}
 
 
 class as_precondition:
@@ -59,24 +56,13 @@ class BacklogQuota(msgspec.Struct, rename="camel"):
 
 def quota_type(request: HttpRequest) -> str:
     kind = request.GET.get("backlogQuotaType") or "destination_storage"
-    if kind not in _QUOTA_TYPES:
-        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(_QUOTA_TYPES)}")
+    if kind not in QUOTA_TYPES:
+        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(QUOTA_TYPES)}")
     return kind
 
 
-def quotas(policies: JsonPolicies) -> dict[str, Any]:
-    """The quotas that are set and enforced, by type."""
-    found: dict[str, Any] = {}
-    for kind, name in _QUOTA_TYPES.items():
-        if name in policies and POLICIES[name].enforced:
-            size = policies[name] if kind == "destination_storage" else -1
-            seconds = policies[name] if kind == "message_age" else -1
-            found[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(_QUOTA_POLICIES[kind])}
-    return found
-
-
 def _get_quotas(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    return quotas(existing_namespace(tenant, namespace).policies)
+    return backlog_quotas(existing_namespace(tenant, namespace).policies)
 
 
 def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
@@ -88,11 +74,11 @@ def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
 def quota_changes(request: HttpRequest, kind: str) -> JsonPolicies:
     """What setting (POST) or removing (DELETE) the quota of that type changes."""
     given = None if request.method == "DELETE" else body(request, BacklogQuota, None)
-    changes: JsonPolicies = {_QUOTA_TYPES[kind]: None, _QUOTA_POLICIES[kind]: None}
+    changes: JsonPolicies = {QUOTA_TYPES[kind]: None, QUOTA_POLICIES[kind]: None}
     if given is not None:
         size = given.limit_size if given.limit_size is not None else given.limit
-        changes[_QUOTA_TYPES[kind]] = (size if kind == "destination_storage" else given.limit_time) or -1
-        changes[_QUOTA_POLICIES[kind]] = given.policy or "producer_request_hold"
+        changes[QUOTA_TYPES[kind]] = (size if kind == "destination_storage" else given.limit_time) or -1
+        changes[QUOTA_POLICIES[kind]] = given.policy or "producer_request_hold"
     return changes
 
 

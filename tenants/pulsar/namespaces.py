@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionSkip, TopicRef
 from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
-from messaging.policies.pulsar import PATHS
+from messaging.policies.pulsar import PATHS, backlog_quotas
 from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import parse_topic
 from tenants import actions, broker
@@ -23,7 +23,7 @@ from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
 from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
-from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quotas
+from tenants.pulsar.namespace_policies import as_precondition, check_clusters
 from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
 from tenants.scoping import tenant_scope
 
@@ -58,7 +58,7 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
         "replication_clusters": [cluster],
         "clusterThatCanDeleteNamespace": cluster,
         "bundles": _BUNDLES,
-        "backlog_quota_map": quotas(found.policies),
+        "backlog_quota_map": backlog_quotas(found.policies),
         "clusterDispatchRate": {},
         "deleted": False,
         **_NOT_OURS,

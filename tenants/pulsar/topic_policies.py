@@ -8,6 +8,7 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.errors import PreconditionFailed
+from messaging.policies.pulsar import backlog_quotas
 from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TopicPath
 from messaging.policies.resolution import Levels, defaults, resolve_policy
 from messaging.policies.validation import JsonPolicies
@@ -17,7 +18,7 @@ from tenants.actions.policy_views import levels_of
 from tenants.http.views import View, actor, body, done, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
-from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type, quotas
+from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type
 from tenants.pulsar.rows import as_missing
 
 _NO_CONTENT = ("maxConsumersPerSubscription", "maxSubscriptionsPerTopic", "maxMessageSize", "publishRate")
@@ -81,14 +82,14 @@ def _get_quotas(request: HttpRequest, **parts: str) -> dict[str, Any]:
     _check_local(request)
     row = stored(topic_of(parts))
     if not flag(request, "applied"):
-        return quotas(row.policies)
+        return backlog_quotas(row.policies)
     return quotas_in_force(levels_of(row))
 
 
 def quotas_in_force(levels: Levels) -> dict[str, Any]:
     broker = defaults(django_settings.MAGNETAR)
     names = ("backlog_quota_bytes", "backlog_quota_bytes_policy", "backlog_quota_age_s", "backlog_quota_age_policy")
-    return quotas({name: resolve_policy(name, levels, broker).value for name in names})
+    return backlog_quotas({name: resolve_policy(name, levels, broker).value for name in names})
 
 
 def _set_quota(request: HttpRequest, **parts: str) -> None:

@@ -99,6 +99,20 @@ def test_an_admin_of_the_tenant_may_all_of_it_and_nothing_else() -> None:
     }
 
 
+@pytest.mark.parametrize("local", ["__change_events", "__change_events-partition-0"])
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_nobody_of_a_tenant_publishes_change_events(local: str, domain: str) -> None:
+    grants = Grants(admins=["boss@acme"], namespace={"x@acme": ["produce", "consume"]}, superusers=["admin"])
+    events = HERE._replace(topic=f"{domain}://acme/orders/{local}")
+    for role in ("boss@acme", "tenant:acme", "x@acme"):
+        assert Action.CONSUME in may(grants, role, events) and Action.PRODUCE not in may(grants, role, events)
+        assert Action.PRODUCE in may(grants, role, HERE._replace(topic=f"{domain}://acme/orders/a{local}"))
+    with pytest.raises(NotAuthorized, match="the platform writes there"):
+        require(grants, Principal("boss@acme"), Action.PRODUCE, events)
+    assert Action.PRODUCE in may(grants, "admin", events)
+    assert allowed(grants, Principal("service:broker", service=True), Action.PRODUCE, events)
+
+
 @pytest.mark.parametrize(
     ("held", "actions"),
     [

@@ -57,6 +57,14 @@ async def test_each_endpoint_asks_for_its_permission(edge: Edge, path: str, role
         assert edge.topics == {}
 
 
+async def test_nobody_of_a_tenant_publishes_change_events(edge: Edge) -> None:
+    path = ACME[PRODUCER].rpartition("/")[0] + "/__change_events"
+    status, body = await edge.refused(f"{path}?token={edge.token('writer@acme')}")
+    assert (status, body["code"]) == (403, "not_authorized") and "the platform writes there" in body["message"]
+    async with edge.connect(f"{path}?token={edge.token('admin')}"):
+        pass
+
+
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_a_broker_that_forgets_to_check_is_caught_by_the_table(edge: Edge, path: str) -> None:
     edge.sessions.sessions = Forgetful(edge.broker)

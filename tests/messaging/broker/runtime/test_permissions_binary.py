@@ -16,6 +16,7 @@ from tests.support.raw_client import RawClient, send_frame
 
 C = pb.Command
 TOPIC = "persistent://acme/orders/t"
+CHANGE_EVENTS = "persistent://acme/orders/__change_events"
 PEOPLE = ["stranger", "writer", "reader", "owner", "superuser", None]  # keys of conftest.py; None: nobody
 PRODUCE, CONSUME = {"writer", "owner", "superuser"}, {"reader", "owner", "superuser"}
 LOOKUP = PRODUCE | CONSUME
@@ -82,6 +83,20 @@ NAMING: dict[str, tuple[C.Type, dict[str, Any], str, str, set[str]]] = {
         PRODUCE,
     ),
     "producer": (C.PRODUCER, {"topic": TOPIC, "producer_id": 1}, "PRODUCER_SUCCESS", "ERROR", PRODUCE),
+    "producer_of_change_events": (
+        C.PRODUCER,
+        {"topic": CHANGE_EVENTS, "producer_id": 1},
+        "PRODUCER_SUCCESS",
+        "ERROR",
+        {"superuser"},
+    ),
+    "reader_of_change_events": (
+        C.SUBSCRIBE,
+        {"topic": CHANGE_EVENTS, "subscription": "r", "sub_type": pb.Subscribe.Exclusive, "consumer_id": 1, "durable": False},
+        "SUCCESS",
+        "ERROR",
+        CONSUME,
+    ),
     "producer_with_subscription": (
         C.PRODUCER,
         {"topic": TOPIC, "producer_id": 1, "initial_subscription_name": "s"},
@@ -128,11 +143,12 @@ async def test_who_may_name_what(world: BrokerWorld, command: str, who: str | No
     assert "ask an administrator" in message
     assert await client.quiet() == []
     # Refused means that nothing came of it.
-    topic = world.service.topics.loaded.get(TOPIC)
+    name = fields.get("topic", TOPIC)
+    topic = world.service.topics.loaded.get(name)
     assert topic is None or not (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values()))
     if command != "producer_with_subscription":
-        assert await world.meta.get_topic(TOPIC) is None
-    assert await world.meta.subscriptions(TOPIC) == []
+        assert await world.meta.get_topic(name) is None
+    assert await world.meta.subscriptions(name) == []
 
 
 @pytest.mark.parametrize("who", PEOPLE)
