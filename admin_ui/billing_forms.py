@@ -17,7 +17,12 @@ class BudgetForm(forms.Form):
     currency = forms.ChoiceField(label="Currency", choices=[(code, code) for code in sorted(CURRENCIES)], initial="EUR")
     namespace = forms.CharField(label="Namespace", max_length=600, required=False, help_text="tenant/namespace")
     thresholds = forms.CharField(label="Tell at", max_length=60, initial="50, 80, 100", help_text="Per cent of the amount.")
-    emails = forms.CharField(label="Mail to", max_length=1000, required=False, help_text=_EMAILS)
+    emails = forms.CharField(
+        label="Mail to",
+        max_length=1000,
+        required=False,
+        help_text=f"Besides where all notices go. {_EMAILS}",
+    )
 
     def clean_thresholds(self) -> list[int]:
         try:

@@ -166,12 +166,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     forget_interval_s: Positive = 3_600  # how often runs and versions are deleted that are too old
     task_history_days: Positive = 7  # how long runs of tasks are kept
     usage_versions_kept_days: Positive = 90  # how long the files of usage hours are kept that a newer version has replaced
+    reports_kept_days: Positive = 400  # how long made reports and their files are kept
+    notices_kept_days: Positive = 90  # how long what a tenant was told is kept
     task_attempts_max: Positive = 5  # a task that failed so often waits for an administrator
     compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
     smtp_url: str = ""  # mail server: smtp://, smtp+starttls:// or smtps://user:password@host:port; empty: no mail is sent
     mail_from: str = "magnetar@localhost"  # sender of mail
+    tenant_mails_per_day_max: Positive = 200  # further mails to recipients are not sent on that day, UTC; the console says so
     billing_interval_s: Positive = 3600  # how often drafts of invoices are computed, and months closed
     billing_close_after_h: Positive = 72  # how long after its end a month takes late usage before its invoices are final
     usage_job_interval_s: Positive = 3600  # how often Spark computes the hours whose records changed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django import forms
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -12,6 +14,7 @@ from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
 from workers.alerts import actions
 from workers.alerts.models import AlertRule, Notice
+from workers.alerts.notices import mails_refused
 
 NOTICES_SHOWN = 100
 
@@ -59,6 +62,7 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         rules=[{"rule": one, "kind": one.get_kind_display()} for one in AlertRule.objects.all()],
         notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
+        mails_refused=mails_refused(datetime.now(UTC)),
         rule_form=rule_form,
         target_form=target_form,
         secret=actions.target_of(tenant).secret,

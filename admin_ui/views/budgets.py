@@ -13,6 +13,7 @@ from admin_ui.billing_forms import BudgetForm, RetentionForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from messaging.errors import MagnetarError, NotFound
 from tenants.models import Tenant
+from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions, budgets, costs, outlook
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.models import NANO
@@ -38,10 +39,27 @@ def budget_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
             return HttpResponseRedirect(reverse("console:budgets", args=[tenant]))
     now = datetime.now(UTC)
     rows = [budget_row(budget, now) for budget in Budget.objects.all()]
-    alerts = SpendAlert.objects.filter(budget__in=[row["budget"] for row in rows]).select_related("budget")[:ALERTS_SHOWN]
-    shown = [{"alert": alert, "amount": money(money_text(alert.amount_minor, alert.budget.currency))} for alert in alerts]
+    alerts = SpendAlert.objects.filter(budget__in=[row["budget"] for row in rows]).select_related("budget", "notice")[:ALERTS_SHOWN]
+    shown = [
+        {"alert": alert, "amount": money(money_text(alert.amount_minor, alert.budget.currency)), "sent": _sent(alert)}
+        for alert in alerts
+    ]
     nav = navigation(request, "budgets", tenant)
-    return show(request, "pages/budgets.html", nav, crumbs=crumbs(tenant), budgets=rows, alerts=shown, form=form)
+    return show(
+        request,
+        "pages/budgets.html",
+        nav,
+        crumbs=crumbs(tenant),
+        budgets=rows,
+        alerts=shown,
+        form=form,
+        mails_refused=mails_refused(now),
+    )
+
+
+def _sent(alert: SpendAlert) -> str:
+    delivered = alert.notice.delivered if alert.notice else {}
+    return ", ".join(f"{channel}: {how}" for channel, how in sorted(delivered.items())) or alert.delivered
 
 
 def budget_row(budget: Budget, now: datetime) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.conf import settings as django_settings
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -10,6 +12,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.billing_forms import ReportForm, addresses
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from messaging.errors import MagnetarError, NotFound
+from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.reports import KINDS, folder_of
@@ -38,6 +41,8 @@ def report_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         schedules=ReportSchedule.objects.all(),
         reports=Report.objects.all()[:REPORTS_SHOWN],
+        kept_days=django_settings.MAGNETAR.reports_kept_days,
+        mails_refused=mails_refused(datetime.now(UTC)),
         form=form,
     )
 

@@ -49,7 +49,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
         if after != held:
             resource = f"{topic}/{subscription}" if subscription else str(topic)
             changing.audit(AUDITED_SET, topic.tenant, resource, {"policies": held}, {"policies": after})
-        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
+        # TenantRef again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_topic(row)
     return row
 

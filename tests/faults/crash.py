@@ -32,7 +32,7 @@ from pathlib import Path
 from controlplane.child_process import environment, python
 from messaging.settings import Settings
 from tests.benchmarks.real_broker import RealBroker
-from tests.faults.crash_client import CrashClient, Id, Told
+from tests.faults.crash_client import CrashClient, Id, TenantRef
 from tests.faults.crash_topics import Partitions, unload_again_and_again
 from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
 
@@ -53,7 +53,7 @@ class Campaign:
         self.folder = folder
         self.disk = disk
         self.chance = random.Random(seed)
-        self.told = {f"persistent://public/default/crash-{number}": Told() for number in range(TOPICS)}
+        self.told = {f"persistent://public/default/crash-{number}": TenantRef() for number in range(TOPICS)}
         self.partitions = Partitions(self.chance)
         self.lives = Counter[str]()
 

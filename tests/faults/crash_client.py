@@ -22,7 +22,7 @@ Id = tuple[int, int]  # ledger, entry
 
 
 @dataclass
-class Told:
+class TenantRef:
     """What all lives of the broker together promised."""
 
     receipts: dict[Id, int] = field(default_factory=dict)  # id -> number of the message stored there
@@ -42,7 +42,7 @@ class Told:
 class CrashClient:
     """Publishes without pause, consumes Shared, and acknowledges a random share. Ends when the broker does."""
 
-    def __init__(self, told: Told, topic: str, chance: random.Random, *, publish: bool = True) -> None:
+    def __init__(self, told: TenantRef, topic: str, chance: random.Random, *, publish: bool = True) -> None:
         self.told = told
         self.topic = topic
         self.chance = chance

@@ -278,7 +278,7 @@ def test_a_notice_is_sent_signed_and_again_until_it_is_taken(
 ) -> None:
     monkeypatch.setattr(webhooks, "resolved", lambda host, port: ["127.0.0.1"])
     mailed: list[str] = []
-    monkeypatch.setattr(mail, "send", lambda settings, to, subject, text: mailed.extend(to) or "mailed to 1")
+    monkeypatch.setattr(mail, "send", lambda settings, to, subject, text, files: mailed.extend(to) or "mailed to 1")
     notice = noticed(clock, hook, mail_to=["ops@example.com"])
     assert deliver(environment, notice)["webhook"].startswith("the webhook's host 'hook.example' has the address 127.0.0.1")
     assert not hook.requests and mailed == ["ops@example.com"]

@@ -74,10 +74,11 @@ class Notice(OfTenant):
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
     subject = models.CharField(max_length=300)
-    kind = models.CharField(max_length=32)  # alert_fired, alert_over, key_expires
+    kind = models.CharField(max_length=32)  # alert_fired, alert_over, key_expires, budget, mail_limit
     title = models.CharField(max_length=300)
     text = models.TextField()
     at = models.DateTimeField()
+    mail_to = models.JSONField(default=list)  # further recipients, besides those of the tenant's notices
     delivered = models.JSONField(default=dict)  # channel -> how it went
 
     objects: ClassVar[ScopedManager[Notice]] = ScopedManager("tenant_uid", by_uid=True)
@@ -89,3 +90,20 @@ class Notice(OfTenant):
 
     def __str__(self) -> str:
         return self.title
+
+
+class MailUsage(OfTenant):
+    """How many mails a tenant's notices and reports have caused on a day (UTC), each recipient counted; `refused`: beyond the
+    limit."""
+
+    day = models.DateField()
+    sent = models.PositiveIntegerField(default=0)
+    refused = models.PositiveIntegerField(default=0)
+
+    objects: ClassVar[ScopedManager[MailUsage]] = ScopedManager("tenant_uid", by_uid=True)
+
+    class Meta(OfTenant.Meta):
+        constraints = [models.UniqueConstraint(fields=["tenant_uid", "day"], name="one_count_of_mails_a_day")]
+
+    def __str__(self) -> str:
+        return f"mails of {self.tenant} on {self.day}"

@@ -7,21 +7,19 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from messaging import logs
 from messaging.adminrpc.schema import TopicRef
 from messaging.errors import MagnetarError, NotAllowed
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
-from workers import mail
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
+from workers.alerts.notices import TenantRef, say, send_mail
 from workers.alerts.rules import Standing, judge, read
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
-from workers.sending import ask_for
-from workers.task_catalog import SEND_NOTICE
 
 log = logs.get_logger("magnetar.worker")
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
@@ -81,9 +79,8 @@ def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing:
     of = f"{rule.topic} {rule.subscription}".strip()
     word = "fired" if firing else "is over"
     say(
-        environment,
-        rule.tenant,
-        rule.tenant_uid,
+        now,
+        TenantRef(rule.tenant, rule.tenant_uid),
         "alert_fired" if firing else "alert_over",
         f"alert {rule.id} {word} {now.timestamp():.0f}",
         f"Alert {rule.name!r} {word}",
@@ -102,32 +99,17 @@ def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -
         renew(said=said)
         assert key.expires_at is not None and key.tenant_id is not None
         days = min(one for one in DAYS_BEFORE if key.expires_at - now <= timedelta(days=one))
-        said += say(
-            environment,
-            key.tenant_id,
-            uids.get(key.tenant_id, ""),
+        notice = say(
+            now,
+            TenantRef(key.tenant_id, uids.get(key.tenant_id, "")),
             "key_expires",
             f"key {key.id} {days} {key.expires_at.timestamp():.0f}",
             f"Key {key.name!r} expires within {days} {'day' if days == 1 else 'days'}",
             f"The key {key.name} ({key.role}) expires at {key.expires_at:%Y-%m-%d %H:%M} UTC. Create another with the same name, "
             f"give it to its clients, and revoke this one.",
         )
+        said += notice is not None
     return {"keys": len(keys), "said": said}
-
-
-def say(environment: Environment, tenant: str, tenant_uid: str, kind: str, subject: str, title: str, text: str) -> bool:
-    """Writes a notice, and has it sent where the tenant wants it; False if that subject was said before."""
-    try:
-        with transaction.atomic():
-            notice = Notice.objects.create(
-                tenant=tenant, tenant_uid=tenant_uid, kind=kind, subject=subject, title=title[:300], text=text, at=environment.now()
-            )
-            target = NotificationTarget.objects.filter(tenant_uid=tenant_uid).first()
-            if target is not None and (target.webhook_url or target.mail_to):
-                ask_for(SEND_NOTICE, notice=notice.id)
-    except IntegrityError:
-        return False
-    return True
 
 
 @platform_scope()
@@ -135,11 +117,13 @@ def send_notice(environment: Environment, task_id: str, renew: Renew, notice: st
     """Each channel once; what fails is tried again, what is not allowed is not. Raises `NotReady`."""
     held = Notice.objects.filter(id=notice).first()
     target = NotificationTarget.objects.filter(tenant_uid=held.tenant_uid).first() if held else None
-    if held is None or target is None:
+    mail_to = sorted({*(held.mail_to if held else ()), *(target.mail_to if target else ())})
+    if held is None or not (mail_to or target):
         return {"notice": "it does not exist, or nobody wants it"}
-    if target.mail_to and "mail" not in held.delivered:
-        _done(held, "mail", _mail(environment, target, held))
-    if target.webhook_url and "webhook" not in held.delivered:
+    if mail_to and "mail" not in held.delivered:
+        told = TenantRef(held.tenant, held.tenant_uid)
+        _done(held, "mail", send_mail(environment.settings, environment.now(), told, mail_to, held.title, held.text))
+    if target and target.webhook_url and "webhook" not in held.delivered:
         try:
             status = _post(environment, target, held)
         except NotAllowed as error:
@@ -166,10 +150,6 @@ def _post(environment: Environment, target: NotificationTarget, notice: Notice) 
     allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
     at_s = int(environment.now().timestamp())
     return webhooks.post(target.webhook_url, target.secret, notice.id, json.dumps(body).encode(), at_s, allowed, resolve())
-
-
-def _mail(environment: Environment, target: NotificationTarget, notice: Notice) -> str:
-    return mail.send(environment.settings, target.mail_to, notice.title, notice.text)
 
 
 def resolve() -> Callable[[str, int], list[str]]:

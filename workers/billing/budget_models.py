@@ -8,6 +8,7 @@ from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
+from workers.alerts.models import Notice
 from workers.of_tenant import OfTenant, new_id
 
 
@@ -41,7 +42,8 @@ class SpendAlert(models.Model):
     likely = models.BooleanField()
     amount_minor = models.BigIntegerField()
     at = models.DateTimeField()
-    delivered = models.CharField(max_length=200, blank=True)  # how, or why not
+    notice = models.ForeignKey(Notice, null=True, on_delete=models.SET_NULL, related_name="+")  # that says so
+    delivered = models.CharField(max_length=200, blank=True)  # of those of earlier releases, which had no notice
 
     class Meta:
         ordering = ["-at"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from datetime import date, datetime, timedelta
 
+from django.db import transaction
 from django.db.models import Sum
 
-from messaging.settings import Settings
 from tenants.scoping import platform_scope
-from workers import mail
+from workers.alerts.notices import TenantRef, say
 from workers.billing.budget_models import Budget, SpendAlert
 from workers.billing.models import NANO, Charge
 from workers.rating.forecast import DAYS_LOOKED_AT, Forecast, crossed, forecast
@@ -39,7 +40,7 @@ def month_ahead(tenant_uid: str, currency: str, now: datetime, namespace: str = 
     return Forecast(so_far, max(so_far, found.low), max(so_far, found.likely), max(so_far, found.high), found.days)
 
 
-def check(settings: Settings, budget: Budget, now: datetime) -> list[SpendAlert]:
+def check(budget: Budget, now: datetime) -> list[SpendAlert]:
     """Tells of thresholds that were reached since the last time; each once a month by what was spent, once by what is likely."""
     ahead = month_ahead(budget.tenant_uid, budget.currency, now, budget.namespace)
     scale = NANO // int(10 ** CURRENCIES[budget.currency])
@@ -47,19 +48,32 @@ def check(settings: Settings, budget: Budget, now: datetime) -> list[SpendAlert]
     made = []
     for likely, nano in ((False, ahead.so_far), (True, ahead.likely)):
         for threshold in crossed(budget.thresholds, nano, budget.amount_minor * scale):
-            alert, new = SpendAlert.objects.get_or_create(
-                budget=budget,
-                month=month,
-                threshold=threshold,
-                likely=likely,
-                defaults={"amount_minor": nano // scale, "at": now},
-            )
-            if new:
+            alert = _tell(budget, SpendAlert(month=month, threshold=threshold, likely=likely, amount_minor=nano // scale, at=now))
+            if alert is not None:
                 made.append(alert)
-    for alert in made:
-        alert.delivered = mail.send(settings, budget.emails, f"Budget {budget.name}: {alert.threshold} %", words_of(alert))
-        alert.save(update_fields=["delivered"])
     return made
+
+
+def _tell(budget: Budget, alert: SpendAlert) -> SpendAlert | None:
+    """The alert and its notice, together or not at all; None if there is one."""
+    said = {"month": alert.month, "threshold": alert.threshold, "likely": alert.likely}
+    if budget.alerts.filter(**said).exists():
+        return None
+    alert.budget = budget
+    about = f"{alert.month:%Y-%m} {alert.threshold} {'likely' if alert.likely else 'spent'}"
+    of = hashlib.sha256(f"{budget.amount_minor} {budget.currency} {budget.namespace}".encode()).hexdigest()[:16]
+    with transaction.atomic():
+        alert.notice = say(
+            alert.at,
+            TenantRef(budget.tenant, budget.tenant_uid),
+            "budget",
+            f"budget {budget.id} {about} of {of}",  # what was changed is told of anew
+            f"Budget {budget.name}: {alert.threshold} %{' likely' if alert.likely else ''}",
+            words_of(alert),
+            budget.emails,
+        )
+        alert.save()
+    return alert
 
 
 def words_of(alert: SpendAlert) -> str:

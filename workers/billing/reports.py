@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from messaging.atomic_files import replacing
 from messaging.settings import Settings
 from tenants.scoping import platform_scope
-from workers import mail
+from workers.alerts.notices import TenantRef, send_mail
 from workers.billing import charts, costs, usage
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.models import NANO
@@ -186,4 +186,5 @@ def _mail(settings: Settings, schedule: ReportSchedule, report: Report, files: d
         sent = []
     text = f"{report.name} of tenant {report.tenant}, {report.first} to {report.last}.\n"
     text += "" if sent else "The files are too large for a mail: they are in the console.\n"
-    return mail.send(settings, schedule.emails, f"Report {report.name}, {report.first} to {report.last}", text, sent)
+    subject, told = f"Report {report.name}, {report.first} to {report.last}", TenantRef(report.tenant, report.tenant_uid)
+    return send_mail(settings, report.made_at, told, schedule.emails, subject, text, sent)

@@ -1,4 +1,6 @@
-"""Deletes what is too old: runs of tasks, and versions of usage hours that a newer one replaced."""
+"""Deletes what is too old: runs of tasks, versions of usage hours that a newer one replaced, reports, and notices.
+
+Invoices, credit notes and their charges are never deleted here, nor what they were made of."""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from django.db.models import ProtectedError
 
 from spark_jobs.config import quarantine_directory, run_directory
 from tenants.scoping import platform_scope
+from workers.alerts.models import MailUsage, Notice
+from workers.billing.budget_models import Report
 from workers.billing.models import Invoice
+from workers.billing.reports import folder_of
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 
@@ -23,7 +28,12 @@ Outcome = TaskRun.Outcome
 
 def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
     """What waits for an administrator stays. Safe to run twice, and to kill: the row goes when its files are gone."""
-    return {"task_runs": _task_runs(environment, renew), "usage_runs": _usage_runs(environment, renew)}
+    return {
+        "task_runs": _task_runs(environment, renew),
+        "usage_runs": _usage_runs(environment, renew),
+        "reports": _reports(environment, renew),
+        "notices": _notices(environment, renew),
+    }
 
 
 def _task_runs(environment: Environment, renew: Callable[[], None]) -> int:
@@ -52,6 +62,31 @@ def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
             forgotten += UsageRun.objects.filter(run_id=run_id).delete()[1].get("workers.UsageRun", 0)
             for directory in (run_directory(folder, run_id), quarantine_directory(folder, run_id)):
                 shutil.rmtree(directory, ignore_errors=True)
+    return forgotten
+
+
+def _reports(environment: Environment, renew: Callable[[], None]) -> int:
+    """With their files, which go first. A schedule does not make one again: it knows up to which day it has made them."""
+    oldest = environment.now() - timedelta(days=environment.settings.reports_kept_days)
+    with platform_scope():
+        old = list(Report.objects.filter(made_at__lt=oldest).order_by("made_at").values_list("id", flat=True))
+    for report_id in old:
+        renew()
+        shutil.rmtree(folder_of(environment.settings, report_id), ignore_errors=True)
+        with platform_scope():
+            Report.objects.filter(id=report_id).delete()
+    return len(old)
+
+
+def _notices(environment: Environment, renew: Callable[[], None]) -> int:
+    """And the counts of mails of those days."""
+    oldest = environment.now() - timedelta(days=environment.settings.notices_kept_days)
+    forgotten = 0
+    with platform_scope():
+        while ids := list(Notice.objects.filter(at__lt=oldest).values_list("id", flat=True)[:A_DELETE]):
+            renew()
+            forgotten += Notice.objects.filter(id__in=ids).delete()[1].get("workers.Notice", 0)
+        MailUsage.objects.filter(day__lt=oldest.date()).delete()
     return forgotten
 
 

@@ -20,11 +20,11 @@ Row = TypeVar("Row", Budget, ReportSchedule)
 def make_reports(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
     """Checks every budget and makes every report whose days are over and computed.
 
-    Safe to run twice: an alert is told once a month and threshold, a report is made once a schedule and span. One whose worker died
-    between its row and its mail is not mailed again."""
+    Safe to run twice: an alert is told once a month and threshold, a report is made once a schedule and span. A report whose worker
+    died between its row and its mail is not mailed again."""
     now = environment.now()
     settings, ready = environment.settings, ready_until(now).date()
-    checked = _each(Budget, lambda budget: len(budgets.check(settings, budget, now)), renew)
+    checked = _each(Budget, lambda budget: len(budgets.check(budget, now)), renew)
     made = _each(ReportSchedule, lambda schedule: len(reports.make_due(settings, schedule, now, ready)), renew)
     failed = checked.failed + made.failed
     return {"budgets": checked.rows, "alerts": checked.done, "reports": made.done, **({"failed": failed} if failed else {})}

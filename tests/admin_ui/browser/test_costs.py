@@ -82,7 +82,7 @@ def test_budgets_and_reports_fit_the_screen(visit: Callable[..., Page]) -> None:
     budget = create_budget(platform_actor(), "acme", "Everything that we do", "10.00", "EUR", emails=people)
     schedule = create_schedule(platform_actor(), "acme", "What each topic costs", "day", "topic", people)
     settings: Settings = django_settings.MAGNETAR
-    assert check(settings, budget, now) and make_due(settings, schedule, now, now.date())
+    assert check(budget, now) and make_due(settings, schedule, now, now.date())
     for where in ("budgets", "reports", "month", "invoices"):
         page.goto(f"/tenants/acme/{where}")
         expect(page.locator(".table tbody tr").first).to_be_visible()

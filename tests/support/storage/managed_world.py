@@ -17,7 +17,7 @@ from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaSt
 NAME = "persistent://a/b/t"
 
 
-class Told(PendingAppend):
+class TenantRef(PendingAppend):
     __slots__ = ("name", "outcomes")
 
     def __init__(self, name: str, outcomes: list[tuple[str, StoreError | None]]) -> None:
@@ -77,7 +77,7 @@ class World:
             end_offsets.append(total)
         name = entries[0].decode()
         self.ledger.stamp()
-        return self.ledger.append(b"header", b"".join(entries), end_offsets, Told(name, self.outcomes))
+        return self.ledger.append(b"header", b"".join(entries), end_offsets, TenantRef(name, self.outcomes))
 
     async def read_all(self) -> list[tuple[Position, bytes]]:
         """Every entry that a reader from the beginning comes by."""

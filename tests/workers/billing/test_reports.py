@@ -19,10 +19,10 @@ from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
+from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use
 from tests.support.worker_broker import WorkerBroker
 from workers.billing import budget_actions, budgets, costs, files, outlook, reports
-from workers.billing.budget_models import Budget, Report, ReportSchedule, SpendAlert
+from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.drafts import refresh
 from workers.environment import Environment
 from workers.rating.verify import UsageRow
@@ -33,58 +33,12 @@ Work = Callable[..., dict[str, Any]]
 TENTH = MARCH + timedelta(days=10)
 
 
-@pytest.fixture
-def acme(db: None) -> Tenant:
-    """Ten days of 10 GiB each in one topic that nobody reads: the first 10 GiB cost 0.50 each, the others 0.30; 29.00 are fees."""
-    tenant = tenant_of()
-    with_plan(tenant)
-    for day in range(10):
-        use(tenant, MARCH + day * 24 * HOUR, bytes_in=10 * GIB, messages_in=5, stored_byte_seconds=GIB)
-    refresh(tenant, MARCH, TENTH)
-    return tenant
-
-
-@pytest.fixture
-def work(settings_of: Callable[..., Settings], broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch) -> Work:
-    real = mail.get_connection
-    monkeypatch.setattr(mail, "get_connection", lambda backend, **_: real("django.core.mail.backends.locmem.EmailBackend"))
-
-    def at(now: Any, **values: object) -> dict[str, Any]:
-        settings = settings_of(**{"smtp_url": "smtp://localhost:25", **values})
-        return make_reports(Environment(settings, broker, now=lambda: now), "task-1", lambda: None)
-
-    return at
-
-
 def test_a_month_ahead(acme: Tenant) -> None:
     found = budgets.month_ahead(acme.uid, "EUR", TENTH)
     assert found.so_far == 61 * 10**9  # 29.00 + 5.00 + 9 * 3.00
     assert found.likely == pytest.approx((61 + 21 * 3.2) * 10**9)
     assert found.low == found.likely == found.high  # every day cost the same
     assert budgets.month_ahead(acme.uid, "EUR", TENTH, "acme/none").likely == 0
-
-
-def test_a_budget_is_told_of_once_a_threshold(acme: Tenant, work: Work) -> None:
-    actor = platform_actor()
-    budget_actions.create_budget(actor, "acme", "All", "100.00", "EUR", emails=["boss@acme.example"])
-    budget_actions.create_budget(actor, "acme", "Orders", "1000.00", "EUR", namespace="acme/orders")
-    assert work(TENTH)["alerts"] == 4
-    alerts = {(one.threshold, one.likely, one.delivered) for one in SpendAlert.objects.all()}
-    assert alerts == {(50, False, "mailed to 1"), (50, True, "mailed to 1"), (80, True, "mailed to 1"), (100, True, "mailed to 1")}
-    assert [message.to for message in mail.outbox] == [["boss@acme.example"]] * 4
-    assert "March 2026 has cost 61.00 EUR" in str(mail.outbox[0].body)
-    assert work(TENTH)["alerts"] == 0
-    for day in range(10, 20):
-        use(acme, MARCH + day * 24 * HOUR, bytes_in=10 * GIB)
-    refresh(acme, MARCH, TENTH + 10 * 24 * HOUR)
-    assert work(TENTH + 10 * 24 * HOUR)["alerts"] == 1  # 80 % by what was spent
-
-
-def test_without_a_mail_server_an_alert_says_so(acme: Tenant, work: Work) -> None:
-    budget_actions.create_budget(platform_actor(), "acme", "All", "50.00", "EUR", thresholds=[100], emails=["boss@acme.example"])
-    work(TENTH, smtp_url="")
-    assert {one.delivered for one in SpendAlert.objects.all()} == {"no mail was sent: smtp_url is not set"}
-    assert mail.outbox == []
 
 
 def test_a_report_is_made_once_when_its_days_are_computed(acme: Tenant, work: Work, settings_of: Callable[..., Settings]) -> None:

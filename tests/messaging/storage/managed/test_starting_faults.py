@@ -25,7 +25,7 @@ from tests.simulation.alone import alone, simulated
 from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.faulty_meta import FaultyMetaStore
-from tests.support.storage.managed_world import Told
+from tests.support.storage.managed_world import TenantRef
 from tests.support.storage.memory_meta import MemoryMetaStore
 from tests.support.storage.storage_lives import DISK_BYTES, MERGED_S, TOPIC, Left, Life, live
 
@@ -205,7 +205,7 @@ def test_messages_are_read_from_a_disk_with_nothing_kept() -> None:
         await topic.writable()
         outcomes: list[tuple[str, StoreError | None]] = []
         for payload in payloads:
-            topic.append(b"header", payload, array("I", [len(payload)]), Told(payload.decode(), outcomes))
+            topic.append(b"header", payload, array("I", [len(payload)]), TenantRef(payload.decode(), outcomes))
         await topic.drained()
         assert outcomes == [(payload.decode(), None) for payload in payloads]
         left.disk = left.disk.frozen()

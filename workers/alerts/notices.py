@@ -1,0 +1,95 @@
+"""Says something to a tenant, once, and mails it within the tenant's limit of a day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db import IntegrityError, transaction
+
+from messaging.settings import Settings
+from tenants.scoping import platform_scope
+from workers import mail
+from workers.alerts.models import MailUsage, Notice, NotificationTarget
+from workers.sending import ask_for
+from workers.task_catalog import SEND_NOTICE
+
+
+class TenantRef(NamedTuple):
+    """The tenant that is told something."""
+
+    name: str
+    uid: str
+
+
+def say(
+    now: datetime, told: TenantRef, kind: str, subject: str, title: str, text: str, mail_to: Sequence[str] = ()
+) -> Notice | None:
+    """Writes a notice and has it sent where the tenant wants it, and mailed to `mail_to`; None if that subject was said before."""
+    try:
+        with transaction.atomic(), platform_scope():
+            notice = Notice.objects.create(
+                tenant=told.name,
+                tenant_uid=told.uid,
+                kind=kind,
+                subject=subject,
+                title=title[:300],
+                text=text,
+                at=now,
+                mail_to=list(mail_to),
+            )
+            target = NotificationTarget.objects.filter(tenant_uid=told.uid).first()
+            if mail_to or (target is not None and (target.webhook_url or target.mail_to)):
+                ask_for(SEND_NOTICE, notice=notice.id)
+    except IntegrityError:
+        return None
+    return notice
+
+
+def send_mail(
+    settings: Settings,
+    now: datetime,
+    told: TenantRef,
+    to: Sequence[str],
+    subject: str,
+    text: str,
+    files: Sequence[tuple[str, bytes, str]] = (),
+) -> str:
+    """As `workers.mail.send`, unless the tenant's mails of the day are used up: a notice says so then, once a day."""
+    if not to or not settings.smtp_url:
+        return mail.send(settings, to, subject, text, files)
+    if _counted(settings, now, told, len(to)):
+        return mail.send(settings, to, subject, text, files)
+    most = settings.tenant_mails_per_day_max
+    say(
+        now,
+        told,
+        "mail_limit",
+        f"mail limit {now.date()}",
+        "No further mail is sent today",
+        f"Tenant {told.name} has reached its limit of {most} mails on {now.date()} (UTC): notices and reports are in the console. "
+        "Webhooks are called all the same. An administrator of the platform may raise tenant_mails_per_day_max.",
+    )
+    return f"no mail was sent: the limit of {most} mails a day is reached"
+
+
+def _counted(settings: Settings, now: datetime, told: TenantRef, count: int) -> bool:
+    """Whether so many mails may be sent. They count before they are sent: what fails is not sent without end."""
+    with transaction.atomic(), platform_scope():
+        row, _ = MailUsage.objects.select_for_update().get_or_create(
+            tenant_uid=told.uid, day=now.date(), defaults={"tenant": told.name}
+        )
+        allowed = row.sent + count <= settings.tenant_mails_per_day_max
+        if allowed:
+            row.sent += count
+        else:
+            row.refused += count
+        row.save(update_fields=["sent", "refused"])
+    return allowed
+
+
+def mails_refused(now: datetime) -> int:
+    """How many mails of the tenant in scope were not sent today."""
+    row = MailUsage.objects.filter(day=now.date()).first()
+    return row.refused if row is not None else 0
