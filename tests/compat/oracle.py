@@ -31,13 +31,13 @@ from tests.compat.probes import CLIENTS, make_keys, probe_all
 from tests.compat.scenarios import (
     NOT_YET,
     OURS,
-    RECORDED,
     Outcome,
     Platform,
     Scenario,
     load_recorded,
     run_all,
     run_and_compare,
+    save_recorded,
     scenarios,
 )
 from tests.support.standalone import Standalone
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
                 return _features(pulsar, folder)
             theirs = _stable(chosen, pulsar, RUNS if options.record else 1)
             if options.record:
-                _record(theirs)
+                save_recorded(load_recorded() | theirs)
         wanted = theirs | {name: one["outcome"] for name, one in OURS.items()}
         ours = run_and_compare(chosen, stack.enter_context(_magnetar(folder)), wanted)
     return _report(chosen, theirs, ours)
@@ -99,15 +99,6 @@ def _features(platform: Platform, folder: Path) -> int:
         )
         failed += len(errors)
     return int(failed > 0)
-
-
-def _record(outcomes: dict[str, Outcome]) -> None:
-    everything = load_recorded() | outcomes
-    known = scenarios()
-    for area in sorted({name.partition(".")[0] for name in known}):
-        kept = {name.partition(".")[2]: everything[name] for name in known if name.startswith(f"{area}.") and name in everything}
-        lines = [f"  {json.dumps(name)}: {json.dumps(outcome, ensure_ascii=False)}" for name, outcome in kept.items()]
-        (RECORDED / f"{area}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _report(chosen: dict[str, Scenario], theirs: dict[str, Outcome], ours: dict[str, Outcome]) -> int:

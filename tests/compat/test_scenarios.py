@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, run_and_compare, scenarios
+from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, recorded_files, run_and_compare, scenarios
 from tests.support.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
@@ -37,6 +37,12 @@ def test_clients_observe_what_they_observe_of_pulsar(outcomes: dict[str, Outcome
 def test_every_scenario_was_recorded() -> None:
     assert len(SCENARIOS) >= 150
     assert sorted(load_recorded()) == sorted(SCENARIOS), "make oracle ARGS=--record"
+
+
+def test_recording_again_changes_nothing_but_outcomes() -> None:
+    """The order of the files is that of the scenarios in their modules."""
+    written = recorded_files(load_recorded())
+    assert {path.name: path.read_text() for path in written} == {path.name: text for path, text in written.items()}
 
 
 def test_the_lists_name_scenarios() -> None:

@@ -54,8 +54,10 @@ __all__ = [
     "Platform",
     "Scenario",
     "load_recorded",
+    "recorded_files",
     "run_all",
     "run_and_compare",
+    "save_recorded",
     "scenarios",
     "World",
     "topic_path",
@@ -116,3 +118,20 @@ def load_recorded() -> dict[str, Outcome]:
     for path in sorted(RECORDED.glob("*.json")):
         found |= {f"{path.stem}.{name}": outcome for name, outcome in json.loads(path.read_text()).items()}
     return found
+
+
+def recorded_files(outcomes: dict[str, Outcome]) -> dict[Path, str]:
+    """The files that hold `outcomes`, one for each module, and their text: scenarios are in the order in which modules have them,
+    however they ran. Of one that is gone nothing is kept."""
+    areas: dict[str, list[str]] = {}
+    for full_name in scenarios():
+        if full_name in outcomes:
+            area, _, name = full_name.partition(".")
+            line = f"  {json.dumps(name)}: {json.dumps(outcomes[full_name], ensure_ascii=False)}"
+            areas.setdefault(area, []).append(line)
+    return {RECORDED / f"{area}.json": "{\n" + ",\n".join(lines) + "\n}\n" for area, lines in areas.items()}
+
+
+def save_recorded(outcomes: dict[str, Outcome]) -> None:
+    for path, text in recorded_files(outcomes).items():
+        path.write_text(text)

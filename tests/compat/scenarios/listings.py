@@ -12,6 +12,7 @@ from tests.compat.scenarios.world import Outcome, World, topic_path
 from tests.support.raw_client import RawClient
 
 C = pb.Command
+MATCH_NOTHING = ("", " ", "|", "$^", "persistent://public/default/", "[^\\s\\S]")
 # Names do not change from run to run, so that hashes do not. Each scenario has its own, as they run side by side.
 PATTERNS = (
     "persistent://public/default/L-.*",
@@ -74,9 +75,8 @@ def _with(w: World, local: str, act: Callable[[RawClient, _Listed], Coroutine[An
         listed.forget()
 
 
-async def _list(client: RawClient, pattern: str, known: str = "") -> Any:
-    """`pattern` "": none."""
-    filtering = {"topics_pattern": pattern, "topics_hash": known} if pattern else {}
+async def _list(client: RawClient, pattern: str | None, known: str = "") -> Any:
+    filtering = {"topics_pattern": pattern, "topics_hash": known} if pattern is not None else {}
     client.say(C.GET_TOPICS_OF_NAMESPACE, namespace="public/default", mode=pb.GetTopicsOfNamespace.PERSISTENT, **filtering)
     return await client.expect("GET_TOPICS_OF_NAMESPACE_RESPONSE")
 
@@ -86,6 +86,13 @@ def by_pattern(w: World) -> Outcome:
         return {text: listed.shown(await _list(client, listed.pattern(text))) for text in PATTERNS}
 
     return _with(w, "p", act)
+
+
+def by_a_pattern_that_matches_nothing(w: World) -> Outcome:
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
+        return {text: listed.shown(await _list(client, text)) for text in MATCH_NOTHING}
+
+    return _with(w, "n", act)
 
 
 def by_pattern_and_hash(w: World) -> Outcome:
@@ -104,7 +111,7 @@ def by_pattern_and_hash(w: World) -> Outcome:
 
 def without_a_pattern(w: World) -> Outcome:
     async def act(client: RawClient, listed: _Listed) -> Outcome:
-        answer = await _list(client, "")
+        answer = await _list(client, None)
         return [listed.names(answer.topics), answer.filtered, answer.changed, bool(answer.topics_hash)]
 
     return _with(w, "a", act)
@@ -125,3 +132,21 @@ def a_watch(w: World) -> Outcome:
         ]
 
     return _with(w, "w", act)
+
+
+def watches_that_match_nothing(w: World) -> Outcome:
+    """What each begins with, and whether it says anything of a topic that comes."""
+
+    async def act(client: RawClient, listed: _Listed) -> Outcome:
+        begun = []
+        for number, text in enumerate(MATCH_NOTHING):
+            client.say(C.WATCH_TOPIC_LIST, namespace="public/default", watcher_id=number, topics_pattern=text)
+            answer = await client.expect("WATCH_TOPIC_LIST_SUCCESS")
+            begun.append([listed.names(answer.topic), answer.topics_hash])
+        client.say(C.WATCH_TOPIC_LIST, namespace="public/default", watcher_id=99, topics_pattern=listed.pattern(PATTERNS[0]))
+        await client.expect("WATCH_TOPIC_LIST_SUCCESS")
+        client.say(C.PRODUCER, topic=f"{listed.prefix}-c", producer_id=1)
+        answers = [await client.next() for _ in range(2)]  # in any order
+        return [begun, [one.body.watcher_id for one in answers if one.name == "WATCH_TOPIC_UPDATE"]]
+
+    return _with(w, "wn", act)

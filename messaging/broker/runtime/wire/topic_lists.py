@@ -27,8 +27,8 @@ class Listing(NamedTuple):
 
 
 async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
-    """All topics of the wanted kinds that match the pattern, partitions one by one. A pattern that the broker does not evaluate is
-    left to the client: `filtered` is false then."""
+    """All topics of the wanted kinds that match the pattern, partitions one by one; an empty pattern matches none. A pattern that
+    the broker does not evaluate is left to the client: `filtered` is false then."""
     await service.require_namespace(resource.namespace)
     listings, looked_ms = service.peers.listings, service.now_ms()
     async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
@@ -39,7 +39,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
             names += service.topics.unstored_names(resource.namespace)
         listings.took(resource.namespace, names)
         # Matching, sorting and encoding 100,000 names takes a third of a second.
-        answer = await asyncio.to_thread(_listing, body.request_id, names, body.topics_pattern, body.topics_hash)
+        answer = await asyncio.to_thread(_listing, body, names)
         connection.send(answer)
         connection.out.flush()  # from here on, the bytes that the peer has not read are charged
     if not connection.closed and service.discovery.listed(
@@ -48,17 +48,17 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
         connection.memory_charge.change(LOOKS_BYTES)
 
 
-def _listed(names: list[str], pattern: str) -> Listing:
+def _listed(names: list[str], pattern: str | None) -> Listing:
     names = without_system_topics(names)
-    found = matching(pattern, names) if pattern else None
+    found = None if pattern is None else matching(pattern, names)
     shown = names if found is None else found
     return Listing(shown, found is not None, frames.topics_hash(shown))
 
 
-def _listing(request_id: int, names: list[str], pattern: str, known_hash: str) -> bytes:
-    found = _listed(names, pattern)
-    answer = pb.GetTopicsOfNamespaceResponse(request_id=request_id, filtered=found.filtered, topics_hash=found.topics_hash)
-    answer.changed = not known_hash or known_hash != found.topics_hash
+def _listing(body: pb.GetTopicsOfNamespace, names: list[str]) -> bytes:
+    found = _listed(names, body.topics_pattern if body.HasField("topics_pattern") else None)
+    answer = pb.GetTopicsOfNamespaceResponse(request_id=body.request_id, filtered=found.filtered, topics_hash=found.topics_hash)
+    answer.changed = not body.topics_hash or body.topics_hash != found.topics_hash
     if answer.changed:
         answer.topics.extend(found.names)
     return frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)

@@ -75,6 +75,20 @@ async def test_watches_are_announced(world: BrokerWorld) -> None:
     assert (await client.connect(world.token("reader"))).feature_flags.supports_topic_watchers
 
 
+async def test_an_empty_pattern_matches_nothing(world: BrokerWorld) -> None:
+    await create(world, "l-1")
+    client = await world.connected("reader")
+    answer = await listed(client, topics_pattern="")
+    assert (list(answer.topics), answer.filtered, answer.topics_hash) == ([], True, "00000000")
+    client.say(C.WATCH_TOPIC_LIST, watcher_id=1, namespace=NAMESPACE, topics_pattern="")
+    begun = await client.expect("WATCH_TOPIC_LIST_SUCCESS")
+    assert (list(begun.topic), begun.topics_hash) == ([], "00000000")
+    await watching(client)
+    await create(world, "l-2")
+    assert (await client.expect("WATCH_TOPIC_UPDATE")).watcher_id == 7
+    assert await client.quiet() == []
+
+
 async def test_a_watch_tells_what_is_created_and_deleted(world: BrokerWorld) -> None:
     await create(world, "l-1", "m-1")
     client = await world.connected("reader")
