@@ -10,16 +10,13 @@ import json
 from functools import cached_property
 from typing import Any
 
-from fastavro import parse_schema
-from fastavro.schema import SchemaParseException, UnknownType
-
+from messaging.broker.core.schemas.avro_defaults import Defaults
+from messaging.broker.core.schemas.avro_definitions import NAMED, Definition, Named, resolved
 from messaging.broker.core.schemas.model import SchemaError
 
 DEPTH_MAX = 64
 TYPES_MAX = 10_000
 COMPARISONS_MAX = 200_000  # some 200 ms: of one schema with all that it is compared with
-PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-NAMED = frozenset({"record", "error", "enum", "fixed"})
 # What a writer's type may be read as, besides itself.
 PROMOTIONS = {
     "int": {"long", "float", "double"},
@@ -29,9 +26,7 @@ PROMOTIONS = {
     "bytes": {"string"},
 }
 
-_LEFT_OUT = frozenset({"doc", "__fastavro_parsed__", "__named_schemas"})  # the last two: notes of the library
-
-Definition = Any  # parsed JSON: a name, a list (union), or an object
+_LEFT_OUT = frozenset({"doc"})
 
 
 class Avro:
@@ -39,9 +34,7 @@ class Avro:
     differ only in their documentation are equal."""
 
     def __init__(self, data: bytes) -> None:
-        self.root = _parsed(data)
-        self.named: dict[str, dict[str, Any]] = {}
-        _collect(self.root, self.named)
+        self.root, self.named = _parsed(data)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Avro) and bool(self._undocumented == other._undocumented)
@@ -63,21 +56,23 @@ class Avro:
             return definition
 
 
-def _parsed(data: bytes) -> Definition:
+def _parsed(data: bytes) -> tuple[Definition, Named]:
     try:
         text = data.decode()
-        definition = json.loads(text)
-        _check_size(definition)
+        definition = json.loads(text, parse_constant=_no_constant)
         if "\\u" in text:  # half a surrogate pair is JSON, but no text: neither it nor a message about it could be sent
             json.dumps(definition, ensure_ascii=False).encode()
-        parsed = parse_schema(definition)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the schema is not valid JSON: {error}") from None
-    except (SchemaParseException, UnknownType) as error:
+    try:
+        _check_size(definition)
+        return resolved(definition)
+    except SchemaError as error:
         raise SchemaError(f"the schema is not a valid Avro definition: {error}") from None
-    except (KeyError, TypeError, AttributeError):  # what the library does not check by itself
-        raise SchemaError("the schema is not a valid Avro definition: a part of it has the wrong shape for its type") from None
-    return parsed
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _undocumented(definition: Definition) -> Definition:
@@ -106,26 +101,6 @@ def _inner(definition: Definition) -> list[Definition]:
     return definition if isinstance(definition, list) else []
 
 
-def _collect(definition: Definition, named: dict[str, dict[str, Any]]) -> None:
-    """Adds the named types in `definition`. The library has written full names everywhere."""
-    if isinstance(definition, list):
-        for one in definition:
-            _collect(one, named)
-    elif isinstance(definition, dict):
-        kind = definition["type"]
-        if kind in NAMED:
-            named[definition["name"]] = definition
-        if kind in ("record", "error"):
-            for field in definition["fields"]:
-                _collect(field["type"], named)
-        elif kind == "array":
-            _collect(definition["items"], named)
-        elif kind == "map":
-            _collect(definition["values"], named)
-        elif not isinstance(kind, str):
-            _collect(kind, named)
-
-
 class Budget:
     """How many more pairs of types may be compared."""
 
@@ -137,6 +112,11 @@ class Budget:
         self.left -= 1
         if self.left < 0:
             raise SchemaError("comparing the schemas takes too long: use simpler ones, or fewer versions")
+
+
+def why_bad_default(schema: Avro, budget: Budget) -> str:
+    """Which default is not a value of its type; "" if none. Raises `SchemaError` for too many values."""
+    return Defaults(schema.resolve, budget.spend).why_bad(schema.named)
 
 
 def why_unreadable(reader: Avro, writer: Avro, budget: Budget) -> str:
@@ -159,6 +139,7 @@ class _Resolution:
         self._known = 0  # raised by each new pair, and by each one that turns out not to match
         self._depth = 0
         self._budget = budget
+        self._defaults = Defaults(reader.resolve, budget.spend)
 
     def why(self) -> str:
         while True:
@@ -218,6 +199,8 @@ class _Resolution:
             if source is None:
                 if "default" not in field:
                     return f"{place}: the field is missing in the data and has no default"
+                if not self._defaults.is_usable(field):
+                    return f"{place}: the field is missing in the data and its default is not a value of its type"
             elif why := self._why(field["type"], source["type"], place):
                 return why
         return ""

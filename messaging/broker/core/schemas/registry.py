@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from messaging.broker.core.schemas.model import SCHEMALESS, Schema, SchemaError, SchemaVersion
-from messaging.broker.core.schemas.strategies import Strategy, check_valid, parse_once, same, why_incompatible
+from messaging.broker.core.schemas.strategies import Strategy, check_valid, parse_once, same, why_bad_default, why_incompatible
 from messaging.errors import IncompatibleSchema, InvalidSchema, InvalidValue
 
 # Of one topic. They bound the work of comparing with all of them.
@@ -51,7 +51,7 @@ def check_new(versions: Sequence[SchemaVersion], schema: Schema, strategy: Strat
             f"the schema has {len(versions)} versions; {VERSIONS_MAX} with {VERSIONS_BYTES_MAX} bytes in all are allowed: "
             f"delete the topic's schema with force, or use another topic"
         )
-    if earlier and (why := _why_incompatible(strategy, schema, earlier)):
+    if earlier and (why := _why_bad_default(schema) or _why_incompatible(strategy, schema, earlier)):
         raise IncompatibleSchema(f"the schema is not compatible: {why}")
 
 
@@ -80,6 +80,13 @@ def strategy_of(text: str) -> Strategy:
 def _why_incompatible(strategy: Strategy, schema: Schema, earlier: list[Schema]) -> str:
     try:
         return why_incompatible(strategy, schema, earlier)
+    except SchemaError as error:
+        return str(error)
+
+
+def _why_bad_default(schema: Schema) -> str:
+    try:
+        return why_bad_default(schema)
     except SchemaError as error:
         return str(error)
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from messaging.broker.core.schemas import key_value, protobuf_native
+from messaging.broker.core.schemas import avro, key_value, protobuf_native
 from messaging.broker.core.schemas.avro import Avro, Budget, why_unreadable
-from messaging.broker.core.schemas.model import AVRO_BASED, Schema, SchemaType
+from messaging.broker.core.schemas.model import AVRO_BASED, Schema, SchemaError, SchemaType
 
 Parse = Callable[[bytes], Avro]
 PARSED_KEPT = 4  # key and value of two schemas
@@ -51,8 +51,8 @@ RULES: dict[Strategy, Rule] = {
 def check_valid(schema: Schema) -> None:
     """Raises `SchemaError` if `schema` is not a valid one of its type."""
     if schema.type in AVRO_BASED:
-        if not _is_json_schema(schema):
-            Avro(schema.data)
+        if not _is_json_schema(schema) and isinstance(Avro(schema.data).root, list) and schema.type is SchemaType.AVRO:
+            raise SchemaError("an AVRO schema that is a union is not supported: put it into a record")
     elif schema.type is SchemaType.PROTOBUF_NATIVE:
         protobuf_native.root_message(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
@@ -78,6 +78,13 @@ def same(one: Schema, other: Schema, parse: Parse = Avro) -> bool:
 
 def _same_parts(one: Schema, other: Schema, parse: Parse) -> bool:
     return all(same(mine, theirs, parse) for mine, theirs in zip(key_value.parts(one), key_value.parts(other), strict=True))
+
+
+def why_bad_default(schema: Schema) -> str:
+    """Why `schema`, because of a default, may not follow others under any strategy; "" if it may. Raises `SchemaError`."""
+    if schema.type not in AVRO_BASED or _is_json_schema(schema):
+        return ""
+    return avro.why_bad_default(Avro(schema.data), Budget())
 
 
 def why_incompatible(strategy: Strategy, new: Schema, earlier: list[Schema]) -> str:
