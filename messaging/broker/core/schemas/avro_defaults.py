@@ -2,7 +2,8 @@
 
 As in Avro for Java, there are two rules. Defaults of a schema that is to follow others have to fit exactly. A schema that reads
 data of another needs usable ones where fields are missing in the data: any number will do for a number, and what is no array or
-map for an empty one, but a symbol must be one of its enum. A default of a union is one of its first type.
+map for an empty one, but a symbol must be one of its enum. A default of a union is one of any of its types, as since Avro 1.12: Pulsar's
+Python client writes such, which Avro for Java 1.11 refuses.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Defaults:
             raise SchemaError("the defaults of the schema are nested too deeply, or in each other: use simpler ones")
         definition = self._resolve(definition)
         if isinstance(definition, list):
-            return bool(definition) and self._fits(definition[0], value, depth + 1, exact=exact)
+            return any(self._fits(one, value, depth + 1, exact=exact) for one in definition)
         kind = definition if isinstance(definition, str) else definition["type"]
         if kind in ("record", "error"):
             return self._fits_record(definition, value, depth, exact=exact)
