@@ -2,8 +2,8 @@
 
 As in Avro for Java, there are two rules. Defaults of a schema that is to follow others have to fit exactly. A schema that reads
 data of another needs usable ones where fields are missing in the data: any number will do for a number, and what is no array or
-map for an empty one, but a symbol must be one of its enum. A default of a union is one of any of its types, as since Avro 1.12: Pulsar's
-Python client writes such, which Avro for Java 1.11 refuses.
+map for an empty one, but a symbol must be one of its enum. A default of a union is one of any of its types, as since Avro 1.12:
+Pulsar's Python client writes such ones, which Avro for Java 1.11 refuses.
 """
 
 from __future__ import annotations
