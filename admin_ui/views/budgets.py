@@ -16,6 +16,7 @@ from tenants.models import Tenant
 from workers.alerts.notices import mails_refused
 from workers.billing import budget_actions, budgets, costs, outlook
 from workers.billing.budget_models import Budget, SpendAlert
+from workers.billing.idle_subscriptions import with_subscriptions
 from workers.billing.models import NANO
 from workers.billing.present import money, quantity_text
 from workers.rating.forecast import Forecast
@@ -90,9 +91,7 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """The running month with its bounds, another retention, and topics that nobody reads."""
     now = datetime.now(UTC)
     row = Tenant.objects.get(name=tenant)
-    today = now.date()
-    found = costs.currencies_of(costs.Question([row.uid], today.replace(day=1), today))
-    currency = max(found, default="")
+    currency = outlook.currency_of_month(row.uid, now.date())
     form = RetentionForm(request.GET if "days" in request.GET else None)
     what_if, why = None, ""
     if form.is_bound and form.is_valid():
@@ -102,8 +101,8 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
         except MagnetarError as error:
             why = explain(error)
     saved = [
-        {"topic": one.topic, "why": one.why, "cost": costs.nano_text(one.nano, one.currency), "currency": one.currency}
-        for one in outlook.savings(row.uid, now)
+        {"saving": one, "cost": costs.nano_text(one.nano, one.currency)}
+        for one in with_subscriptions(outlook.savings(row.uid, now))
     ]
     return show(
         request,

@@ -104,6 +104,33 @@ API |= {
     "NewCreditNote.amounts": Limit("one for each line of an invoice", bytes_max=200, count_max=500),
 }
 
+_TITLE = Limit("is shown in lists and mails", bytes_max=100)
+_NAMESPACE = Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1)
+_THRESHOLDS = Limit("each is told once a month", count_max=10)
+_EMAILS = Limit("each is sent a mail", bytes_max=320, count_max=5)
+_BY = Limit("a level, or a label", bytes_max=80)
+
+API |= {
+    "NewBudget.name": _TITLE,
+    "NewBudget.amount": _AMOUNT,
+    "NewBudget.currency": _CURRENCY,
+    "NewBudget.namespace": _NAMESPACE,
+    "NewBudget.thresholds": _THRESHOLDS,
+    "NewBudget.emails": _EMAILS,
+    "BudgetChange.name": _TITLE,
+    "BudgetChange.amount": _AMOUNT,
+    "BudgetChange.currency": _CURRENCY,
+    "BudgetChange.namespace": _NAMESPACE,
+    "BudgetChange.thresholds": _THRESHOLDS,
+    "BudgetChange.emails": _EMAILS,
+    "NewReportSchedule.name": _TITLE,
+    "NewReportSchedule.by": _BY,
+    "NewReportSchedule.emails": _EMAILS,
+    "ReportScheduleChange.name": _TITLE,
+    "ReportScheduleChange.by": _BY,
+    "ReportScheduleChange.emails": _EMAILS,
+}
+
 PULSAR: dict[str, Limit] = {
     # Bodies that are a single value
     "body.actions": Limit("there are six actions", bytes_max=64, count_max=16),

@@ -61,6 +61,12 @@ _BILLING: dict[tuple[str, str], str] = {
     ("PUT", "billing:issuer"): "billing.issuer",
     ("POST", "billing:credits"): "billing.credit",
     ("POST", "billing:credit-notes"): "invoice.take_back",
+    ("POST", "billing:budgets"): "budget.create",
+    ("PATCH", "billing:budget"): "budget.update",
+    ("DELETE", "billing:budget"): "budget.delete",
+    ("POST", "billing:report-schedules"): "report.create",
+    ("PATCH", "billing:report-schedule"): "report.update",
+    ("DELETE", "billing:report-schedule"): "report.delete",
 }
 
 _PULSAR: dict[tuple[str, str], str] = {

@@ -105,6 +105,23 @@ _BILLING: dict[tuple[str, str], Action] = {
     ("GET", "billing:line-usage"): Action.TENANT_ADMIN,
     ("GET", "billing:usage-file"): Action.TENANT_READ,
     ("GET", "billing:costs"): Action.TENANT_READ,
+    ("GET", "billing:estimate"): Action.TENANT_READ,
+    ("GET", "billing:what-if"): Action.TENANT_READ,
+    ("GET", "billing:savings"): Action.TENANT_READ,
+    ("GET", "billing:budgets"): Action.TENANT_ADMIN,  # with the addresses of those who are told
+    ("POST", "billing:budgets"): Action.TENANT_ADMIN,
+    ("GET", "billing:budget"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:budget"): Action.TENANT_ADMIN,
+    ("DELETE", "billing:budget"): Action.TENANT_ADMIN,
+    ("GET", "billing:budget-alerts"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-schedules"): Action.TENANT_ADMIN,
+    ("POST", "billing:report-schedules"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("DELETE", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("GET", "billing:reports"): Action.TENANT_ADMIN,
+    ("GET", "billing:report"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-file"): Action.TENANT_ADMIN,
 }
 
 _PULSAR: dict[tuple[str, str], Action] = {

@@ -35,6 +35,10 @@ FILLING = {
     "run_id": "r1",
     "job": "j1",
     "rule": "a1",
+    "budget": "b1",
+    "schedule": "s1",
+    "report": "p1",
+    "file": "report.csv",
 }
 
 

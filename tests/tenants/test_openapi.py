@@ -18,8 +18,10 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from messaging.permissions.table import REST
+from tenants.models import Tenant
 from tenants.rest.document import document
 from tests.tenants.world import Caller, World
+from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
 from workers.task_catalog import FORGET_OLD
 
@@ -75,8 +77,11 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing = {"kind": "topics"}
     existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
-    existing |= {"run_id": "r1", "job": "j1", "rule": "a1"}
+    existing |= {"run_id": "r1", "job": "j1", "rule": "a1", "budget": "b1", "schedule": "s1", "report": "p1", "file": "report.csv"}
     TaskRun.objects.create(task_id="r1", name=FORGET_OLD, started_at=timezone.now(), outcome="succeeded")
+    of_acme = {"tenant": "acme", "tenant_uid": Tenant.unscoped.get(name="acme").uid, "name": "All", "created_at": timezone.now()}
+    Budget.unscoped.create(id="b1", currency="EUR", amount_minor=1, thresholds=[50], **of_acme)
+    ReportSchedule.unscoped.create(id="s1", every="day", by="topic", made_until="2026-03-01", **of_acme)
     world.token("app@acme")
     world.broker.add("persistent://acme/orders/t", "s")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.tenants.world import Caller, World
 from workers import sending
 from workers.models import TaskRun
 from workers.redrive.models import RedriveJob
+from workers.task_catalog import REDRIVE
 
 AT = "/api/v1/tenants/acme/namespaces/orders/topics/dead/redrives"
 DEAD, TARGET = "persistent://acme/orders/dead", "persistent://acme/orders/t"
@@ -47,6 +49,25 @@ def test_an_owner_looks_starts_pauses_resumes_and_cancels(world: World, caller: 
     assert owner("GET", f"{AT}/{job}/outcomes?after=x").status_code == 400
     actions = set(AuditRecord.unscoped.filter(action__startswith="redrive.").values_list("action", "tenant"))
     assert actions == {(f"redrive.{one}", "acme") for one in ("start", "pause", "resume", "cancel")}
+
+
+def test_a_redrive_and_a_requeue_say_what_was_before_and_after(world: World, call: Caller) -> None:
+    """In the audit log."""
+    job = call("POST", AT, body(rate=7)).json()["id"]
+    for decision in ("pause", "resume"):
+        assert call("POST", f"{AT}/{job}/{decision}").status_code == 200
+    TaskRun.objects.create(task_id="r1", name=REDRIVE, started_at=datetime.now(UTC), outcome="quarantined")
+    assert call("POST", "/api/v1/task-runs/r1/requeue").status_code == 200
+    found = {one.action: one for one in AuditRecord.unscoped.filter(role="admin")}
+    start, resume, again = (found[name] for name in ("redrive.start", "redrive.resume", "task.requeue"))
+    assert (start.tenant, start.resource, start.before) == ("acme", DEAD, None)
+    assert start.after is not None and (start.after["job"], start.after["rate"], start.after["target"]) == (job, 7, TARGET)
+    assert (resume.tenant, resume.resource, resume.before, resume.after) == (
+        "acme", DEAD, {"job": job, "state": "paused"}, {"state": "running"},
+    )  # fmt: skip
+    assert (again.resource, again.before, again.after) == (
+        f"task {REDRIVE} r1", {"outcome": "quarantined"}, {"outcome": "queued"},
+    )  # fmt: skip
 
 
 def test_another_tenant_neither_sees_a_redrive_nor_takes_messages(world: World, caller: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -18,7 +19,7 @@ from workers.billing import costs
 from workers.billing.actions import existing_tenant
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.rating.errors import RatingError
-from workers.rating.money import CURRENCIES, minor_of
+from workers.rating.money import CURRENCIES, minor_of, money_text
 
 BUDGETS_MAX = SCHEDULES_MAX = 50  # of one tenant
 EMAILS_MAX, THRESHOLDS_MAX, THRESHOLD_MAX = 5, 10, 1000
@@ -37,6 +38,37 @@ def create_budget(
     """Raises `InvalidValue`, `PreconditionFailed` for one too many."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     found = existing_tenant(tenant)
+    fields = _budget_fields(tenant, name, amount, currency, namespace, thresholds, emails)
+    with transaction.atomic(), platform_scope():
+        if Budget.objects.filter(tenant_uid=found.uid).count() >= BUDGETS_MAX:
+            raise PreconditionFailed(f"a tenant has at most {BUDGETS_MAX} budgets: delete one first")
+        row = Budget.objects.create(tenant=tenant, tenant_uid=found.uid, created_at=datetime.now(UTC), **fields)
+        record(actor, "budget.create", tenant, name, after=_told_of_budget(row))
+    return row
+
+
+def change_budget(actor: Actor, tenant: str, budget_id: str, given: Mapping[str, Any]) -> Budget:
+    """Changes what is given of the arguments of `create_budget`. Of another amount, or of something else, the thresholds of the
+    running month are told anew. Raises `NotFound`, `InvalidValue`."""
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    with tenant_scope(tenant), transaction.atomic():
+        row = existing_budget(tenant, budget_id)
+        before = _told_of_budget(row)
+        fields = _budget_fields(tenant, **{**before, **given})
+        for name, value in fields.items():
+            setattr(row, name, value)
+        row.save()
+        after = _told_of_budget(row)
+        if any(before[name] != after[name] for name in ("amount", "currency", "namespace")):
+            row.alerts.filter(month=datetime.now(UTC).date().replace(day=1)).delete()
+        record(actor, "budget.update", tenant, row.name, before, after)
+    return row
+
+
+def _budget_fields(
+    tenant: str, name: str, amount: str, currency: str, namespace: str, thresholds: Sequence[int], emails: Sequence[str]
+) -> dict[str, Any]:
+    """The columns. Raises `InvalidValue`."""
     if currency not in CURRENCIES:
         raise InvalidValue(f"currency {currency[:10]!r} is not known: use one of {', '.join(sorted(CURRENCIES))}")
     try:
@@ -49,38 +81,34 @@ def create_budget(
         raise InvalidValue(f"thresholds must be 1 to {THRESHOLDS_MAX} numbers from 1 to {THRESHOLD_MAX}, in per cent")
     if namespace and not namespace.startswith(f"{tenant}/"):
         raise InvalidValue(f"namespace {namespace[:80]!r} is not one of tenant {tenant}")
-    told = _emails(emails)
-    with transaction.atomic(), platform_scope():
-        if Budget.objects.filter(tenant_uid=found.uid).count() >= BUDGETS_MAX:
-            raise PreconditionFailed(f"a tenant has at most {BUDGETS_MAX} budgets: delete one first")
-        row = Budget.objects.create(
-            tenant=tenant,
-            tenant_uid=found.uid,
-            name=name,
-            currency=currency,
-            amount_minor=minor,
-            namespace=namespace,
-            thresholds=sorted(set(thresholds)),
-            emails=told,
-            created_at=datetime.now(UTC),
-        )
-        record(
-            actor,
-            "budget.create",
-            tenant,
-            name,
-            after={"amount": amount, "currency": currency, "namespace": namespace, "emails": told},
-        )
-    return row
+    return {
+        "name": name,
+        "currency": currency,
+        "amount_minor": minor,
+        "namespace": namespace,
+        "thresholds": sorted(set(thresholds)),
+        "emails": _emails(emails),
+    }
+
+
+def _told_of_budget(row: Budget) -> dict[str, Any]:
+    fields: dict[str, Any] = {field: getattr(row, field) for field in ("name", "currency", "namespace", "thresholds", "emails")}
+    return {**fields, "amount": money_text(row.amount_minor, row.currency)}
+
+
+def existing_budget(tenant: str, budget_id: str) -> Budget:
+    with tenant_scope(tenant):
+        found = Budget.objects.filter(id=budget_id).first()
+    if found is None:
+        raise NotFound(f"budget {budget_id[:64]!r} does not exist")
+    return found
 
 
 def delete_budget(actor: Actor, tenant: str, budget_id: str) -> None:
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     with tenant_scope(tenant), transaction.atomic():
-        row = Budget.objects.filter(id=budget_id).first()
-        if row is None:
-            raise NotFound(f"budget {budget_id[:64]!r} does not exist")
-        record(actor, "budget.delete", tenant, row.name)
+        row = existing_budget(tenant, budget_id)
+        record(actor, "budget.delete", tenant, row.name, before=_told_of_budget(row))
         row.delete()
 
 
@@ -92,8 +120,7 @@ def create_schedule(
     found = existing_tenant(tenant)
     if every not in ReportSchedule.Every.values:
         raise InvalidValue(f"every {every[:20]!r} is not one of {', '.join(ReportSchedule.Every.values)}")
-    if by not in costs.LEVELS and not by.startswith(costs.LABEL):
-        raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)} or {costs.LABEL}KEY")
+    _check_by(by)
     told = _emails(emails)
     with transaction.atomic(), platform_scope():
         if ReportSchedule.objects.filter(tenant_uid=found.uid).count() >= SCHEDULES_MAX:
@@ -112,13 +139,34 @@ def create_schedule(
     return row
 
 
+def change_schedule(actor: Actor, tenant: str, schedule_id: str, given: Mapping[str, Any]) -> ReportSchedule:
+    """Changes what is given of `name`, `by` and `emails`, for the reports that are made from now on. Raises `NotFound`,
+    `InvalidValue`."""
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    with tenant_scope(tenant), transaction.atomic():
+        row = existing_schedule(tenant, schedule_id)
+        before = {"name": row.name, "by": row.by, "emails": row.emails}
+        after = {**before, **given}
+        _check_by(after["by"])
+        row.name, row.by, row.emails = after["name"], after["by"], _emails(after["emails"])
+        row.save(update_fields=["name", "by", "emails"])
+        record(actor, "report.update", tenant, row.name, before, {**after, "emails": row.emails})
+    return row
+
+
+def existing_schedule(tenant: str, schedule_id: str) -> ReportSchedule:
+    with tenant_scope(tenant):
+        found = ReportSchedule.objects.filter(id=schedule_id).first()
+    if found is None:
+        raise NotFound(f"report {schedule_id[:64]!r} does not exist")
+    return found
+
+
 def delete_schedule(actor: Actor, tenant: str, schedule_id: str) -> None:
     """Reports that were made stay."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     with tenant_scope(tenant), transaction.atomic():
-        row = ReportSchedule.objects.filter(id=schedule_id).first()
-        if row is None:
-            raise NotFound(f"report {schedule_id[:64]!r} does not exist")
+        row = existing_schedule(tenant, schedule_id)
         record(actor, "report.delete", tenant, row.name)
         row.delete()
 
@@ -129,6 +177,11 @@ def existing_report(tenant: str, report_id: str) -> Report:
     if found is None:
         raise NotFound(f"report {report_id[:64]!r} does not exist")
     return found
+
+
+def _check_by(by: str) -> None:
+    if (by not in costs.LEVELS and not by.startswith(costs.LABEL)) or "\x00" in by:
+        raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)} or {costs.LABEL}KEY")
 
 
 def _begin(every: str, today: date) -> date:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from django.db.models import Sum
 
 from messaging.errors import PreconditionFailed
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.billing import usage
+from workers.billing import costs, usage
 from workers.billing.drafts import segments_between
 from workers.billing.models import Charge
 from workers.billing.usage import METER_NAMES
@@ -20,6 +20,7 @@ from workers.rating.rate import HOUR, Segment, rate
 DAYS = 28  # of usage that a question is answered with, as if they were a month
 SAVINGS_MAX = 100
 STORED = "stored_byte_seconds"
+WAITING = "messages wait for a subscription that takes none"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class Saving:
     why: str
     nano: int
     currency: str
+    subscriptions: tuple[str, ...] = ()  # of `idle_subscriptions`: those that messages wait for
+
+
+def currency_of_month(tenant_uid: str, today: date) -> str:
+    """Of what the running month was charged; "" before anything was."""
+    return max(costs.currencies_of(costs.Question([tenant_uid], today.replace(day=1), today)), default="")
 
 
 def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: datetime) -> WhatIf:
@@ -62,15 +69,15 @@ def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: dateti
         if namespace in ("", name):
             stored[name] = came_in * retention_s
     hours = (end - start) // HOUR
-    costs = [sum(line.amount for line in rate(whole, [used], hours)) for used in (as_it_was, {**as_it_was, STORED: stored})]
-    return WhatIf(whole[0].version.currency, costs[0], costs[1], sum(as_it_was[STORED].values()), sum(stored.values()))
+    amounts = [sum(line.amount for line in rate(whole, [used], hours)) for used in (as_it_was, {**as_it_was, STORED: stored})]
+    return WhatIf(whole[0].version.currency, amounts[0], amounts[1], sum(as_it_was[STORED].values()), sum(stored.values()))
 
 
 def savings(tenant_uid: str, now: datetime) -> list[Saving]:
     """Topics that cost something and that nobody read from in the last `DAYS` days, the dearest first."""
     since = now.date() - timedelta(days=DAYS)
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    costs: dict[str, int] = defaultdict(int)
+    spent: dict[str, int] = defaultdict(int)
     with platform_scope():
         charges = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=since).exclude(series__topic="")
     currency = ""
@@ -78,9 +85,9 @@ def savings(tenant_uid: str, now: datetime) -> list[Saving]:
         charges.order_by().values_list("series__topic", "meter", "currency").annotate(Sum("quantity"), Sum("nano"))
     ):
         sums[topic][meter] += quantity
-        costs[topic] += nano
+        spent[topic] += nano
         currency = code or currency
-    found = [Saving(topic, why, costs[topic], currency) for topic, used in sums.items() if (why := _why(used)) and costs[topic] > 0]
+    found = [Saving(topic, why, spent[topic], currency) for topic, used in sums.items() if (why := _why(used)) and spent[topic] > 0]
     return sorted(found, key=lambda one: (-one.nano, one.topic))[:SAVINGS_MAX]
 
 
@@ -88,7 +95,7 @@ def _why(used: dict[str, int]) -> str:
     if used["messages_out"]:
         return ""
     if used["backlog_entry_seconds"]:
-        return "messages wait for a subscription that takes none"
+        return WAITING
     if used["messages_in"]:
         return "messages come in that nobody reads"
     return "nothing comes in or goes out, and messages are stored" if used[STORED] else ""

@@ -33,6 +33,12 @@ def runs_of_hours(start: datetime, end: datetime) -> dict[datetime, str]:
     return dict(hours.order_by("hour").values_list("hour", "run_id"))
 
 
+def computed_until() -> datetime | None:
+    """Usage before this is computed, but for holes; None: none is."""
+    newest = UsagePartition.objects.order_by("-hour").values_list("hour", flat=True).first()
+    return newest + HOUR if newest is not None else None
+
+
 def inputs_of(run_ids: set[str]) -> dict[str, dict[str, object]]:
     """Run -> when it finished, and the files and records that it read."""
     found = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "detail")

@@ -19,6 +19,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
 from workers.alerts.shapes import NewAlertRule, NewNotifications
+from workers.billing import budget_shapes as budgets
 from workers.billing import shapes as billing
 from workers.redrive.shapes import NewRedrive
 
@@ -31,6 +32,10 @@ BILLING = (
     billing.NewPlanAssignment,
     billing.NewCredit,
     billing.NewCreditNote,
+    budgets.NewBudget,
+    budgets.BudgetChange,
+    budgets.NewReportSchedule,
+    budgets.ReportScheduleChange,
 )
 BODIES = (*OURS, *BILLING, NewRedrive, NewAlertRule, NewNotifications)
 STRUCTS = (
