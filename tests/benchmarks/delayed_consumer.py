@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
-from tests.benchmarks.delayed_load import PAYLOAD
+from tests.benchmarks.delayed_load import PAYLOAD, Blocks
 
 
 class Receiving:
@@ -28,6 +29,7 @@ class Receiving:
         self._wanted, self._enough = 0, asyncio.Event()
         self.late_ms: list[NDArray[np.int64]] = []
         self._clock = clock
+        self._frames = Blocks(delayed=True)
         self._acks: list[tuple[int, list[int]]] = []
 
     async def wait_for(self, count: int, seconds: float) -> None:
@@ -46,11 +48,12 @@ class Receiving:
             self._enough.set()
         times = block.deliver_at_ms
         if times is not None:
-            late = self._clock() - np.array([times[index] for index in picked], np.int64)
-            self.late_ms.append(late)
+            self.late_ms.append(self._clock() - np.array([times[index] for index in picked], np.int64))
+        elif isinstance(block, GatheredBlock):
+            self.late_ms.append(self._clock() - self._frames.times(block.data)[picked])
         if not self._acks:
             asyncio.get_running_loop().call_soon(self._acknowledge, consumer)
-        self._acks.append((block.ledger_id, [block.first_entry + index for index in picked]))
+        self._acks.append((block.ledger_id, [block.entry_at(index) for index in picked]))
         return len(picked) * len(PAYLOAD)
 
     def _acknowledge(self, consumer: Consumer) -> None:

@@ -42,6 +42,11 @@ class Blocks:
                 self._octets[:, self._at + index] = ((times >> (7 * index)) & 0x7F) | more
         return self._octets.tobytes()
 
+    def times(self, data: bytes | memoryview) -> NDArray[np.int64]:
+        """Of whole frames."""
+        octets = np.frombuffer(data, np.uint8).reshape(-1, self._octets.shape[1])[:, self._at : self._at + 6].astype(np.int64)
+        return np.sum([(octets[:, index] & 0x7F) << (7 * index) for index in range(6)], axis=0, dtype=np.int64)
+
 
 def _varint(value: int) -> bytes:
     found = bytearray()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyroaring import BitMap
 
 BITMAP_BYTES = 200  # of an empty one
+SHORT = 16  # values of a range on average: a walk over all of them costs less than finding the ends of each range
 ENTRY_IDS = 1 << 32  # an entry id is less than this
 
 
@@ -39,6 +40,9 @@ def ranges_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
     """The ranges (first, last) of a bitmap, in order. Each costs about the same, however long it is."""
     if not bitmap:
         return
+    if len(bitmap) < SHORT * count_ranges(bitmap):
+        yield from _short_ranges(bitmap)
+        return
     first, last = bitmap.min(), bitmap.max()
     while True:
         stop = first + run_length(bitmap, first)
@@ -46,6 +50,17 @@ def ranges_of(bitmap: BitMap) -> Iterator[tuple[int, int]]:
         if stop > last:
             return
         first = bitmap.next_set_bit(stop)
+
+
+def _short_ranges(bitmap: BitMap) -> Iterator[tuple[int, int]]:
+    """The same for one whose ranges are mostly short: each value costs little."""
+    first = last = bitmap.min()
+    for value in bitmap:
+        if value > last + 1:
+            yield first, last
+            first = value
+        last = value
+    yield first, last
 
 
 def count_ranges(bitmap: BitMap) -> int:

@@ -44,6 +44,7 @@ class EntryBlock:
         "uniform",
     )
     compacted: ClassVar[bool] = False  # of a compacted ledger: see `compacted_block.py`
+    gathered: ClassVar[bool] = False  # from many blocks: see `delayed/gathered_block.py`
 
     def __init__(
         self,
@@ -78,6 +79,17 @@ class EntryBlock:
     @property
     def first(self) -> Position:
         return Position(self.ledger_id, self.first_entry)
+
+    def entry_at(self, index: int) -> int:
+        return self.first_entry + index
+
+    def index_of(self, entry_id: int) -> int:
+        return entry_id - self.first_entry
+
+    def indexes_in(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
+        """Of the entries in `ranges`: (first, last), in order."""
+        begin = self.first_entry
+        return [entry - begin for first, last in ranges for entry in range(first, last + 1)]
 
     @property
     def memory_bytes(self) -> int:

@@ -12,6 +12,7 @@ from messaging.broker.core import ack_sets, bitmaps, client_usage
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dead_letters import DeadLetters
+from messaging.broker.core.delayed.gathered_block import share_gathered
 from messaging.broker.core.dispatch.assignment import Assignment
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import DispatchState, Due
@@ -72,9 +73,7 @@ class Subscription:
         self.resets = 0  # by seeks: what was asked before one says nothing about what comes after it
         self.dead_letters: DeadLetters | None = None  # the dead-letter policy
         self.recovering = False  # whether its last move to the dead letters was made is being found out: nothing is sent
-        self.messages_out = 0
-        self.bytes_out = 0
-        self.entries_expired = 0
+        self.messages_out = self.bytes_out = self.entries_expired = 0
         self.entries_lost = 0  # that storage could not give
         self.charged_bytes: int | None = 0  # of `cursor.memory_bytes`: see `cursor_memory.py`
         self.may_keep: Callable[[int], bool] = lambda size: True
@@ -166,7 +165,8 @@ class Subscription:
         if block.deliver_at_ms is not None and self.delays and source in (self.state.reading, self.state.delayed):
             held_back = self.state.hold_back(block, ranges)
             ranges = held_back.ranges
-        deliveries, stopped_at = self.strategy.share(block, ranges)
+        share = self.strategy.share
+        deliveries, stopped_at = share(block, ranges) if not block.gathered else share_gathered(self.strategy, block, ranges)
         if held_back is not None:
             stopped_at = self.state.pass_over(ledger_id, held_back, stopped_at)
         source.advance(ledger_id, first, last + 1 if stopped_at is None else stopped_at)

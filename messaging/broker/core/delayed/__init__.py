@@ -8,5 +8,6 @@ run_format.py     runs as bytes; run_head.py and run_merge.py read and merge the
 entry_sets.py     sets of entries, one bitmap per ledger
 reading.py        the read position of a subscription that delays: it skips what is pending
 delayed_entries.py    which entries that one subscription had passed over are due now
+due_ahead.py      what is read before it is due; due_reads.py plans the reads, gathered_block.py is what is sent
 topic_delays.py   the index and the subscriptions of one topic, and when to look again
 """

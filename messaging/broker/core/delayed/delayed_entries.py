@@ -12,6 +12,7 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
+from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
@@ -27,6 +28,8 @@ class Reader(Protocol):
 
     cursor: Cursor
     ledger_list: LedgerList
+
+    consumers: dict[Consumer, None]
 
     @property
     def read_position(self) -> Position: ...
@@ -102,6 +105,15 @@ class DelayedEntries:
         self.due.clear()
 
     # --- asking
+
+    def needs(self, entries: Mapping[int, BitMap]) -> EntrySets:
+        """Which of these its consumers will be sent from here once they are due."""
+        reader, found = self._reader, EntrySets()
+        for ledger_id, some in entries.items() if reader.consumers else ():
+            if ledger_id >= reader.ledger_list.first_id:
+                passed = entry_sets.before(ledger_id, some, reader.read_position)
+                entry_sets.add(found, ledger_id, entry_sets.unacknowledged(ledger_id, passed, reader.cursor))
+        return found
 
     def waits(self, position: Position) -> bool:
         """Whether reading has passed this entry because it is pending."""

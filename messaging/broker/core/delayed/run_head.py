@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pyroaring import BitMap
 
-from messaging.broker.core.delayed.run_format import Entries, bitmaps_of, decode_block
+from messaging.broker.core.delayed.run_format import Entries, bitmaps_of, decode_block, joined
+from messaging.broker.core.delayed.run_jobs import Head
 
 
 class RunHead:
@@ -27,6 +28,21 @@ class RunHead:
     def next_ms(self) -> int:
         """Of the next entry, of which there is one."""
         return int(self._entries.times[self._next])
+
+    @property
+    def last_ms(self) -> int:
+        return int(self._entries.times[-1])
+
+    def extend(self, other: Head) -> None:
+        """`other` is what follows."""
+        assert isinstance(other, RunHead)
+        self._entries = joined([self._entries.part(self._next, len(self._entries.times)), other._entries])
+        self._next = 0
+
+    def between(self, after_ms: int, until_ms: int) -> dict[int, BitMap]:
+        """The entries that are due after `after_ms` and up to `until_ms`."""
+        first, stop = np.searchsorted(self._entries.times, (after_ms, until_ms), "right")
+        return bitmaps_of(self._entries.positions[max(self._next, int(first)) : int(stop)])
 
     def take(self, until_ms: int, entries_max: int) -> dict[int, BitMap]:
         stop = int(np.searchsorted(self._entries.times, until_ms, "right"))

@@ -19,7 +19,6 @@ from messaging.broker.core.delayed.run_jobs import Drop, Head, Job, Load, Merge,
 from messaging.broker.core.delayed.time_slots import NEVER_MS, Due
 from messaging.storage.meta_store import DelayedRun
 
-AHEAD_MS = 5_000  # a block of a run is read so long before its time
 TAKEN_MAX = 65_536  # entries released from runs in one turn
 MERGED_RUNS = 8
 LEVELS = (2 * SEAL_ENTRIES, 16 * SEAL_ENTRIES)  # runs with fewer entries left than the first, or the second, are merged
@@ -47,7 +46,7 @@ class RunIndex:
 
     @property
     def memory_bytes(self) -> int:
-        runs = sum(8 * len(run.starts) + (HEAD_BYTES if run.head is not None else 0) for run in self.runs)
+        runs = sum(8 * len(run.starts) + HEAD_BYTES * len(run.loaded_blocks) for run in self.runs)
         return self._newest.memory_bytes + runs
 
     @property
@@ -91,7 +90,7 @@ class RunIndex:
     def next_ms(self) -> int | None:
         first = self._newest.next_ms()
         for run in self.runs:
-            if not run.done and not run.loading:  # whoever loads asks again
+            if run.head is not None or not (run.done or run.loading):  # whoever loads asks again
                 first = min(first, run.next_ms())
         return None if first == NEVER_MS else first
 
@@ -116,9 +115,7 @@ class RunIndex:
         for ledger_id, entries in head.take(until_ms, entries_max).items():
             held = found.get(ledger_id)
             found[ledger_id] = entries if held is None else held | entries
-        run.left -= before - head.left
-        if not head.left:
-            run.head = None
+        run.took(before - head.left)
         return before - head.left
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
@@ -136,22 +133,22 @@ class RunIndex:
         """The blocks that are needed for what is due up to `until_ms`, or soon after."""
         wanted = []
         for run in self.runs:
-            if run.head is None and not run.loading and not run.done and run.next_ms() <= until_ms + AHEAD_MS:
+            load_ms = run.load_ms()
+            if load_ms is not None and load_ms <= until_ms:
                 run.loading = True
                 wanted.append(Load(run, run.next_block))
         return wanted
 
     def loads_ms(self) -> int | None:
         """When to ask for `loads` next; None: not before something else happens."""
-        times = [run.next_ms() - AHEAD_MS for run in self.runs if run.head is None and not run.loading and not run.done]
-        return min(times, default=None)
+        return min((load_ms for run in self.runs if (load_ms := run.load_ms()) is not None), default=None)
 
     def loaded(self, job: Load, head: Head | None) -> None:
         """`head` None: the block cannot be read, and is passed over."""
         run = job.run
         run.loading = False
         if run.next_block == job.block:
-            run.head, run.next_block = head, job.block + 1
+            run.loaded(job.block, head)
 
     def put_off(self, job: Load) -> None:
         """It cannot be read now: it will be asked for again."""

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from pyroaring import BitMap
 
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.time_slots import NEVER_MS, Slot
 from messaging.storage.meta_store import DelayedRun
 
+AHEAD_MS = 30_000  # a block of a run is read so long before its time, and what lies scattered over the log
+HEAD_BLOCKS_MAX = 16  # of one run in memory: 2 MiB
+
 
 class Head(Protocol):
-    """A decoded block: see `run_head.py`."""
+    """Decoded blocks: see `run_head.py`."""
 
     @property
     def left(self) -> int: ...
+    @property
+    def last_ms(self) -> int: ...
     def next_ms(self) -> int: ...
+    def between(self, after_ms: int, until_ms: int) -> dict[int, BitMap]: ...
+    def extend(self, other: Head) -> None: ...
     def take(self, until_ms: int, entries_max: int) -> dict[int, BitMap]: ...
 
 
@@ -48,9 +58,10 @@ class TimedEntries:
 
 
 class StoredRun:
-    """`starts`: the first time of each of its blocks. `left`: entries that are not released, at most."""
+    """`starts`: the first time of each of its blocks. `left`: entries that are not released, at most. `head`: what of the
+    `loaded_blocks` before `next_block` is not released."""
 
-    __slots__ = ("busy", "directory_entries", "head", "left", "loading", "next_block", "record", "starts")
+    __slots__ = ("busy", "directory_entries", "head", "left", "loaded_blocks", "loading", "next_block", "record", "starts")
 
     def __init__(self, record: DelayedRun, starts: array[int], entries: int) -> None:
         self.record = record
@@ -58,6 +69,7 @@ class StoredRun:
         self.left = entries
         self.directory_entries = entries  # in its bitmaps as they are stored
         self.next_block = record.first_block
+        self.loaded_blocks: list[list[int]] = []  # of each that is in the head, its number and how many entries are left of it
         self.head: Head | None = None
         self.loading = False
         self.busy = False  # it is being merged, or its directory is written
@@ -65,11 +77,39 @@ class StoredRun:
     @property
     def first_block(self) -> int:
         """The first of which something is left."""
-        return self.next_block if self.head is None else self.next_block - 1
+        return self.loaded_blocks[0][0] if self.loaded_blocks else self.next_block
 
     @property
     def done(self) -> bool:
         return self.head is None and self.next_block >= len(self.starts)
+
+    def load_ms(self) -> int | None:
+        """When to read its next block; None: not before something of it is released."""
+        if self.loading or self.next_block >= len(self.starts) or len(self.loaded_blocks) >= HEAD_BLOCKS_MAX:
+            return None
+        return self.starts[self.next_block] - AHEAD_MS
+
+    def loaded(self, block: int, head: Head | None) -> None:
+        self.next_block = block + 1
+        if head is not None:
+            self.loaded_blocks.append([block, head.left])
+            if self.head is None:
+                self.head = head
+            else:
+                self.head.extend(head)
+
+    def took(self, count: int) -> None:
+        """So many entries of the head were released."""
+        self.left -= count
+        while count:
+            first = self.loaded_blocks[0]
+            part = min(count, first[1])
+            first[1] -= part
+            count -= part
+            if not first[1]:
+                del self.loaded_blocks[0]
+        if not self.loaded_blocks:
+            self.head = None
 
     def next_ms(self) -> int:
         """It is not `done`."""
@@ -117,3 +157,18 @@ class Drop:
 
 
 Job = Load | Seal | Merge | Rewrite | Drop
+
+
+def known_until(runs: Iterable[StoredRun]) -> int:
+    """Of what is due earlier nothing is in storage alone."""
+    return min((run.starts[run.next_block] for run in runs if run.next_block < len(run.starts)), default=NEVER_MS)
+
+
+def between(runs: Iterable[StoredRun], after_ms: int, until_ms: int) -> EntrySets:
+    """What of the blocks in memory is due after `after_ms` and up to `until_ms`."""
+    found: EntrySets = {}
+    for run in runs:
+        if run.head is not None and run.head.next_ms() <= until_ms:
+            for ledger_id, entries in run.head.between(after_ms, until_ms).items():
+                entry_sets.add(found, ledger_id, entries)
+    return found

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries, Ranges, Reader, not_due, without
+from messaging.broker.core.delayed.due_ahead import DueAhead
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.index import NEVER_MS, DelayedIndex
 from messaging.broker.core.entries import EntryBlock
@@ -51,6 +52,7 @@ class TopicDelays:
 
     def __init__(self, index: DelayedIndex, allows: Callable[[int], bool]) -> None:
         self.index = index
+        self.ahead = DueAhead()
         self.cutoff_ms = 0
         self.full = False  # some entry is not read because there was no room for it
         self.entries: dict[DelayedEntries, None] = {}
@@ -60,7 +62,8 @@ class TopicDelays:
 
     @property
     def memory_bytes(self) -> int:
-        return self.index.memory_bytes + entry_sets.memory_bytes(self.index.pending) + self._sets_bytes
+        index = self.index
+        return index.memory_bytes + entry_sets.memory_bytes(index.pending) + self._sets_bytes + self.ahead.memory_bytes
 
     def join(self, reader: Reader) -> DelayedEntries:
         """For a subscription that delays messages."""

@@ -54,7 +54,7 @@ class SharedDispatch(HoldingDispatch):
     def share(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
         if block.chunked:
             return self._share_chunks(block, ranges)
-        if len(ranges) > SCATTERED_RANGES and block.uniform:
+        if (len(ranges) > SCATTERED_RANGES and block.uniform) or block.gathered:
             return self._share_scattered(block, ranges)
         state, begin = self._state, block.first_entry
         unacked = state.unacked
@@ -74,13 +74,12 @@ class SharedDispatch(HoldingDispatch):
 
     def _share_scattered(self, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> tuple[list[Delivery], int | None]:
         """As `share`, for many short ranges: what a consumer gets of them in its turn is one delivery."""
-        state, begin = self._state, block.first_entry
-        indexes = [entry - begin for first, last in ranges for entry in range(first, last + 1)]
+        state, indexes = self._state, block.indexes_in(ranges)
         deliveries: list[Delivery] = []
         while indexes:
             consumer = None if state.unacked.blocked else self._order.take(ready)
             if consumer is None:
-                return deliveries, begin + indexes[0]
+                return deliveries, block.entry_at(indexes[0])
             messages_max = max(1, min(consumer.room, state.unacked.room))
             if len(state.consumers) > 1:
                 messages_max = min(messages_max, SHARE_MESSAGES_MAX)

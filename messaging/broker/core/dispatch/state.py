@@ -231,8 +231,8 @@ class DispatchState:
     ) -> tuple[Delivery, BitMap]:
         """Gives `consumer` the entries with the indexes `picked`, in order, of which `unacked` messages are not acknowledged each;
         None: one each. They are its own until it acknowledges them. Returns the delivery, and the entries."""
-        ledger_id, begin, first, last = block.ledger_id, block.first_entry, picked[0], picked[-1] + 1
-        entries = BitMap([begin + index for index in picked])
+        ledger_id, first, last = block.ledger_id, picked[0], picked[-1] + 1
+        entries = BitMap(list(map(block.entry_at, picked)))
         messages = len(picked) if unacked is None else sum(unacked)
         consumer.permits -= messages
         consumer.messages_out += messages
@@ -241,5 +241,5 @@ class DispatchState:
             self._sent_chunks(consumer, block, picked, True)
         consumer.hold(block, first, last, unacked, entries)
         counts = self.redeliveries.counts_of(ledger_id, entries)
-        gaps = len(picked) != last - first
+        gaps = block.gathered or len(picked) != last - first
         return Delivery(consumer, block, first, last, counts, messages, picked if gaps else None), entries

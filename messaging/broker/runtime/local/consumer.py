@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.non_persistent import MESSAGE_ID
 from messaging.broker.core.subscription import Subscription
@@ -156,6 +157,8 @@ class LocalConsumer:
 
     def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
         counts = [None] * len(picked) if redelivery_counts is None else [[count] for count in redelivery_counts]
+        if isinstance(block, GatheredBlock):
+            return sum(self.deliver(consumer, block.single(at), 0, 1, count) for at, count in zip(picked, counts, strict=True))
         return sum(self.deliver(consumer, block, index, index + 1, count) for index, count in zip(picked, counts, strict=True))
 
     def _open_bits(self, position: Position, size: int) -> int:

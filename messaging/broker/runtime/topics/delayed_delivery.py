@@ -18,6 +18,8 @@ from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.due_reader import DueReader
+from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.run_store import RunStore
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import StoreError
@@ -37,6 +39,7 @@ class DelayedDelivery:
     __slots__ = (
         "_charge",
         "_dispatch",
+        "_due_reader",
         "_jobs",
         "_policy",
         "_retrying",
@@ -48,7 +51,7 @@ class DelayedDelivery:
         "index",
     )
 
-    def __init__(self, topic: DelayedTopic, dispatch: Callable[[Subscription], None]) -> None:
+    def __init__(self, topic: DelayedTopic, cache: EntryCache, dispatch: Callable[[Subscription], None]) -> None:
         """`dispatch` sends a subscription what has become due."""
         self._topic = topic
         self._dispatch = dispatch
@@ -61,6 +64,7 @@ class DelayedDelivery:
         self._retrying: asyncio.TimerHandle | None = None  # a job failed: none begins before this
         self.index = RunIndex(self._policy.resolution_ms, topic.services.delayed_seal_entries)
         self.delays = TopicDelays(self.index, self._allows)
+        self._due_reader = DueReader(topic, self.delays, cache, self._allows, self._read_ahead)
         topic.services.delay_timers.topics[self] = None
 
     def _current_policy(self) -> DelayPolicy:
@@ -119,6 +123,7 @@ class DelayedDelivery:
         with topic.services.dispatching.guard(topic=topic.text):
             waited_for_room, self._timer_ms = self.delays.full, None
             self._advance()
+            self._due_reader.look(self.index, self._now_ms())
             if waited_for_room:
                 self._dispatch_all()
             self._update_memory_and_timer()
@@ -136,6 +141,7 @@ class DelayedDelivery:
                 timer.cancel()
         self._timer = self._timer_ms = self._retrying = None
         self._topic.services.delay_timers.topics.pop(self, None)
+        self._due_reader.close()
         self._charge.end()
 
     async def store(self) -> None:
@@ -157,6 +163,14 @@ class DelayedDelivery:
                 delayed = subscription.state.delayed
                 if delayed is None or delayed in released:
                     self._dispatch(subscription)
+
+    def _read_ahead(self) -> None:
+        """Something was read before it was due; some of it may be due by now."""
+        ahead = self.delays.ahead
+        waiting, ahead.waiting = ahead.waiting, {}
+        if waiting:
+            self._send([one for one in self.delays.entries if one in waiting])
+        self._update_memory_and_timer()
 
     def _dispatch_all(self) -> None:
         for subscription in self._topic.subscriptions.values():
@@ -181,6 +195,7 @@ class DelayedDelivery:
                 async with topic.services.delay_timers.working:
                     lost = await self._runs.do(self.index, job)
                 if topic.closed is None and lost:
+                    self.delays.ahead.clear()  # when they are due is not known: each is looked at
                     self._send(self.delays.release(lost))
             except StoreError as error:
                 topic.services.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
@@ -221,8 +236,7 @@ class DelayedDelivery:
         due_ms, load_ms = self.delays.wake_ms(now_ms, self._policy), self.index.loads_ms() if self._retrying is None else None
         resolution_ms = self._policy.resolution_ms
         times = [-(-due_ms // resolution_ms) * resolution_ms] if due_ms is not None else []
-        if load_ms is not None:
-            times.append(load_ms)
+        times += [at_ms for at_ms in (load_ms, self._due_reader.look_ms(self.index)) if at_ms is not None]
         return min(times, default=None)
 
     def _now_ms(self) -> int:

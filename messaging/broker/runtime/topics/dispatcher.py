@@ -122,7 +122,7 @@ class Dispatcher:
                 self.dispatch(subscription)
                 return False
             if self.stored is None:
-                self.stored = StoredBlocks(self, self._stored_released)
+                self.stored = StoredBlocks(self)
             found = self.stored.find(subscription, source, position)
             if found is None:
                 return False
@@ -131,12 +131,9 @@ class Dispatcher:
             size, more, deliveries = self._send(subscription, source, block, position, last)
             if not more:
                 return False
-            skipped = block.bytes_in(position.entry_id - block.first_entry, last + 1 - block.first_entry)
+            skipped = block.bytes_in(block.index_of(position.entry_id), block.index_of(last) + 1)
             sent_bytes += max(size, deliveries * DELIVERY_BYTES) or skipped  # which costs work too
         return True
-
-    def _stored_released(self) -> None:
-        self.stored = None
 
     def _next_due(self, subscription: Subscription) -> Due | None:
         """The next entry that some consumer can be sent."""
@@ -182,7 +179,7 @@ class Dispatcher:
         if block.chunked:
             services.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
-        records, name, ledger_id, begin = self.records, subscription.name, block.ledger_id, block.first_entry
+        records, name, ledger_id = self.records, subscription.name, block.ledger_id
         for consumer, given, first, stop, redelivery_counts, _, picked in assignment.deliveries:
             if picked is None:
                 size = consumer.sink.deliver(consumer, given, first, stop, redelivery_counts)
@@ -193,7 +190,8 @@ class Dispatcher:
             consumer.bytes_out += size
             total += size
             if records is not None:
-                records.append((now_ms, SENT, name, consumer.name, ledger_id, begin + first, begin + stop - 1, picked is None))
+                ends = given.entry_at(first), given.entry_at(stop - 1), picked is None
+                records.append((now_ms, SENT, name, consumer.name, ledger_id, *ends))
         if assignment.expired_entries and records is not None:
             whole = assignment.expired_entries == last + 1 - position.entry_id
             records.append((now_ms, EXPIRED, name, "", ledger_id, position.entry_id, last, whole))
@@ -207,8 +205,8 @@ class Dispatcher:
 
     def delay(self) -> DelayedDelivery:
         """The topic has its first delayed messages."""
-        self.delayed = DelayedDelivery(self.topic, self.dispatch_soon)
-        return self.delayed
+        self.delayed = found = DelayedDelivery(self.topic, self.cache, self.dispatch_soon)
+        return found
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position` if it is cached or was read from storage for any subscription."""

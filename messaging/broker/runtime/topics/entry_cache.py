@@ -46,6 +46,11 @@ class EntryCache:
             return block
         return None
 
+    @property
+    def first(self) -> Position | None:
+        """From here on everything is cached; None: it is empty."""
+        return self._blocks[self._gone].first if self._blocks else None
+
     def evict_oldest(self) -> int:
         """Returns the number of bytes freed; 0 if the cache was empty."""
         blocks = self._blocks

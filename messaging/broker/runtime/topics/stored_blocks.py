@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from messaging.broker.core.compacted_block import CompactedBlock, compacted_block
+from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.due_ahead import DueAhead
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.core.subscription import Subscription
@@ -14,14 +17,22 @@ from messaging.storage.ledger_store import Position
 from messaging.storage.managed.compacted import CompactedLog
 
 
+class StoredBlocksOwner(BacklogOwner, Protocol):
+    stored: StoredBlocks | None
+
+    @property
+    def limits(self) -> object:
+        """None: unlimited."""
+
+
 class StoredBlocks:
-    """One reader for each of the two logs, while something is read or held there. `released` is called when there is none left."""
+    """One reader for each of the two logs, while something is read or held there. The dispatcher lets go of it when there is none
+    left."""
 
-    __slots__ = ("_backlog", "_compacted", "_dispatcher", "_released")
+    __slots__ = ("_backlog", "_compacted", "_dispatcher")
 
-    def __init__(self, dispatcher: BacklogOwner, released: Callable[[], None]) -> None:
+    def __init__(self, dispatcher: StoredBlocksOwner) -> None:
         self._dispatcher = dispatcher
-        self._released = released
         self._backlog: BacklogReader | None = None
         self._compacted: BacklogReader | None = None
 
@@ -32,6 +43,13 @@ class StoredBlocks:
     def find(self, subscription: Subscription, source: EntrySource, position: Position) -> tuple[EntryBlock, Position] | None:
         """The block with the next entry of `source`, which is at `position`, and the position of that entry under its own id. None
         while the block is being read."""
+        state = subscription.state
+        if state.delayed is source and state.delayed is not None and state.delays is not None and self._dispatcher.limits is None:
+            gathered, wait = self._read_ahead(state.delays.ahead, state.delayed, position)
+            if gathered is not None or wait:
+                if not self._readers:
+                    self._dispatcher.stored = None
+                return None if gathered is None else (gathered, position)
         block = self._reader_at(position).find(subscription, position, sequential=source.sequential)
         if block is None:
             return None
@@ -44,6 +62,14 @@ class StoredBlocks:
         elif self._compacted is not None:
             self._compacted.forget(subscription)
         return block, position
+
+    def _read_ahead(self, ahead: DueAhead, source: DelayedEntries, position: Position) -> tuple[GatheredBlock | None, bool]:
+        """What was read before it was due; and whether that is still being read."""
+        topic = self._dispatcher.topic
+        ttl_s = topic.services.message_ttl_s(topic.name)
+        stored_from_ms = topic.services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
+        gathered = ahead.find(position, source.due[position.ledger_id], stored_from_ms)
+        return gathered, gathered is None and ahead.waits(position, source)
 
     def in_memory(self, position: Position) -> EntryBlock | None:
         """The block of the topic's ledgers that holds `position`, if it was read for any subscription."""
@@ -94,4 +120,4 @@ class StoredBlocks:
         elif self._compacted is reader:
             self._compacted = None
         if self._backlog is None and self._compacted is None:
-            self._released()
+            self._dispatcher.stored = None

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.schemas.model import encode_version
@@ -137,6 +138,8 @@ class MessageSender:
         return size
 
     def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
+        if isinstance(block, GatheredBlock):
+            return self._deliver_gathered(consumer, block, picked, redelivery_counts)
         large = block.bytes_in(picked[0], picked[-1] + 1) > VIEWED_BYTES * (picked[-1] + 1 - picked[0])
         if redelivery_counts is None and not large and not self.subscription.cursor.batches:
             data = hot.picked_messages(
@@ -152,6 +155,18 @@ class MessageSender:
             return len(data)
         counts = [None] * len(picked) if redelivery_counts is None else [[count] for count in redelivery_counts]
         return sum(self.deliver(consumer, block, index, index + 1, count) for index, count in zip(picked, counts, strict=True))
+
+    def _deliver_gathered(
+        self, consumer: Consumer, block: GatheredBlock, picked: list[int], redelivery_counts: list[int] | None
+    ) -> int:
+        if redelivery_counts is None and not self.subscription.cursor.batches:
+            data, ends, ids, tail = block.data, block.end_offsets, block.ids, self.topic.id_tail
+            ledger_id, consumer_id = block.ledger_id, consumer.consumer_id
+            frames = b"".join([hot.picked_messages(data, ends, [at], ledger_id, ids[at] - at, consumer_id, tail) for at in picked])
+            self._out.gather(frames)
+            return len(frames)
+        counts = redelivery_counts or [0] * len(picked)
+        return sum(self.deliver(consumer, block.single(at), 0, 1, [count]) for at, count in zip(picked, counts, strict=True))
 
     def _not_plain(self, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> list[int]:
         """Indexes of the entries that need a redelivery count or an ack set in their frame."""

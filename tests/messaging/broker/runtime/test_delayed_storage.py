@@ -6,10 +6,12 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from messaging.broker.runtime.topics import dispatcher
+from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import DiskFull
 from messaging.storage.managed.orphans import collect_orphans
@@ -100,6 +102,33 @@ async def test_what_is_sealed_is_there_after_a_kill_and_nothing_of_it_is_read(wo
     assert sorted(int(text) for text in texts(await consumers[1].messages(60))) == list(range(60))
     assert await consumers[0].quiet() == [] == await consumers[1].quiet()
     await stored_runs(world, 0)
+
+
+@pytest.mark.parametrize("kind", [pb.Subscribe.Shared, pb.Subscribe.Key_Shared])
+async def test_what_is_due_soon_is_read_before_its_time(world: BrokerWorld, make_world: MakeWorld, kind: Any) -> None:
+    draw = random.Random(5)
+    after_ms = [draw.randrange(60_000, 62_000) for _ in range(3 * SEALED)]
+    await publish(world, after_ms, runs=(1, 2, 3))
+    world, _ = await killed(make_world, world, START_MS + 40_000)
+    consumer = await world.connected("owner")
+    await consumer.subscribe(TOPIC, "s", permits=100, sub_type=kind)
+    await publish(world, [0], first=60)
+    assert texts(await consumer.messages(1)) == [b"60"]
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
+    delays, scheduler = topic.subscriptions["s"].state.delays, world.service.topics.services.backlog_scheduler
+    assert delays is not None
+    await eventually(lambda: delays.ahead.held_entries == 60)
+    assert await consumer.quiet() == []
+    reads, clock = scheduler.reads, Clock(START_MS + 63_000)
+    give(world.service, clock)
+    world.service.sweep_memory()
+    assert sorted(int(text) for text in texts(await consumer.messages(60))) == list(range(60))
+    assert scheduler.reads == reads
+    assert await consumer.quiet() == []
+    await eventually(lambda: not runs_of(world))
+    clock.pass_(60_000)
+    world.service.sweep_memory()
+    assert delays.ahead.memory_bytes == 0
 
 
 async def test_what_was_not_sealed_is_found_by_reading(world: BrokerWorld, make_world: MakeWorld) -> None:

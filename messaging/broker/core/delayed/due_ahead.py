@@ -1,0 +1,169 @@
+"""Delayed messages that are read before they are due, and kept until they are sent. Pure.
+
+What comes due within one second may lie anywhere in the log, each entry in a block of its own. The index knows it early: so the
+entries are read in the order of the log while there is time, and nothing but they is kept. When they are due, those of a ledger are
+sent as one `GatheredBlock`.
+
+Each entry is in one place at most: wanted, asked for, or held. What is in none of them is read when it is sent, as any other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+
+from pyroaring import BitMap
+
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.due_reads import DueRead, take_read
+from messaging.broker.core.delayed.entry_sets import EntrySets
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
+from messaging.broker.core.entries import EntryBlock
+from messaging.storage.ledger_store import Position
+
+HELD_BYTES_MAX = 32 << 20  # of one topic
+ENTRY_BYTES = 150  # of an entry that is held, in addition to its data
+GATHERED_MAX = 1024  # entries of one block
+
+
+class _Held:
+    """Entries of one ledger."""
+
+    __slots__ = ("data", "entries", "oldest_ms")
+
+    def __init__(self) -> None:
+        self.data: dict[int, bytes] = {}
+        self.entries = BitMap()  # the keys of `data`
+        self.oldest_ms = 1 << 62  # when the broker stored the oldest
+
+
+class DueAhead:
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self.memory_bytes = 0
+        self.reads_under_way = 0
+        self.waiting: dict[object, None] = {}  # those that asked for what is being read
+        self._bytes_max = bytes_max
+        self._wanted: EntrySets = {}
+        self._asked: EntrySets = {}
+        self._held: dict[int, _Held] = {}
+        self._until: deque[tuple[int, EntrySets]] = deque()  # what was wanted together, and how long it is kept
+
+    # --- reading
+
+    def want(self, entries: Mapping[int, BitMap], until_ms: int) -> None:
+        """They are kept up to `until_ms`, which never goes back."""
+        new = {}
+        for ledger_id, some in entries.items():
+            left = some - self._asked.get(ledger_id, BitMap()) - self._wanted.get(ledger_id, BitMap())
+            held = self._held.get(ledger_id)
+            if held is not None:
+                left -= held.entries
+            if left:
+                new[ledger_id] = left
+                entry_sets.add(self._wanted, ledger_id, left)
+        if new:
+            self._until.append((until_ms, new))
+
+    @property
+    def held_entries(self) -> int:
+        return sum(len(one.data) for one in self._held.values())
+
+    @property
+    def has_room(self) -> bool:
+        return self.memory_bytes < self._bytes_max
+
+    def next_read(self, entry_bytes: Callable[[int], int]) -> DueRead | None:
+        """What to read now. `entry_bytes`: of a ledger, on average."""
+        if not self._wanted or not self.has_room:
+            return None
+        ledger_id = min(self._wanted)
+        read = take_read(self._wanted, ledger_id, entry_bytes(ledger_id))
+        entry_sets.add(self._asked, ledger_id, read.wanted)
+        self.reads_under_way += 1
+        return read
+
+    def arrived(self, read: DueRead, blocks: Iterable[EntryBlock], reached: int) -> None:
+        """A read has brought everything up to entry `reached`; `blocks` hold what is wanted of that. The rest is read again; what
+        has to be looked at when it is sent (batches, chunks) is left to that."""
+        ledger_id = read.ledger_id
+        wanted = self._ended(read)
+        held = self._held.get(ledger_id) or _Held()
+        for block in blocks:
+            if block.chunked or block.marker or not block.uniform:
+                continue
+            data, begin = block.data, block.first_entry
+            for entry in wanted & BitMap(range(begin, block.last_entry + 1)):
+                index = entry - begin
+                found = held.data[entry] = bytes(data[block.start_of(index) : block.end_offsets[index]])
+                self.memory_bytes += ENTRY_BYTES + len(found)
+                held.oldest_ms = min(held.oldest_ms, block.broker_time_ms)
+                held.entries.add(entry)
+        if held.entries:
+            self._held[ledger_id] = held
+        if reached >= read.first:
+            wanted.remove_range(0, reached + 1)
+            entry_sets.add(self._wanted, ledger_id, wanted)
+
+    def failed(self, read: DueRead) -> None:
+        """Its entries are read when they are sent."""
+        self._ended(read)
+
+    def _ended(self, read: DueRead) -> BitMap:
+        """Returns what is still wanted of it."""
+        self.reads_under_way -= 1
+        return entry_sets.take(self._asked, {read.ledger_id: read.wanted}).get(read.ledger_id, BitMap())
+
+    # --- sending
+
+    def waits(self, position: Position, who: object) -> bool:
+        """Whether it is being read: `who` is among `waiting` then."""
+        found = position.entry_id in self._asked.get(position.ledger_id, ())
+        if found:
+            self.waiting[who] = None
+        return found
+
+    def find(self, position: Position, due: BitMap, stored_from_ms: int = 0) -> GatheredBlock | None:
+        """A block of `due` entries from `position` on, without one missing in between; None: it is not here, or was perhaps stored
+        before `stored_from_ms`."""
+        ledger_id, first = position
+        held = self._held.get(ledger_id)
+        if held is None or first not in held.entries or held.oldest_ms < stored_from_ms:
+            return None
+        ids = array("I")
+        data = held.data
+        for entry in due.iter_equal_or_larger(first):
+            if entry not in data or len(ids) == GATHERED_MAX:
+                break
+            ids.append(entry)
+        parts = list(map(data.__getitem__, ids))
+        return GatheredBlock(ledger_id, ids, b"".join(parts), array("I", accumulate(map(len, parts))), held.oldest_ms)
+
+    # --- forgetting
+
+    def forget(self, now_ms: int) -> None:
+        """What was kept long enough."""
+        while self._until and self._until[0][0] <= now_ms:
+            self._drop(self._until.popleft()[1])
+
+    def clear(self) -> None:
+        """Of what is being read nothing is kept either."""
+        self._until.clear()
+        self._wanted.clear()
+        self._asked.clear()
+        self._held.clear()
+        self.memory_bytes = 0
+
+    def _drop(self, entries: EntrySets) -> None:
+        entry_sets.take(self._wanted, entries)
+        entry_sets.take(self._asked, entries)
+        for ledger_id, some in entries.items():
+            held = self._held.get(ledger_id)
+            if held is None:
+                continue
+            for entry in some & held.entries:
+                self.memory_bytes -= ENTRY_BYTES + len(held.data.pop(entry))
+            held.entries -= some
+            if not held.entries:
+                del self._held[ledger_id]
