@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from tenants.models import Tenant
+from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.billing import charts, costs
 from workers.billing.present import quantity_text
@@ -18,8 +18,23 @@ DAYS_MAX = 400
 FIRST_YEAR = 2000
 DAILY_DAYS_MAX = 92  # longer spans are shown by month
 SERIES_MAX = 8
-LEVELS = (("namespace", "By namespace"), ("topic", "By topic"), ("meter", "By meter"), ("tenant", "By tenant"))
-SHOWN_UNITS = {"messages": "million messages", "bytes": "GiB", "byte-seconds": "GiB-month", "entry-seconds": "million entry-hours"}
+LEVELS = (
+    ("namespace", "By namespace"),
+    ("topic", "By topic"),
+    ("meter", "By meter"),
+    ("subscription", "By subscription"),
+    ("key", "By key"),
+    ("tenant", "By tenant"),
+)
+SHOWN_UNITS = {
+    "messages": "million messages",
+    "bytes": "GiB",
+    "byte-seconds": "GiB-month",
+    "entry-seconds": "million entry-hours",
+    "calls": "call",
+    "connection-seconds": "connection-hour",
+}
+FILTERS = ("namespace", "topic", "meter", "subscription", "key")
 SPANS = (("this-month", "This month"), ("last-month", "Last month"), ("90-days", "90 days"), ("year", "12 months"))
 
 
@@ -49,9 +64,7 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
         step = costs.DAY if (last - first).days < DAILY_DAYS_MAX else costs.MONTH
     if step == costs.MONTH:
         first, last = first.replace(day=1), (last.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)
-    question = costs.Question(
-        uids, first, last, by, step, "", query.get("namespace", ""), query.get("topic", ""), query.get("meter", "")
-    )
+    question = costs.Question(uids, first, last, by, step, "", *(query.get(name, "") for name in FILTERS))
     currencies = costs.currencies_of(question)
     currency = query.get("currency", "")
     question = replace(question, currency=currency if currency in currencies else max(currencies, default=""))
@@ -83,13 +96,14 @@ def page_of(asked: Asked, query: Mapping[str, str]) -> dict[str, Any]:
     question = asked.question
     found = costs.ask(question, SERIES_MAX)
     before = costs.ask(_before(question), 10_000) if asked.compare else None
-    chart = charts.stacked(found.steps, found.names, found.cells, _titles(found, question))
+    keys = key_names(question, found.names)
+    chart = charts.stacked(found.steps, found.names, found.cells, _titles(found, question, keys))
     return {
         "chart": chart,
         "chart_width": charts.WIDTH,
         "chart_height": charts.HEIGHT,
         "highest": costs.nano_text(chart.highest, question.currency),
-        "rows": _rows(found, before, question, query),
+        "rows": _rows(found, before, question, query, keys),
         "total": costs.nano_text(found.total, question.currency),
         "before": None if before is None else costs.nano_text(before.total, question.currency),
         "change": None if before is None else _change(found.total, before.total),
@@ -104,22 +118,25 @@ def _before(question: costs.Question) -> costs.Question:
     return replace(question, first=question.first - length, last=question.first - timedelta(days=1))
 
 
-def _titles(found: costs.Costs, question: costs.Question) -> dict[tuple[str, date], str]:
+def _titles(found: costs.Costs, question: costs.Question, keys: Mapping[str, str]) -> dict[tuple[str, date], str]:
     return {
-        (name, step): f"{shown_name(name, question.by)}, {step}: {costs.nano_text(nano, found.currency)} {found.currency}".strip()
+        (
+            name,
+            step,
+        ): f"{shown_name(name, question.by, keys)}, {step}: {costs.nano_text(nano, found.currency)} {found.currency}".strip()
         for (name, step), nano in found.cells.items()
     }
 
 
 def _rows(
-    found: costs.Costs, before: costs.Costs | None, question: costs.Question, query: Mapping[str, str]
+    found: costs.Costs, before: costs.Costs | None, question: costs.Question, query: Mapping[str, str], keys: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     rows = []
     for index, name in enumerate(found.names, 1):
         nano = found.totals[name]
         row = {
             "series": index,
-            "name": shown_name(name, question.by),
+            "name": shown_name(name, question.by, keys),
             "cost": costs.nano_text(nano, found.currency),
             "part": f"{100 * nano / found.total:.1f} %" if found.total else "",
             "quantities": quantities_text(found.quantities.get(name, {})),
@@ -134,8 +151,20 @@ def _rows(
     return rows
 
 
-def shown_name(name: str, by: str) -> str:
+def shown_name(name: str, by: str, keys: Mapping[str, str]) -> str:
+    """`keys`: of `key_names`."""
+    if by == "key":
+        return keys.get(name, name)
     return costs.meter_title(name) if by == "meter" else name.removeprefix("persistent://") if by == "topic" else name
+
+
+def key_names(question: costs.Question, names: Collection[str]) -> dict[str, str]:
+    """Id -> role and id, of keys that there still are. What came without a key goes by its role anyway."""
+    if question.by != "key":
+        return {}
+    with platform_scope():
+        roles = Key.objects.filter(id__in=names, tenant__uid__in=question.tenants).values_list("id", "role")
+    return {key_id: f"{role} ({key_id[:8]})" for key_id, role in roles}
 
 
 def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -150,9 +179,12 @@ def quantities_text(quantities: Mapping[str, int]) -> list[tuple[str, str]]:
 
 
 def _further(name: str, question: costs.Question, query: Mapping[str, str]) -> str:
-    """The address one level down: from a namespace to its topics, from a topic to its meters. "" where there is none."""
-    following = {"namespace": "topic", "topic": "meter", "tenant": "namespace"}.get(question.by)
-    if following is None or name in (costs.REST, costs.FEES):
+    """The address one level down: from a namespace, subscription or key to its topics, from a topic to its meters. "" where there
+    is none."""
+    following = {"namespace": "topic", "topic": "meter", "tenant": "namespace", "subscription": "topic", "key": "topic"}.get(
+        question.by
+    )
+    if following is None or name in (costs.REST, costs.FEES, costs.NOBODY):
         return ""
     kept = {key: value for key, value in query.items() if key != "by"}
     return "?" + urlencode({**kept, "by": following, question.by: name})

@@ -10,10 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from messaging.usage_schema import COUNTERS
+from messaging.usage_schema import BILLED_GAUGES, COUNTERS
 
-INTEGRALS: tuple[str, ...] = ("stored_byte_seconds", "backlog_entry_seconds")
-HOUR_COLUMNS: tuple[str, ...] = ("hour_start_ms", "tenant", "tenant_uid", "namespace", "topic", *COUNTERS, *INTEGRALS)
+INTEGRAL_OF: dict[str, str] = {  # gauge -> the column of its integral
+    "stored_bytes": "stored_byte_seconds",
+    "backlog_entries": "backlog_entry_seconds",
+    "connections": "connection_seconds",
+}
+assert tuple(INTEGRAL_OF) == BILLED_GAUGES
+HOUR_KEY: tuple[str, ...] = ("tenant", "tenant_uid", "namespace", "topic")
+HOUR_SUMS: tuple[str, ...] = (*COUNTERS, "stored_byte_seconds", "backlog_entry_seconds", "api_calls", "connection_seconds")
+HOUR_COLUMNS: tuple[str, ...] = ("hour_start_ms", *HOUR_KEY, *HOUR_SUMS)
 DIGEST_HEX_DIGITS = 15
 SEPARATOR = "\n"
 

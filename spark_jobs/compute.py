@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from messaging.usage_schema import COUNTERS
+from messaging.usage_schema import BILLED_COUNTERS
 from spark_jobs import batches
 from spark_jobs.checksum import checksum_text
 from spark_jobs.config import HourResult, JobFailed, PeriodResult, Request, Result, SequenceGap
@@ -218,14 +218,16 @@ def _result_of(hour: int, inputs: str, parts: Sequence[HourPart]) -> HourResult:
     """Every dirty hour has one, also without usage: an empty version is a version too."""
     rows, digest_sum = sum(part.rows for part in parts), sum(part.digest_sum for part in parts)
     sums = {name: sum(part.sums[name] for part in parts) for name in parts[0].sums}
-    return HourResult(hour_name(hour), inputs, rows, checksum_text(rows, digest_sum), sums)
+    details = sum(part.detail_rows for part in parts)
+    detail_checksum = checksum_text(details, sum(part.detail_digest_sum for part in parts)) if details else ""
+    return HourResult(hour_name(hour), inputs, rows, checksum_text(rows, digest_sum), sums, details, detail_checksum)
 
 
 def _check_conservation(parts: Mapping[int, Sequence[HourPart]], by_hour: Mapping[int, Sequence[Manifest]]) -> None:
     """Each counter's total in the manifests equals what is billed, quarantined, or a copy."""
     for hour, group in parts.items():
-        expected = {meter: sum(one.sums.get(meter, 0) for one in by_hour.get(hour, ())) for meter in COUNTERS}
-        found = {meter: sum(part.sums[meter] + part.unbilled[meter] for part in group) for meter in COUNTERS}
+        expected = {meter: sum(one.sums.get(meter, 0) for one in by_hour.get(hour, ())) for meter in BILLED_COUNTERS}
+        found = {meter: sum(part.sums[meter] + part.unbilled[meter] for part in group) for meter in BILLED_COUNTERS}
         if expected != found:
             raise JobFailed(
                 f"the hour {hour_name(hour)} does not add up to its records: {expected} in, {found} out; nothing was published"

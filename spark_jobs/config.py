@@ -43,13 +43,16 @@ class Request:
 
 @dataclass(frozen=True)
 class HourResult:
-    """One dirty hour. `rows` 0 is an explicit empty version. Sums are of the hour's rows, by column."""
+    """One dirty hour. `rows` 0 is an explicit empty version. Sums are of the hour's rows, by column. Details are its parts by
+    subscription and key."""
 
     hour: str
     inputs: str
     rows: int
     checksum: str
     sums: Mapping[str, int]
+    detail_rows: int = 0
+    detail_checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,11 @@ def run_directory(output_directory: str | Path, run_id: str) -> Path:
 def load_directory(output_directory: str | Path, run_id: str) -> Path:
     """The same rows as lines of JSON; whoever loads them deletes the directory."""
     return Path(output_directory) / f"load_run_id={run_id}"
+
+
+def details_directory(directory: Path) -> Path:
+    """In the directory of a run, or of what is to be loaded of it: the parts of hours by subscription and key."""
+    return directory / "details"
 
 
 def quarantine_directory(output_directory: str | Path, run_id: str) -> Path:

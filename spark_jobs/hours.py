@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messaging.usage_schema import COUNTERS, GAUGE_CARRY_MS_MAX, GAUGES
-from spark_jobs.checksum import HOUR_COLUMNS, INTEGRALS, row_digest
-from spark_jobs.config import JobFailed, SequenceGap, load_directory, quarantine_directory, run_directory
+from messaging.usage_schema import BILLED_COUNTERS, GAUGE_CARRY_MS_MAX
+from spark_jobs.checksum import HOUR_COLUMNS, HOUR_SUMS, INTEGRAL_OF, row_digest
+from spark_jobs.config import JobFailed, SequenceGap, details_directory, load_directory, quarantine_directory, run_directory
+from spark_jobs.details import DETAIL_COLUMNS, DETAIL_KEY, detail_rows
 from spark_jobs.exact import Amounts, amounts_in, decide, own
 from spark_jobs.joined import amounts_of, gaps_of, join, suspects
 from spark_jobs.partials import Batch, read_partials, replace, write_table
@@ -28,7 +29,6 @@ INVALID = "invalid"  # breaks a rule of the schema
 CONFLICT = "conflict"  # one identity with different contents
 GAPS_MAX = 1000
 _UNITS_END = 2**63  # numbers of an hour are 64-bit integers; 2.5 PB in one topic for an hour would pass that
-_SUMMED = (*COUNTERS, *INTEGRALS)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class HourPart:
     hour_ms: int
     rows: int = 0
     digest_sum: int = 0
-    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMMED, 0))
+    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(HOUR_SUMS, 0))
+    detail_rows: int = 0
+    detail_digest_sum: int = 0
     duplicates: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     unbilled: Counter[str] = field(default_factory=Counter)
@@ -87,6 +89,7 @@ def make_hour(task: HourTask) -> HourPart:
         name = f"{hour_name(task.hour_ms)}-{task.shards.start:03}.json"
         _write_lines(quarantine_directory(task.output, task.run_id) / name, refused)
     _write_hour(part, amounts, task)
+    _write_details(part, amounts, task)
     return part
 
 
@@ -180,18 +183,19 @@ def _count_unbilled(part: HourPart, records: list[dict[str, Any]]) -> None:
 
 
 def usage_rows(amounts: Mapping[tuple[str, ...], int], hour_ms: int) -> list[tuple[Any, ...]]:
-    """In the order of `HOUR_COLUMNS`: one for each topic in which anything was used, by topic. Raises `JobFailed`."""
+    """In the order of `HOUR_COLUMNS`: one for each topic in which anything was used, by topic; and those without a topic, of what a
+    namespace or tenant used. Raises `JobFailed`."""
     topics: dict[tuple[str, ...], list[int]] = {}
-    columns = {meter: place for place, meter in enumerate((*COUNTERS, *GAUGES))}
+    columns = {meter: HOUR_SUMS.index(INTEGRAL_OF.get(meter, meter)) for meter in (*BILLED_COUNTERS, *INTEGRAL_OF)}
     for values, amount in amounts.items():
         of = dict(zip(ATTRIBUTES, values, strict=True))
         if of["meter"] not in columns:
-            continue  # hours are of topics
-        units = amount if of["meter"] in COUNTERS else amount // 1000
+            continue  # what is billed is not divided by clients
+        units = amount if of["meter"] in COUNTED else amount // 1000
         if units >= _UNITS_END:
             raise JobFailed(f"{of['meter']} of {of['topic']} in {hour_name(hour_ms)} passes 2^63: nothing was published")
         key = (of["topic"], of["tenant_uid"], of["tenant"], of["namespace"])
-        topics.setdefault(key, [0] * len(columns))[columns[of["meter"]]] += units
+        topics.setdefault(key, [0] * len(HOUR_SUMS))[columns[of["meter"]]] += units
     return [
         (hour_ms, tenant, tenant_uid, namespace, topic, *numbers)
         for (topic, tenant_uid, tenant, namespace), numbers in sorted(topics.items())
@@ -209,13 +213,30 @@ def _write_hour(part: HourPart, amounts: Amounts, task: HourTask) -> None:
     if not rows:
         return
     columns = dict(zip(HOUR_COLUMNS, zip(*rows, strict=True), strict=True))
-    types = {name: pa.int64() if name in _SUMMED or name == "hour_start_ms" else pa.string() for name in HOUR_COLUMNS}
+    types = {name: pa.int64() if name in HOUR_SUMS or name == "hour_start_ms" else pa.string() for name in HOUR_COLUMNS}
     folder = run_directory(task.output, task.run_id) / hour_folder(task.hour_ms)
     folder.mkdir(parents=True, exist_ok=True)
     table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
     write_table(table, folder / f"part-{task.shards.start:03}.parquet")
     lines = [dict(zip(HOUR_COLUMNS, row, strict=True)) for row in rows]
     _write_lines(load_directory(task.output, task.run_id) / f"{hour_name(task.hour_ms)}-{task.shards.start:03}.json", lines)
+
+
+def _write_details(part: HourPart, amounts: Amounts, task: HourTask) -> None:
+    rows = detail_rows(amounts, task.hour_ms)
+    part.detail_rows = len(rows)
+    part.detail_digest_sum = sum(row_digest(row) for row in rows)
+    if not rows:
+        return
+    columns = dict(zip(DETAIL_COLUMNS, zip(*rows, strict=True), strict=True))
+    folder = details_directory(run_directory(task.output, task.run_id)) / hour_folder(task.hour_ms)
+    folder.mkdir(parents=True, exist_ok=True)
+    types = {name: pa.string() if name in DETAIL_KEY else pa.int64() for name in DETAIL_COLUMNS}
+    table = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+    write_table(table, folder / f"part-{task.shards.start:03}.parquet")
+    lines = [dict(zip(DETAIL_COLUMNS, row, strict=True)) for row in rows]
+    name = f"{hour_name(task.hour_ms)}-{task.shards.start:03}.json"
+    _write_lines(details_directory(load_directory(task.output, task.run_id)) / name, lines)
 
 
 def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> None:

@@ -16,14 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from messaging.usage_schema import COUNTERS
-from spark_jobs.checksum import INTEGRALS, checksum_text, row_digest
+from spark_jobs.checksum import HOUR_KEY as KEY
+from spark_jobs.checksum import HOUR_SUMS as SUMS
+from spark_jobs.checksum import checksum_text, row_digest
 from spark_jobs.config import PeriodResult, load_directory, run_directory
 from spark_jobs.partials import replace, write_table
 from spark_jobs.plan import hour_folder, hour_of_name
 
-KEY = ("tenant", "tenant_uid", "namespace", "topic")
-SUMS = (*COUNTERS, *INTEGRALS)
 _EXACT = pa.decimal128(38, 0)  # a topic that holds 3.5 TB for a month has more byte-seconds than 64 bits have room for
 
 
@@ -64,7 +63,7 @@ def make_period(task: PeriodTask) -> PeriodResult:
     topics: dict[tuple[str, ...], list[int]] = {}
     for paths in task.parts.values():
         for path in paths:
-            _add(topics, pq.read_table(path, columns=[*KEY, *SUMS]))
+            _add(topics, pq.read_table(path))
     rows = [(task.name, *key, *numbers) for key, numbers in sorted(topics.items(), key=lambda one: (one[0][3], one[0]))]
     digests = sum(row_digest(row) for row in rows)
     if rows:
@@ -85,7 +84,8 @@ def make_period(task: PeriodTask) -> PeriodResult:
 
 
 def _add(topics: dict[tuple[str, ...], list[int]], table: Any) -> None:
-    columns = [table[name].to_pylist() for name in (*KEY, *SUMS)]
+    nothing = [0] * table.num_rows  # of meters that an earlier release did not have
+    columns = [table[name].to_pylist() if name in table.column_names else nothing for name in (*KEY, *SUMS)]
     for row in zip(*columns, strict=True):
         numbers = topics.setdefault(row[: len(KEY)], [0] * len(SUMS))
         for place, value in enumerate(row[len(KEY) :]):

@@ -8,6 +8,7 @@ from django.db import models
 
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
+from workers import detail_models as details  # noqa: F401  (Django finds them here)
 from workers.alerts import models as alerts  # noqa: F401
 from workers.billing import budget_models  # noqa: F401  (Django finds them here)
 from workers.billing import models as billing  # noqa: F401
@@ -128,6 +129,7 @@ class UsagePartition(models.Model):
 
 class UsageHour(models.Model):
     """What one topic carried and held in one hour, in its current version; earlier versions are in the files of their runs.
+    Without a topic: API calls about a namespace or tenant, and a tenant's connections.
 
     `stored_byte_seconds` and `backlog_entry_seconds` are integrals over the hour: divided by 3600 they are its averages.
     """
@@ -135,7 +137,7 @@ class UsageHour(models.Model):
     hour = models.DateTimeField()  # its start, UTC
     tenant = models.CharField(max_length=NAME_LENGTH_MAX)
     tenant_uid = models.CharField(max_length=32, blank=True, default="")  # which tenant of that name; "": not known
-    namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1)  # tenant/namespace
+    namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1, blank=True)  # tenant/namespace
     topic = models.CharField(max_length=3 * NAME_LENGTH_MAX + 32)  # full name
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
@@ -143,6 +145,8 @@ class UsageHour(models.Model):
     bytes_out = models.BigIntegerField()
     stored_byte_seconds = models.BigIntegerField()
     backlog_entry_seconds = models.BigIntegerField()
+    api_calls = models.BigIntegerField(default=0)
+    connection_seconds = models.BigIntegerField(default=0)
     run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage")
 
     unscoped = models.Manager()
@@ -153,7 +157,7 @@ class UsageHour(models.Model):
         base_manager_name = "unscoped"
         ordering = ["hour", "topic"]
         constraints = [
-            models.UniqueConstraint(fields=["hour", "tenant_uid", "topic"], name="usage_once_an_hour_and_topic"),
+            models.UniqueConstraint(fields=["hour", "tenant_uid", "namespace", "topic"], name="usage_once_an_hour_and_topic"),
             models.CheckConstraint(
                 condition=models.Q(
                     messages_in__gte=0,
@@ -162,6 +166,8 @@ class UsageHour(models.Model):
                     bytes_out__gte=0,
                     stored_byte_seconds__gte=0,
                     backlog_entry_seconds__gte=0,
+                    api_calls__gte=0,
+                    connection_seconds__gte=0,
                 ),
                 name="usage_is_not_negative",
             ),
@@ -203,6 +209,8 @@ class UsagePeriod(models.Model):
     bytes_out = models.DecimalField(max_digits=38, decimal_places=0)
     stored_byte_seconds = models.DecimalField(max_digits=38, decimal_places=0)
     backlog_entry_seconds = models.DecimalField(max_digits=38, decimal_places=0)
+    api_calls = models.DecimalField(max_digits=38, decimal_places=0, default=0)
+    connection_seconds = models.DecimalField(max_digits=38, decimal_places=0, default=0)
     run = models.ForeignKey(UsageRun, on_delete=models.PROTECT, related_name="usage_of_periods")
 
     unscoped = models.Manager()
@@ -212,7 +220,9 @@ class UsagePeriod(models.Model):
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["period", "topic"]
-        constraints = [models.UniqueConstraint(fields=["period", "tenant_uid", "topic"], name="usage_once_a_period_and_topic")]
+        constraints = [
+            models.UniqueConstraint(fields=["period", "tenant_uid", "namespace", "topic"], name="usage_once_a_period_and_topic")
+        ]
         indexes = [models.Index(fields=["tenant_uid", "period"], name="usage_by_tenant_and_period")]
 
     def __str__(self) -> str:

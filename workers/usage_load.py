@@ -17,6 +17,7 @@ from spark_jobs.plan import hour_of_name
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.models import UsageHour, UsagePartition, UsageRun
+from workers.usage_details import TenantOf, replace_details
 from workers.usage_periods import is_closed, load_periods, note_corrections, sums_of
 from workers.usage_run import RunFailed
 
@@ -77,6 +78,7 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
     counts = dict.fromkeys(starts, 0)
     digests = dict.fromkeys(starts, 0)
     tenants = {name: (uid, created_at) for name, uid, created_at in Tenant.objects.values_list("name", "uid", "created_at")}
+    tenant_of = _tenant_of(tenants)
     for batch in _batches(rows):
         for row in batch:
             if row.hour_start_ms not in starts:
@@ -86,7 +88,8 @@ def _replace_hours(run: UsageRun, result: Result, rows: Path, now: datetime) -> 
                 )
             counts[row.hour_start_ms] += 1
             digests[row.hour_start_ms] += row_digest(getattr(row, column) for column in HOUR_COLUMNS)
-        UsageHour.objects.bulk_create(_model(row, run, tenants) for row in batch)
+        UsageHour.objects.bulk_create(_model(row, run, tenant_of) for row in batch)
+    replace_details(run, result, rows, tenant_of)
     for start, hour in starts.items():
         checksum = checksum_text(counts[start], digests[start])
         if checksum != hour.checksum:
@@ -116,19 +119,28 @@ class _Row(msgspec.Struct):
     bytes_out: int
     stored_byte_seconds: int
     backlog_entry_seconds: int
+    api_calls: int
+    connection_seconds: int
 
 
 assert _Row.__struct_fields__ == HOUR_COLUMNS
 
 
-def _model(row: _Row, run: UsageRun, tenants: Mapping[str, tuple[str, datetime]]) -> UsageHour:
-    """Records of old brokers do not say which tenant of a name they speak of: the one of now, if it was there in that hour."""
+def _model(row: _Row, run: UsageRun, tenant_of: TenantOf) -> UsageHour:
     hour = _time(row.hour_start_ms)
     found = UsageHour(hour=hour, run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
-    if not found.tenant_uid and row.tenant in tenants:
-        uid, created_at = tenants[row.tenant]
-        found.tenant_uid = uid if created_at < hour + timedelta(hours=1) else ""
+    found.tenant_uid = tenant_of(row.tenant_uid, row.tenant, hour)
     return found
+
+
+def _tenant_of(tenants: Mapping[str, tuple[str, datetime]]) -> TenantOf:
+    """Records of old brokers do not say which tenant of a name they speak of: the one of now, if it was there in that hour."""
+
+    def uid_of(given: str, tenant: str, hour: datetime) -> str:
+        uid, created_at = tenants.get(tenant, ("", hour))
+        return given or (uid if created_at < hour + timedelta(hours=1) else "")
+
+    return uid_of
 
 
 def _batches(folder: Path) -> Iterator[list[_Row]]:

@@ -105,6 +105,8 @@ class _Row(msgspec.Struct):
     bytes_out: Decimal
     stored_byte_seconds: Decimal
     backlog_entry_seconds: Decimal
+    api_calls: Decimal
+    connection_seconds: Decimal
 
     def values(self) -> list[Any]:
         return [getattr(self, name) for name in self.__struct_fields__]

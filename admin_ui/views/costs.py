@@ -32,10 +32,6 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         levels=[*cost_view.LEVELS, *((label, f"By label {label.removeprefix(sums.LABEL)}") for label in labels)],
         spans=cost_view.SPANS,
         currencies=[one for one in sums.currencies_of(question) if one],
-        filters=[
-            (name, value)
-            for name, value in (("namespace", question.namespace), ("topic", question.topic), ("meter", question.meter))
-            if value
-        ],
+        filters=[(name, getattr(question, name)) for name in cost_view.FILTERS if getattr(question, name)],
         **cost_view.page_of(asked, query),
     )

@@ -75,7 +75,7 @@ class Job:
         return found.fetchall()
 
     def hours(self) -> Hours:
-        return {(row[0], row[4]): row[5:] for _, rows in self.current.values() for row in rows}
+        return {(row[0], row[4]): row[5:11] for _, rows in self.current.values() for row in rows}
 
     def checksums(self) -> dict[str, str]:
         return {hour: checksum for hour, (checksum, _) in self.current.items()}

@@ -148,7 +148,9 @@ def test_meters_of_clients_and_tenants_are_no_part_of_what_topics_used(job: Job)
     write_all([strange, attributed], job.raw)
     result = job.run()
     assert result.quarantined == {"invalid": 2}
-    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0), (NOON_MS, ""): (0, 0, 0, 0, 0, 0)}
+    [(_, rows)] = job.current.values()
+    assert [row[11:] for row in rows] == [(3, 0), (0, 0)]  # API calls, connection-seconds
 
 
 def test_a_late_file_changes_its_own_hour_only(job: Job) -> None:
@@ -261,7 +263,7 @@ def test_two_tenants_of_one_name_are_billed_apart(job: Job) -> None:
     )
     job.run()
     [(_, rows)] = job.current.values()
-    assert {row[2]: row[5:] for row in rows} == {"first": (3, 0, 0, 0, 3600, 0), "second": (4, 0, 0, 0, 600, 0)}
+    assert {row[2]: row[5:11] for row in rows} == {"first": (3, 0, 0, 0, 3600, 0), "second": (4, 0, 0, 0, 600, 0)}
 
 
 def test_files_of_the_first_version_are_read(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

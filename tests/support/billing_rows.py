@@ -9,6 +9,7 @@ from typing import Any
 from tenants.access import platform_actor
 from tenants.models import Tenant
 from workers.billing import actions
+from workers.detail_models import UsageDetail
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.rating.units import METERS
 
@@ -47,16 +48,17 @@ def run_of(run_id: str, started_at: datetime) -> UsageRun:
 
 
 def use(tenant: Tenant, hour: datetime, run_id: str = "run-1", topic: str = "orders/new", **quantities: int) -> None:
-    """Usage of one topic in one hour, in place of what was there; the hour's pointer goes to the run."""
+    """Usage of one topic (without one: of the tenant) in one hour, in place of what was there; the hour's pointer goes to the
+    run."""
     run = run_of(run_id, hour + HOUR)
     namespace = f"{tenant.name}/{topic.partition('/')[0]}"
     UsageHour.unscoped.update_or_create(
         hour=hour,
         tenant_uid=tenant.uid,
-        topic=f"persistent://{tenant.name}/{topic}",
+        namespace=namespace if topic else "",
+        topic=f"persistent://{tenant.name}/{topic}" if topic else "",
         defaults={
             "tenant": tenant.name,
-            "namespace": namespace,
             "run": run,
             **dict.fromkeys(METERS, 0),
             **quantities,
@@ -64,4 +66,19 @@ def use(tenant: Tenant, hour: datetime, run_id: str = "run-1", topic: str = "ord
     )
     UsagePartition.objects.update_or_create(
         hour=hour, defaults={"run": run, "checksum": "", "inputs": run_id, "rows": 1, "updated_at": hour + HOUR}
+    )
+
+
+def use_part(tenant: Tenant, hour: datetime, subscription: str, key: str, topic: str = "orders/new", **quantities: int) -> None:
+    """Whose part of a topic's usage it was. After `use`."""
+    UsageDetail.unscoped.create(
+        hour=hour,
+        tenant=tenant.name,
+        tenant_uid=tenant.uid,
+        namespace=f"{tenant.name}/{topic.partition('/')[0]}" if topic else "",
+        topic=f"persistent://{tenant.name}/{topic}" if topic else "",
+        subscription=subscription,
+        key=key,
+        run=run_of("run-1", hour + HOUR),
+        **quantities,
     )

@@ -114,7 +114,7 @@ def test_costs_by_what_they_are_for(invoice: Invoice, caller: Any) -> None:
     def costs(by: str) -> dict[str, str]:
         return {one["name"]: one["cost"] for one in teammate("GET", f"{A}/costs?{march}&by={by}").json()["items"]}
 
-    assert costs("namespace") == {"acme/orders": "6.25", "acme/sensors": "0.45", "fees": "29.00"}
+    assert costs("namespace") == {"acme/orders": "6.25", "acme/sensors": "0.45", "fees and other": "29.00"}
     assert costs("meter") == {"bytes_in": "5.90", "messages_in": "0.80", "base_fee": "29.00"}
     assert costs("label:team") == {"no label": "35.70"}
     assert teammate("GET", f"{A}/costs?{march}").json()["total"] == "35.70"

@@ -37,7 +37,7 @@ Row = tuple[object, ...]
 
 def row(topic: str, messages_in: int, tenant_uid: str = "") -> Row:
     namespace = "/".join(topic.split("://")[1].split("/")[:2])
-    return (HOUR_MS, namespace.split("/")[0], tenant_uid, namespace, topic, messages_in, 10 * messages_in, 0, 0, 2**60, 7)
+    return (HOUR_MS, namespace.split("/")[0], tenant_uid, namespace, topic, messages_in, 10 * messages_in, 0, 0, 2**60, 7, 3, 5)
 
 
 def finished(run_id: str, rows: list[Row], directory: Path, inputs: str = "inputs") -> Result:

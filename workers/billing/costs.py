@@ -24,10 +24,14 @@ LEVELS = {
     "namespace": "series__namespace",
     "topic": "series__topic",
     "meter": "meter",
+    "subscription": "series__subscription",
+    "key": "series__key",
 }
+PARTS = ("subscription", "key")
 LABEL = "label:"  # label:team groups by the namespace's property `team`
-FEES = "fees"  # what belongs to no namespace
+FEES = "fees and other"  # what belongs to no namespace: fees, connections, API calls that name none
 UNLABELLED = "no label"
+NOBODY = "nobody in particular"  # subscription or key of what has none, such as storage and fees
 REST = "everything else"
 DAY, MONTH = "day", "month"
 
@@ -45,6 +49,8 @@ class Question:
     namespace: str = ""
     topic: str = ""
     meter: str = ""
+    subscription: str = ""
+    key: str = ""
 
 
 @dataclass
@@ -72,7 +78,7 @@ def ask(question: Question, names_max: int = 12) -> Costs:
     totals: dict[str, int] = defaultdict(int)
     quantities: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for name, meter, nano, quantity in rows.values_list(column, "meter").annotate(Sum("nano"), Sum("quantity")):
-        shown = _shown(name, labels)
+        shown = _shown(name, question.by, labels)
         totals[shown] += nano
         if quantity:
             quantities[shown][meter] += quantity
@@ -99,7 +105,7 @@ def _over_time(
         whole[step_of(day, question.step)] += nano
     wanted = rows if labels is not None or REST not in costs.names else rows.filter(**{f"{column}__in": _raw(kept)})
     for name, day, nano in wanted.values_list(column, "day").annotate(Sum("nano")):
-        shown = _shown(name, labels)
+        shown = _shown(name, question.by, labels)
         if shown in kept:
             cells[shown, step_of(day, question.step)] += nano
     if REST in costs.names:
@@ -115,7 +121,7 @@ def cells_of(question: Question) -> Iterator[tuple[str, date, str, int, int]]:
     for name, day, meter, nano, quantity in (
         _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), Sum("quantity")).iterator()
     ):
-        yield _shown(name, labels), day, meter, nano, quantity
+        yield _shown(name, question.by, labels), day, meter, nano, quantity
 
 
 def _rows(question: Question) -> QuerySet[Any]:
@@ -130,6 +136,8 @@ def _rows(question: Question) -> QuerySet[Any]:
         ("series__namespace", question.namespace),
         ("series__topic", question.topic),
         ("meter", question.meter),
+        ("series__subscription", question.subscription),
+        ("series__key", question.key),
     ):
         if value:
             rows = rows.filter(**{field_name: value})
@@ -162,14 +170,14 @@ def _labels(question: Question) -> dict[str, str] | None:
         return {name: policies["properties"][key] for name, policies in rows if key in policies.get("properties", {})}
 
 
-def _shown(name: str, labels: Mapping[str, str] | None) -> str:
+def _shown(name: str, by: str, labels: Mapping[str, str] | None) -> str:
     if labels is not None:
         return labels.get(name, UNLABELLED)
-    return name or FEES
+    return name or (NOBODY if by in PARTS else FEES)
 
 
 def _raw(names: Collection[str]) -> list[str]:
-    return ["" if name == FEES else name for name in names]
+    return ["" if name in (FEES, NOBODY) else name for name in names]
 
 
 def steps_of(first: date, last: date, step: str) -> list[date]:

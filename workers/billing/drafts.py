@@ -16,6 +16,7 @@ from django.db import transaction
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing import headers, usage
+from workers.billing.attribution import Amounts, ChargeKey, PartKey, by_part
 from workers.billing.models import (
     NANO,
     BilledMonth,
@@ -37,7 +38,7 @@ from workers.rating.rate import ADJUSTMENT, HOUR, USAGE, Line, Segment, month_of
 from workers.rating.split import split
 
 ROWS_AN_INSERT = 2000
-ChargeKey = tuple[str, str, date, str]  # namespace, topic, day, meter
+SERIES = ("namespace", "topic", "subscription", "key")
 LATE_MONTHS = 3  # final invoices that late usage may still correct; records are taken for 35 days
 
 
@@ -215,38 +216,36 @@ def inputs_of(tenant: Tenant, end: datetime, segments: Sequence[Segment], hours:
 def replace_charges(tenant: Tenant, start: datetime, rated: RatedMonth, late: Sequence[Line]) -> None:
     """Writes the charges of a month anew."""
     month, following = start.date(), month_of(start)[1].date()
-    charges = charges_of(rated, late)
+    charges = by_part(tenant.uid, charges_of(rated, late))
     with platform_scope():
         Charge.objects.filter(series__tenant_uid=tenant.uid, day__gte=month, day__lt=following).delete()
         MonthCharge.objects.filter(series__tenant_uid=tenant.uid, day=month).delete()
-        known = {
-            (ns, topic): pk
-            for pk, ns, topic in CostSeries.objects.filter(tenant_uid=tenant.uid).values_list("pk", "namespace", "topic")
-        }
-        new = sorted({key[:2] for key in charges} - set(known))
+        series = CostSeries.objects.filter(tenant_uid=tenant.uid)
+        known = {tuple(names): pk for pk, *names in series.values_list("pk", *SERIES)}
+        new = sorted({key[:4] for key in charges} - set(known))
         made = CostSeries.objects.bulk_create(
-            (CostSeries(tenant=tenant.name, tenant_uid=tenant.uid, namespace=namespace, topic=topic) for namespace, topic in new),
+            (CostSeries(tenant=tenant.name, tenant_uid=tenant.uid, **dict(zip(SERIES, names, strict=True))) for names in new),
             batch_size=ROWS_AN_INSERT,
         )
-        known |= {(one.namespace, one.topic): one.pk for one in made}
+        known |= {(one.namespace, one.topic, one.subscription, one.key): one.pk for one in made}
         currency = rated.segments[0].version.currency if rated.segments else ""
         _insert(Charge, known, currency, charges)
-        months: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
-        for (namespace, topic, _, meter), (quantity, nano) in charges.items():
-            key = (namespace, topic, month, meter)
+        months: dict[PartKey, Amounts] = defaultdict(lambda: (0, 0))
+        for (namespace, topic, subscription, name, _, meter), (quantity, nano) in charges.items():
+            key = (namespace, topic, subscription, name, month, meter)
             months[key] = (months[key][0] + quantity, months[key][1] + nano)
         _insert(MonthCharge, known, currency, months)
 
 
 def _insert(
     table: Any,
-    series: Mapping[tuple[str, str], int],
+    series: Mapping[tuple[str, ...], int],
     currency: str,
-    charges: Mapping[ChargeKey, tuple[int, int]],
+    charges: Mapping[PartKey, Amounts],
 ) -> None:
     rows = (
-        table(series_id=series[namespace, topic], day=day, meter=meter, quantity=quantity, nano=nano, currency=currency)
-        for (namespace, topic, day, meter), (quantity, nano) in charges.items()
+        table(series_id=series[key[:4]], day=key[4], meter=key[5], quantity=quantity, nano=nano, currency=currency)
+        for key, (quantity, nano) in charges.items()
     )
     table.objects.bulk_create(rows, batch_size=ROWS_AN_INSERT)
 

@@ -195,15 +195,20 @@ class HourDigest(OfTenant):
 
 
 class CostSeries(OfTenant):
-    """What costs are attributed to: a topic, a namespace's fees (no topic), or the tenant's (no namespace either)."""
+    """What costs are attributed to: a topic, a namespace without one, or the tenant (no namespace either). With the subscription
+    and the key whose part it is; without them, nobody's in particular."""
 
     namespace = models.CharField(max_length=2 * NAME_LENGTH_MAX + 1, blank=True)
     topic = models.CharField(max_length=3 * NAME_LENGTH_MAX + 32, blank=True)
+    subscription = models.TextField(blank=True, default="")
+    key = models.TextField(blank=True, default="")  # the id of a key, else a role
 
     objects: ClassVar[ScopedManager[CostSeries]] = ScopedManager("tenant_uid", by_uid=True)
 
     class Meta(OfTenant.Meta):
-        constraints = [models.UniqueConstraint(fields=["tenant_uid", "namespace", "topic"], name="one_series_a_topic")]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant_uid", "namespace", "topic", "subscription", "key"], name="one_series_a_part")
+        ]
 
     def __str__(self) -> str:
         return self.topic or self.namespace or self.tenant

@@ -154,5 +154,12 @@ def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     for line in document["lines"]:
         for share in line.get("namespaces", ()):
             title = METERS[line["meter"]].title if line["meter"] in METERS else line["title"]
-            found.append((title, share["namespace"], quantity_text(share["quantity"], line["unit"]), money(share["amount"])))
+            found.append(
+                (
+                    title,
+                    share["namespace"] or "no namespace",
+                    quantity_text(share["quantity"], line["unit"]),
+                    money(share["amount"]),
+                )
+            )
     return found

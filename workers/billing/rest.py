@@ -141,7 +141,7 @@ class Costs(View):
         shapes.CostsShape,
         parameters=[
             *SPAN,
-            OpenApiParameter("by", str, description="namespace (default), topic, meter, or label:KEY."),
+            OpenApiParameter("by", str, description="namespace (default), topic, meter, subscription, key, tenant, or label:KEY."),
             OpenApiParameter("step", str, enum=[costs.DAY, costs.MONTH]),
         ],
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Sum
 
 from tenants.scoping import platform_scope
+from workers.detail_models import UsageDetail
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.rating.digest import hour_digest, row_digest
 from workers.rating.rate import HOUR
@@ -16,6 +17,7 @@ from workers.rating.units import METERS
 from workers.rating.verify import UsageRow
 
 METER_NAMES = tuple(METERS)
+PART_METERS = tuple(meter for meter in METER_NAMES if meter != "stored_byte_seconds")  # storage is of all readers
 ROWS_A_READ = 2000
 
 
@@ -25,6 +27,21 @@ class Used(NamedTuple):
     namespace: str
     topic: str
     quantities: tuple[int, ...]
+
+
+class UsedPart(NamedTuple):
+    """What of a topic's usage was one subscription's and key's; only meters that can be told apart have quantities."""
+
+    namespace: str
+    topic: str
+    subscription: str
+    key: str
+    quantities: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """To compare parts by."""
+        return sum(value // 3600 if meter.endswith("_seconds") else value for meter, value in self.quantities.items())
 
 
 def runs_of_hours(start: datetime, end: datetime) -> dict[datetime, str]:
@@ -61,6 +78,16 @@ def used_between(tenant_uid: str, start: datetime, end: datetime) -> list[Used]:
         sums = {f"sum_{meter}": Sum(meter) for meter in METER_NAMES}
         found = rows.order_by().values_list("namespace", "topic").annotate(**sums)
         return [Used(row[0], row[1], tuple(row[2:])) for row in found]
+
+
+def parts_between(tenant_uid: str, start: datetime, end: datetime) -> Iterator[UsedPart]:
+    """Of each topic, subscription and key, summed in the database."""
+    with platform_scope():
+        rows = UsageDetail.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
+        sums = {f"sum_{meter}": Sum(meter) for meter in PART_METERS}
+        found = rows.order_by().values_list("namespace", "topic", "subscription", "key").annotate(**sums)
+    for namespace, topic, subscription, key, *values in found.iterator(ROWS_A_READ):
+        yield UsedPart(namespace, topic, subscription, key, dict(zip(PART_METERS, values, strict=True)))
 
 
 def rows_between(tenant_uid: str, start: datetime, end: datetime, topic: str = "") -> Iterator[UsageRow]:

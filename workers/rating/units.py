@@ -8,7 +8,8 @@ HOURS_A_MONTH = 730  # of the unit GiB-month: a year of 8,760 hours in twelve pa
 
 
 class Meter(NamedTuple):
-    """`dimension` is what it counts, in the base unit: messages, bytes, byte-seconds or entry-seconds."""
+    """`dimension` is what it counts, in the base unit: messages, bytes, byte-seconds, entry-seconds, calls or
+    connection-seconds."""
 
     title: str
     dimension: str
@@ -28,6 +29,8 @@ METERS: dict[str, Meter] = {
     "bytes_out": Meter("Bytes delivered", "bytes"),
     "stored_byte_seconds": Meter("Storage", "byte-seconds"),
     "backlog_entry_seconds": Meter("Backlog", "entry-seconds"),
+    "api_calls": Meter("API calls", "calls"),
+    "connection_seconds": Meter("Connections", "connection-seconds"),
 }
 
 UNITS: dict[str, Unit] = {
@@ -46,4 +49,8 @@ UNITS: dict[str, Unit] = {
     "TiB-month": Unit("byte-seconds", 2**40 * 3600 * HOURS_A_MONTH),
     "entry-hour": Unit("entry-seconds", 3600),
     "million entry-hours": Unit("entry-seconds", 3600 * 10**6),
+    "call": Unit("calls", 1),
+    "thousand calls": Unit("calls", 10**3),
+    "million calls": Unit("calls", 10**6),
+    "connection-hour": Unit("connection-seconds", 3600),
 }

@@ -19,10 +19,12 @@ from workers.alerts.models import MailUsage, Notice
 from workers.billing.budget_models import Report
 from workers.billing.models import Invoice
 from workers.billing.reports import folder_of
+from workers.detail_models import UsageDetail
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 
 A_DELETE = 1_000
+DETAILS_DAYS_MIN = 70  # a month, and the days in which it is closed
 Outcome = TaskRun.Outcome
 
 
@@ -30,10 +32,23 @@ def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]
     """What waits for an administrator stays. Safe to run twice, and to kill: the row goes when its files are gone."""
     return {
         "task_runs": _task_runs(environment, renew),
+        "usage_details": _usage_details(environment, renew),
         "usage_runs": _usage_runs(environment, renew),
         "reports": _reports(environment, renew),
         "notices": _notices(environment, renew),
     }
+
+
+def _usage_details(environment: Environment, renew: Callable[[], None]) -> int:
+    """The parts of hours by subscription and key: costs by them are in the charges of their month, and the files of runs have
+    them."""
+    oldest = environment.now() - timedelta(days=max(DETAILS_DAYS_MIN, environment.settings.usage_versions_kept_days))
+    forgotten = 0
+    with platform_scope():
+        while ids := list(UsageDetail.objects.filter(hour__lt=oldest).values_list("pk", flat=True)[:A_DELETE]):
+            renew()
+            forgotten += UsageDetail.objects.filter(pk__in=ids).delete()[0]
+    return forgotten
 
 
 def _task_runs(environment: Environment, renew: Callable[[], None]) -> int:
