@@ -9,36 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spark_jobs.checksum import DETAIL_KEY, DETAIL_OF, DETAIL_SUMS
 from spark_jobs.rows import ATTRIBUTES, COUNTED
 
 PARTS_OF_TOPIC_MAX = 50
-# Meter -> the column that it is shown in.
-COLUMN_OF: dict[str, str] = {
-    "client_messages_in": "messages_in",
-    "client_bytes_in": "bytes_in",
-    "client_messages_out": "messages_out",
-    "client_bytes_out": "bytes_out",
-    "client_messages_redelivered": "messages_redelivered",
-    "subscription_backlog_entries": "backlog_entry_seconds",
-    "subscription_delayed_entries": "delayed_entry_seconds",
-    "api_calls": "api_calls",
-    "connections": "connection_seconds",
-}
-DETAIL_SUMS: tuple[str, ...] = tuple(COLUMN_OF.values())
-DETAIL_KEY: tuple[str, ...] = ("tenant", "tenant_uid", "namespace", "topic", "subscription", "key")
-DETAIL_COLUMNS: tuple[str, ...] = ("hour_start_ms", *DETAIL_KEY, "others", *DETAIL_SUMS)
 _TOPIC = DETAIL_KEY.index("subscription")  # the parts of one topic agree in what is before
 _VALUE_MAX = 2**63 - 1
 _SECONDS = frozenset(name for name in DETAIL_SUMS if name.endswith("_seconds"))
 
 
 def detail_rows(amounts: Mapping[tuple[str, ...], int], hour_ms: int) -> list[tuple[Any, ...]]:
-    """In the order of `DETAIL_COLUMNS`, by topic, subscription and key."""
+    """In the order of `checksum.DETAIL_COLUMNS`, by topic, subscription and key."""
     topics: dict[tuple[str, ...], dict[tuple[str, str], list[int]]] = {}
     columns = {name: place for place, name in enumerate(DETAIL_SUMS)}
     for values, amount in amounts.items():
         of = dict(zip(ATTRIBUTES, values, strict=True))
-        column = COLUMN_OF.get(of["meter"])
+        column = DETAIL_OF.get(of["meter"])
         if column is None:
             continue
         parts = topics.setdefault(tuple(of[name] for name in DETAIL_KEY[:_TOPIC]), {})

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messaging.usage_schema import BILLED_COUNTERS, GAUGE_CARRY_MS_MAX
-from spark_jobs.checksum import HOUR_COLUMNS, HOUR_SUMS, INTEGRAL_OF, row_digest
+from spark_jobs.checksum import DETAIL_COLUMNS, DETAIL_KEY, HOUR_COLUMNS, HOUR_SUMS, INTEGRAL_OF, row_digest
 from spark_jobs.config import JobFailed, SequenceGap, details_directory, load_directory, quarantine_directory, run_directory
-from spark_jobs.details import DETAIL_COLUMNS, DETAIL_KEY, detail_rows
+from spark_jobs.details import detail_rows
 from spark_jobs.exact import Amounts, amounts_in, decide, own
 from spark_jobs.joined import amounts_of, gaps_of, join, suspects
 from spark_jobs.partials import Batch, read_partials, replace, write_table

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from spark_jobs.checksum import checksum_text, row_digest
+from spark_jobs.checksum import DETAIL_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import Result, details_directory
-from spark_jobs.details import DETAIL_COLUMNS
 from workers.detail_models import UsageDetail
 from workers.models import UsageRun
 from workers.usage_run import RunFailed

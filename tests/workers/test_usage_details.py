@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.checksum import checksum_text, row_digest
+from spark_jobs.checksum import DETAIL_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result, details_directory
-from spark_jobs.details import DETAIL_COLUMNS
 from tenants.models import Tenant
 from tests.support.worker_broker import START, Clock
 from workers.detail_models import UsageDetail
