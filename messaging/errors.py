@@ -8,6 +8,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   │   └── InvalidSubscriptionName
     │   ├── InvalidValue         a field that is not valid
     │   ├── NotAcceptable        fields of one request contradict each other
+    │   ├── ClusterNotAllowed    a cluster that is not there
     │   ├── EncryptionRequired   the namespace takes only encrypted messages
     │   ├── NotAllowed           this operation does not exist for this kind of thing
     │   │   └── MessageTooLarge
@@ -77,6 +78,10 @@ class InvalidValue(RequestError):
 
 class NotAcceptable(RequestError):
     code, http_status, wire_code = "not_acceptable", 406, 22
+
+
+class ClusterNotAllowed(RequestError):
+    code, http_status, wire_code = "cluster_not_allowed", 403, 22
 
 
 class EncryptionRequired(RequestError):

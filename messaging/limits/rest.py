@@ -150,7 +150,7 @@ PULSAR: dict[str, Limit] = {
     # Objects
     "TenantInfo.admin_roles": _ROLES,
     "TenantInfo.allowed_clusters": _CLUSTERS,
-    "BundlesData.num_bundles": Limit("ignored; Pulsar allows 1,024", minimum=0, maximum=1024, error=PreconditionFailed),
+    "BundlesData.num_bundles": Limit("ignored; 32 bits", minimum=0, maximum=2**31 - 1, error=PreconditionFailed),
     "CreationPolicies.replication_clusters": _CLUSTERS,
     "CreationPolicies.cluster_that_can_delete": Limit("the name of a cluster", bytes_max=256),
     "BacklogQuota.limit_size": _COUNT_OR_UNLIMITED,

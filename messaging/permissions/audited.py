@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
+from messaging.policies.pulsar_unset import UNSET_BELOW_NAMESPACE, UNSET_BELOW_TOPIC
 
 DENIED, DENIED_MORE = "denied", "denied.more"
 SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "user.change_password"
@@ -132,6 +133,8 @@ QUESTIONS = frozenset(
         ("POST", "api:topic-policies-preview"),
         ("POST", "api:subscription-policies-preview"),
         ("POST", "api:redrive-dry-run"),
+        *(("DELETE", f"admin_v2:namespace-unset-{path}") for path, methods in UNSET_BELOW_NAMESPACE.items() if "DELETE" in methods),
+        *(("DELETE", f"admin_v2:topic-unset-{path}") for path, methods in UNSET_BELOW_TOPIC.items() if "DELETE" in methods),
     }
 )
 

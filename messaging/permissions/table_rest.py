@@ -9,6 +9,7 @@ from __future__ import annotations
 from messaging.permissions.model import Action
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
+from messaging.policies.pulsar_unset import UNSET_BELOW_NAMESPACE, UNSET_BELOW_TOPIC
 
 _API: dict[tuple[str, str], Action] = {
     ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
@@ -168,6 +169,7 @@ _PULSAR: dict[tuple[str, str], Action] = {
     ("DELETE", "admin_v2:schema"): Action.TENANT_ADMIN,
     ("GET", "admin_v2:schema-version"): Action.LOOKUP,
     ("GET", "admin_v2:schema-versions"): Action.LOOKUP,
+    ("GET", "admin_v2:schema-metadata"): Action.LOOKUP,
     ("POST", "admin_v2:schema-compatibility"): Action.LOOKUP,
     ("POST", "admin_v2:schema-find"): Action.LOOKUP,
     ("GET", "admin_v2:topics"): Action.NAMESPACE_READ,
@@ -242,6 +244,26 @@ _TOPIC_POLICIES: dict[tuple[str, str], Action] = {
     for method in one.methods
 }
 
+_UNSET: dict[tuple[str, str], Action] = {
+    ("GET", "admin_v2:cluster-peers"): Action.SUPERUSER,
+    ("GET", "admin_v2:cluster-domains"): Action.SUPERUSER,
+    ("GET", "admin_v2:cluster-domain"): Action.SUPERUSER,
+    ("GET", "admin_v2:cluster-migration"): Action.SUPERUSER,
+    ("GET", "admin_v2:cluster-isolation"): Action.SUPERUSER,
+    ("GET", "admin_v2:cluster-isolation-brokers"): Action.SUPERUSER,
+    ("GET", "admin_v2:resource-groups"): Action.SUPERUSER,
+    ("GET", "admin_v2:resource-group"): Action.SUPERUSER,
+    ("GET", "admin_v2:bookie-racks"): Action.SUPERUSER,
+    ("GET", "admin_v2:bookies"): Action.SUPERUSER,
+    ("GET", "admin_v2:backlog-quota-check"): Action.SUPERUSER,
+    ("GET", "admin_v2:replicated-subscription"): Action.CONSUME,
+} | {
+    (method, f"admin_v2:{below}-unset-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
+    for below, paths in (("namespace", UNSET_BELOW_NAMESPACE), ("topic", UNSET_BELOW_TOPIC))
+    for path, methods in paths.items()
+    for method in methods
+}
+
 _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "internal:feed"): Action.SERVICE,
     ("GET", "health:live"): Action.PUBLIC,
@@ -250,4 +272,4 @@ _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "health:status"): Action.PUBLIC,
 }
 
-REST: dict[tuple[str, str], Action] = _API | _BILLING | _PULSAR | _POLICIES | _TOPIC_POLICIES | _PROCESSES
+REST: dict[tuple[str, str], Action] = _API | _BILLING | _PULSAR | _POLICIES | _TOPIC_POLICIES | _UNSET | _PROCESSES

@@ -16,6 +16,12 @@ from messaging.policies.registry import POLICIES
 from messaging.policies.resolution import Levels, resolve_policy
 from messaging.policies.validation import JsonPolicies
 
+_NOT_LIMITED = {
+    "dispatchThrottlingRateInMsg": 0,
+    "dispatchThrottlingRateInByte": 0,
+    "ratePeriodInSecond": 1,
+    "relativeToPublishRate": False,
+}
 SUBSCRIPTION_PATH = "dispatchRate"  # below a subscription of a topic
 
 
@@ -31,6 +37,7 @@ class TopicPath(PulsarPath):
     must_have_value: bool = True  # setting without a value is an error; else it unsets
     can_unset: bool = True  # DELETE unsets it
     unsetting: Any = None  # setting this value unsets, too
+    unset_applied: Any = None  # what GET ?applied=true answers for policies that are not enforced
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
@@ -45,7 +52,7 @@ class TopicPath(PulsarPath):
     def applied(self, levels: Levels, broker: JsonPolicies) -> Any:
         """What GET ?applied=true answers."""
         values = {one.name: resolve_policy(one.name, levels, broker).value for one in self.policies if one.enforced}
-        found = self.read(values) if values else None
+        found = self.read(values) if values else self.unset_applied
         return "FULL" if found == "UNDEFINED" else found
 
     def changes(self, value: Any) -> JsonPolicies:
@@ -69,7 +76,7 @@ _PATHS = (
     TopicPath("publishRate", knows_applied=False, must_have_value=False),
     TopicPath("dispatchRate", must_have_value=False),
     TopicPath("subscriptionDispatchRate", must_have_value=False),
-    TopicPath("replicatorDispatchRate", must_have_value=False),
+    TopicPath("replicatorDispatchRate", must_have_value=False, unset_applied=_NOT_LIMITED),
     TopicPath("subscribeRate", must_have_value=False),
     TopicPath("maxProducers", of="maxProducersPerTopic"),
     TopicPath("maxConsumers", of="maxConsumersPerTopic"),

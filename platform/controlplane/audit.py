@@ -131,7 +131,8 @@ def _refuse(request: HttpRequest, asked: tuple[str, str], action: str, why: str,
     if not denials.one(Refused(place_of(address), role)):
         return
     shown = Actor(Principal(role), getattr(request, "request_id", ""), address=address)
-    tenant = str(request.resolver_match.kwargs.get("tenant", "")) if request.resolver_match else ""
+    named = str(request.resolver_match.kwargs.get("tenant", "")) if request.resolver_match else ""
+    tenant = named or state_of(request).denied_tenant
     after = {"asked": f"{asked[0]} {asked[1]}", "status": status, "why": _plain(why)}
     _written(record, shown, action, _plain(tenant), _plain(request.path), None, after)
 

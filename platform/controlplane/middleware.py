@@ -21,7 +21,7 @@ from messaging.permissions.table import REST
 from tenants.access import Actor, require
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
-from tenants.http.errors import PULSAR, answer, answer_error
+from tenants.http.errors import PULSAR, answer, answer_error, instead
 from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
@@ -109,7 +109,11 @@ class PermissionTable:
         actor = actor_of(request)
         if action is Action.AUTHENTICATED and actor.principal.anonymous:
             raise NotAuthorized("sign in first, or send a token")
-        for resource in [resource_of(kwargs)] if resources is None else resources(request):
+        if resources is None:
+            require(actor, action, resource_of(kwargs))
+            return
+        for resource in resources(request):
+            state_of(request).denied_tenant = resource.tenant  # whose audit log has it, if this is where it ends
             require(actor, action, resource)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
@@ -125,7 +129,7 @@ class PermissionTable:
 def _not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:
     if not offered:  # a route without a row; a test prevents this
         return answer(request, 403, "not_authorized", "this route has no row in the permission table, so it is closed")
-    text = f"{request.method} is not offered here: use {', '.join(offered)}"
+    text = f"{request.method} is not offered here: {instead(request)}use {', '.join(offered)}"
     response = answer(request, 405, "method_not_allowed", text)
     response.headers["Allow"] = ", ".join(offered)
     return response

@@ -16,7 +16,7 @@ from messaging import errors
 from messaging.permissions.model import ANONYMOUS
 from tenants.access import NotVisible
 from tenants.http.request_state import state_of
-from tenants.pulsar.published import published, service, why_not
+from tenants.pulsar.published import NOTHING_INSTEAD, published, service, why_not
 
 API, PULSAR, INTERNAL = "/api/", ("/admin/", "/lookup/", "/proxy-stats/"), "/internal/"
 ADMIN = "/admin/v2/"
@@ -112,6 +112,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
             return answer(request, 405, "method_not_allowed", f"{asked} is not offered here: Pulsar has {', '.join(row.methods)}")
         return answer(request, 501, "not_offered", f"{asked} is not offered here: {why_not(row.path)}")
     return answer(request, 404, "not_found", "there is nothing at this address")
+
+
+def instead(request: HttpRequest) -> str:
+    """Why a method that Pulsar has is not offered, and what to do instead: the beginning of a sentence. "" if nothing is known."""
+    row = published(request.path_info.removeprefix(ADMIN)) if request.path_info.startswith(ADMIN) else None
+    why = why_not(row.path) if row is not None and request.method in row.methods else NOTHING_INSTEAD
+    return "" if why == NOTHING_INSTEAD else f"{why}; or "
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

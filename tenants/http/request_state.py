@@ -11,10 +11,12 @@ from tenants.access import Actor
 
 @dataclass(slots=True)
 class RequestState:
-    """`actor`: who makes the request, once somebody asked. `denied`: why it is refused, "" if it is not."""
+    """`actor`: who makes the request, once somebody asked. `denied`: why it is refused, "" if it is not. `denied_tenant`: whose
+    resource that was about, where the path names none."""
 
     actor: Actor | None = None
     denied: str = ""
+    denied_tenant: str = ""
 
 
 def state_of(request: HttpRequest) -> RequestState:

@@ -9,7 +9,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from messaging.errors import InvalidValue, NotAllowed
+from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.limits import structs
 from messaging.limits.depth import check_depth, too_deep
 from messaging.limits.model import check
@@ -49,9 +49,11 @@ def flag(request: HttpRequest, name: str) -> bool:
 
 
 def number(text: str, name: str, least: int = 0) -> int:
-    """A number of the path."""
+    """A number of the path or the query. As of Pulsar, what is not one is not found."""
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18 or int(text) < least:
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
+        raise NotFound(f"{name} {text[:40]!r} is not a whole number")
+    if int(text) < least:
         raise InvalidValue(f"{name} {text[:40]!r} is not a whole number of at least {least}")
     return int(text)
 

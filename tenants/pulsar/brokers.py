@@ -18,6 +18,14 @@ from tenants.http.views import route, text
 from tenants.pulsar.topics import existing
 
 _HEALTH_KEPT_S = 1.0
+_TLS_BETWEEN_BROKERS: dict[str, Any] = {  # as of a Pulsar without any: there is one broker
+    "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
+    "brokerClientTlsEnabled": False,
+    "brokerClientTlsEnabledWithKeyStore": False,
+    "brokerClientTlsKeyStoreType": "JKS",
+    "brokerClientTlsTrustStoreType": "JKS",
+    "tlsAllowInsecureConnection": False,
+}
 
 
 def _addresses() -> dict[str, str]:
@@ -37,23 +45,27 @@ def _clusters(request: HttpRequest) -> list[str]:
     return [django_settings.MAGNETAR.cluster_name]
 
 
+def existing_cluster(name: str) -> None:
+    """Raises `NotFound`."""
+    if name != django_settings.MAGNETAR.cluster_name:
+        raise NotFound(f"Cluster does not exist: {name!r}; the only cluster is {django_settings.MAGNETAR.cluster_name!r}")
+
+
 def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
-    if cluster != django_settings.MAGNETAR.cluster_name:
-        raise NotFound(f"Cluster does not exist: {cluster!r}; the only cluster is {django_settings.MAGNETAR.cluster_name!r}")
+    existing_cluster(cluster)
     addresses, secure = _addresses(), request.is_secure()
     return {
         "serviceUrl": "" if secure else _our_url(request),
         "serviceUrlTls": _our_url(request) if secure else "",
         "brokerServiceUrl": addresses.get("broker_url", ""),
         "brokerServiceUrlTls": addresses.get("broker_url_tls", ""),
-        "brokerClientTlsEnabled": False,
-        "tlsAllowInsecureConnection": False,
+        **_TLS_BETWEEN_BROKERS,
     }
 
 
 def _brokers(request: HttpRequest, cluster: str = "") -> list[str]:
     if cluster:
-        _cluster(request, cluster)
+        existing_cluster(cluster)
     return [request.get_host()]
 
 

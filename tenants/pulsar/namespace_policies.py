@@ -8,7 +8,7 @@ import msgspec
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
-from messaging.errors import InvalidValue, PreconditionFailed
+from messaging.errors import ClusterNotAllowed, InvalidValue, NotFound, PreconditionFailed
 from messaging.policies.pulsar import QUOTA_POLICIES, QUOTA_TYPES, PulsarPath, backlog_quotas
 from messaging.policies.validation import JsonPolicies
 from tenants import actions
@@ -57,7 +57,7 @@ class BacklogQuota(msgspec.Struct, rename="camel"):
 def quota_type(request: HttpRequest) -> str:
     kind = request.GET.get("backlogQuotaType") or "destination_storage"
     if kind not in QUOTA_TYPES:
-        raise InvalidValue(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(QUOTA_TYPES)}")
+        raise NotFound(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(QUOTA_TYPES)}")
     return kind
 
 
@@ -97,7 +97,7 @@ def check_clusters(clusters: list[str] | None) -> None:
     ours = django_settings.MAGNETAR.cluster_name
     unknown = sorted(set(clusters or ()) - {ours})
     if unknown:
-        raise PreconditionFailed(f"Invalid cluster id: {', '.join(unknown)}; the only cluster is {ours!r}")
+        raise ClusterNotAllowed(f"Invalid cluster id: {', '.join(unknown)}; the only cluster is {ours!r}")
 
 
 replication_view = route(GET=_get_replication, POST=_set_replication)

@@ -9,10 +9,10 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored, TopicRef
-from messaging.errors import InvalidSchema, NotAcceptable
+from messaging.errors import InvalidSchema, NotAcceptable, NotFound
 from messaging.protocol.names import TopicName
 from tenants import broker
-from tenants.http.views import actor, body, flag, json, number, route
+from tenants.http.views import actor, body, flag, json, number, route, value_or_nothing
 from tenants.pulsar.topics import existing
 
 
@@ -83,13 +83,23 @@ def _answer(stored: SchemaStored) -> dict[str, Any]:
 
 
 def _get(request: HttpRequest, version: str | None = None, **parts: str) -> dict[str, Any]:
-    asked = SchemaGet(topic=str(_topic(parts)), version=None if version is None else number(version, "version"))
+    wanted = None if version is None else number(version, "version", least=-(2**63))
+    if wanted is not None and wanted < 0:
+        raise NotFound("Schema not found")
+    asked = SchemaGet(topic=str(_topic(parts)), version=wanted)
     return _answer(broker.rpc().call("schemas.get", asked).versions[0])
 
 
 def _list(request: HttpRequest, **parts: str) -> dict[str, Any]:
     found = broker.rpc().call("schemas.list", TopicRef(topic=str(_topic(parts)))).versions
     return {"getSchemaResponses": [_answer(one) for one in found]}
+
+
+def _metadata(request: HttpRequest, **parts: str) -> HttpResponse:
+    """Which versions there are. Where they are stored is not told: in the ledger -1."""
+    found = broker.rpc().call("schemas.list", TopicRef(topic=str(_topic(parts)))).versions
+    index = [{"version": one.version, "ledgerId": -1, "entryId": 0} for one in found]
+    return value_or_nothing({"info": index[-1], "index": index} if index else None)
 
 
 def _post(request: HttpRequest, **parts: str) -> dict[str, Any]:
@@ -122,5 +132,6 @@ def _find(request: HttpRequest, **parts: str) -> dict[str, Any]:
 schema_view = route(GET=_get, POST=_post, DELETE=_delete)
 version_view = route(GET=_get)
 versions_view = route(GET=_list)
+metadata_view = route(GET=_metadata)
 compatibility_view = route(POST=_check)
 find_view = route(POST=_find)

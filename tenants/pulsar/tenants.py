@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest
 
+from messaging.errors import PreconditionFailed
 from tenants import actions
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Tenant
@@ -30,7 +31,9 @@ def _get(request: HttpRequest, tenant: str) -> dict[str, Any]:
 
 
 def _create(request: HttpRequest, tenant: str) -> None:
-    info = body(request, TenantInfo, TenantInfo())
+    info = body(request, TenantInfo)
+    if info is None or info.allowed_clusters is None:
+        raise PreconditionFailed("a tenant needs its clusters: send an object with allowedClusters, and adminRoles if it has any")
     actions.create_tenant(actor(request), tenant, info.admin_roles or (), info.allowed_clusters)
 
 

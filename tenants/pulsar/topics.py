@@ -8,7 +8,7 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
-from messaging.errors import InvalidName, InvalidValue, NotAcceptable, TopicNotFound
+from messaging.errors import Conflict, InvalidName, InvalidValue, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.http.views import actor, body, flag, route, value_or_nothing
@@ -105,9 +105,12 @@ def _update_partitions(request: HttpRequest, **parts: str) -> None:
     topic = existing(parts)
     partitions = _count(request)
     trail = actor(request).trail
-    trail.before = {"partitions": broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions}
-    trail.after = {"partitions": partitions}
-    broker.rpc().call("topics.update_partitions", PartitionsUpdate(topic=str(topic), partitions=partitions))
+    try:
+        trail.before = {"partitions": broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions}
+        trail.after = {"partitions": partitions}
+        broker.rpc().call("topics.update_partitions", PartitionsUpdate(topic=str(topic), partitions=partitions))
+    except TopicNotFound:
+        raise Conflict(f"Topic {topic} is not the partitioned topic.") from None
 
 
 def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
@@ -161,6 +164,8 @@ def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 def _without(request: HttpRequest, stats: dict[str, Any]) -> dict[str, Any]:
     """Without the members that the caller does not want to see."""
+    if request.GET.get("subscriptionBacklogSize", "true").lower() == "false":
+        stats = {**stats, "subscriptions": {name: {**one, "backlogSize": -1} for name, one in stats["subscriptions"].items()}}
     if flag(request, "excludePublishers"):
         stats = {**stats, "publishers": []}
     if flag(request, "excludeConsumers"):

@@ -6,6 +6,7 @@ from django.urls import path, register_converter
 
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
+from messaging.policies.pulsar_unset import NAMESPACE_UNSET, TOPIC_UNSET
 from tenants.http.segments import SegmentConverter
 from tenants.pulsar import (
     brokers,
@@ -20,6 +21,7 @@ from tenants.pulsar import (
     topic_permissions,
     topic_policies,
     topics,
+    unset,
 )
 
 register_converter(SegmentConverter, "segment")
@@ -44,6 +46,7 @@ app_name = "admin_v2"
 _N = "namespaces/<segment:tenant>/<segment:namespace>"
 _T = "<domain:domain>/<segment:tenant>/<segment:namespace>"
 _TOPIC = f"{_T}/<segment:topic>"
+_ISOLATION = "clusters/<segment:cluster>/namespaceIsolationPolicies"
 _SCHEMAS = "schemas/<segment:tenant>/<segment:namespace>/<segment:topic>"
 _SUB = f"{_TOPIC}/subscription/<segment:subscription>"
 
@@ -52,6 +55,17 @@ urlpatterns = [
     path("tenants/<segment:tenant>", tenants.tenant_view, name="tenant"),
     path("clusters", brokers.clusters_view, name="clusters"),
     path("clusters/<segment:cluster>", brokers.cluster_view, name="cluster"),
+    path("clusters/<segment:cluster>/peers", unset.peers_view, name="cluster-peers"),
+    path("clusters/<segment:cluster>/failureDomains", unset.domains_view, name="cluster-domains"),
+    path("clusters/<segment:cluster>/failureDomains/<segment:group>", unset.domain_view, name="cluster-domain"),
+    path("clusters/<segment:cluster>/migrate", unset.migration_view, name="cluster-migration"),
+    path(_ISOLATION, unset.isolation_view, name="cluster-isolation"),
+    path(f"{_ISOLATION}/brokers", unset.isolation_view, name="cluster-isolation-brokers"),
+    path("resourcegroups", unset.groups_view, name="resource-groups"),
+    path("resourcegroups/<segment:group>", unset.group_view, name="resource-group"),
+    path("bookies/racks-info", unset.racks_view, name="bookie-racks"),
+    path("bookies/all", unset.bookies_view, name="bookies"),
+    path("brokers/backlog-quota-check", unset.quota_check_view, name="backlog-quota-check"),
     path("brokers", brokers.brokers_view, name="brokers"),
     path("brokers/health", brokers.health_view, name="brokers-health"),
     path("brokers/ready", brokers.health_view, name="brokers-ready"),
@@ -93,9 +107,15 @@ urlpatterns = [
     path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
     path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
     *(path(f"{_N}/{one.path}", namespace_policies.policy_view(one), name=f"policy-{one.path}") for one in PATHS.values()),
+    *(
+        path(f"{_N}/{below}", view, name=f"namespace-unset-{below}")
+        for one in NAMESPACE_UNSET
+        for below, view in unset.namespace_views(one).items()
+    ),
     path(f"{_SCHEMAS}/schema", schemas.schema_view, name="schema"),
     path(f"{_SCHEMAS}/schema/<segment:version>", schemas.version_view, name="schema-version"),
     path(f"{_SCHEMAS}/schemas", schemas.versions_view, name="schema-versions"),
+    path(f"{_SCHEMAS}/metadata", schemas.metadata_view, name="schema-metadata"),
     path(f"{_SCHEMAS}/compatibility", schemas.compatibility_view, name="schema-compatibility"),
     path(f"{_SCHEMAS}/version", schemas.find_view, name="schema-find"),
     path(_T, topics.list_view, name="topics"),
@@ -133,6 +153,12 @@ urlpatterns = [
         topic_policies.subscription_dispatch_rate_view,
         name="subscription-dispatch-rate",
     ),
+    *(
+        path(f"{_TOPIC}/{below}", view, name=f"topic-unset-{below}")
+        for one in TOPIC_UNSET
+        for below, view in unset.topic_views(one).items()
+    ),
+    path(f"{_SUB}/replicatedSubscriptionStatus", unset.replicated_view, name="replicated-subscription"),
     path(f"{_TOPIC}/backlogSize", subscriptions.backlog_size_view, name="topic-backlog-size"),
     path(f"{_TOPIC}/subscriptions", subscriptions.list_view, name="subscriptions"),
     path(_SUB, subscriptions.subscription_view, name="subscription"),

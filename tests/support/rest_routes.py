@@ -18,6 +18,7 @@ FILLING = {
     "subscription": "s",
     "role": "r",
     "cluster": "standalone",
+    "group": "g",
     "key_id": "k1",
     "username": "tom",
     "entries": "1",

@@ -33,6 +33,7 @@ NO_PAYLOAD = {
     ("GET", "admin_v2:find-message"),
     ("GET", "admin_v2:subscriptions"),
     ("GET", "admin_v2:subscription-properties"),
+    ("GET", "admin_v2:replicated-subscription"),
     ("GET", "api:dead-letter-policy"),
 }
 

@@ -52,6 +52,9 @@ def test_each_topic_is_looked_at_not_the_first_alone(owner: Caller, world: World
     world.line.calls.clear()
     assert status(owner("POST", path, grants(*topics))) == 403
     assert held() == {} and not world.line.calls
+    refused = AuditRecord.unscoped.get(action="denied")
+    assert refused.tenant == next(topic.split("/")[2] for topic in topics if topic != OURS)
+    assert (refused.role, refused.resource) == ("user:olga", path)
 
 
 @pytest.mark.parametrize("path", [GRANT, REVOKE])
@@ -66,6 +69,7 @@ def test_people_who_see_the_tenant_and_those_who_do_not_are_refused(owner: Calle
     assert status(Caller()("POST", GRANT, grants(OURS))) == 401
     for name in ("tom", "sam"):
         assert status(person(name)("POST", GRANT, grants(OURS))) == 403
+    assert set(AuditRecord.unscoped.filter(action="denied", role__startswith="user:").values_list("tenant", flat=True)) == {"acme"}
     stranger = Caller(world.token("app@other", tenant="other"))
     answers = [stranger("POST", GRANT, grants(topic)) for topic in (OURS, "persistent://absent/things/t")]
     reasons = {answer.json()["reason"].replace(OURS, "X").replace("persistent://absent/things/t", "X") for answer in answers}

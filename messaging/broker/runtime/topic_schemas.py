@@ -117,8 +117,8 @@ class TopicSchemas:
         raise Conflict(f"the schema of {name.base} is being changed by too many requests at once: try again")
 
     async def delete(self, name: TopicName, role: str, *, force: bool) -> int:
-        """Marks the schema as deleted; `force` removes all versions. Returns the version of the last deletion, -1 if nothing is
-        left. Idempotent."""
+        """Marks the schema as deleted, even if there is none yet; `force` removes all versions. Returns the version of the last
+        deletion, -1 if nothing is left. Idempotent."""
         if force:
             try:
                 await self._storage.meta.delete_schema_versions(self._storage.fence, _key(name))
@@ -126,7 +126,9 @@ class TopicSchemas:
                 raise refusal_of(error, f"the schema of {name.base} cannot be deleted") from error
             return -1
         versions = await self.versions(name)
-        if registry.latest(versions) is None:
+        if not versions:
+            await self._check_room(name)
+        elif registry.latest(versions) is None:
             return len(versions) - 1
         deletion = SchemaVersion(len(versions), self._clock_ms(), None, role)
         if not await self._add(name, deletion):

@@ -1,0 +1,125 @@
+"""What Pulsar has and is not here, read as what nobody has set up (`messaging.policies.pulsar_unset`)."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from django.conf import settings as django_settings
+from django.http import HttpRequest, HttpResponse
+
+from messaging.adminrpc.schema import TopicRef
+from messaging.errors import NotFound, SubscriptionNotFound
+from messaging.policies.pulsar_unset import APPLIED, Unset
+from tenants import broker
+from tenants.http.views import View, done, flag, route, value_or_nothing
+from tenants.names import subscription_of, topic_of
+from tenants.pulsar.brokers import existing_cluster
+from tenants.pulsar.rows import existing_namespace
+from tenants.pulsar.topic_policies import stored
+from tenants.pulsar.topics import existing, partitions_of
+
+
+def namespace_views(one: Unset) -> dict[str, View]:
+    """The views of its paths below a namespace."""
+
+    def read(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
+        existing_namespace(tenant, namespace)
+        return _answer(one.answer, one.status)
+
+    def remove(request: HttpRequest, tenant: str, namespace: str) -> None:
+        existing_namespace(tenant, namespace)
+
+    return {path: route(**_handlers(methods, GET=read, DELETE=remove)) for path, methods in one.paths.items()}
+
+
+def topic_views(one: Unset) -> dict[str, View]:
+    """The same below a topic."""
+
+    def read(request: HttpRequest, **parts: str) -> HttpResponse:
+        stored(topic_of(parts))
+        applied = flag(request, "applied")
+        if applied and one.path == "replication":
+            return _answer([django_settings.MAGNETAR.cluster_name], 200)
+        return _answer(APPLIED.get(one.path, one.answer) if applied else one.answer, one.status)
+
+    def remove(request: HttpRequest, **parts: str) -> None:
+        stored(topic_of(parts))
+
+    return {path: route(**_handlers(methods, GET=read, DELETE=remove)) for path, methods in one.paths.items()}
+
+
+def _handlers(methods: tuple[str, ...], **handlers: Any) -> dict[str, Any]:
+    return {method: handlers[method] for method in methods}
+
+
+def _answer(value: Any, status: int) -> HttpResponse:
+    return done() if status == 204 else value_or_nothing(value)
+
+
+def _replicated(request: HttpRequest, subscription: str, **parts: str) -> dict[str, bool]:
+    """By topic, or partition."""
+    name, found = subscription_of(subscription), {}
+    for topic in partitions_of(existing(parts)):
+        if name not in broker.rpc().call("subscriptions.list", TopicRef(topic=topic)).subscriptions:
+            raise SubscriptionNotFound(f"Subscription {name} not found")
+        found[topic] = False
+    return found
+
+
+# --- clusters, brokers and what stands beside them ------------------------------------------------------------------------------
+
+
+def _no_peers(request: HttpRequest, cluster: str) -> HttpResponse:
+    existing_cluster(cluster)
+    return value_or_nothing(None)
+
+
+def _no_domains(request: HttpRequest, cluster: str) -> dict[str, Any]:
+    existing_cluster(cluster)
+    return {}
+
+
+def _no_domain(request: HttpRequest, cluster: str, group: str) -> NoReturn:
+    existing_cluster(cluster)
+    raise NotFound(f"Domain {group} for cluster {cluster} does not exist: there is one broker")
+
+
+def _no_migration(request: HttpRequest, cluster: str) -> NoReturn:
+    raise NotFound(f"cluster {cluster} does not migrate: there is one cluster")
+
+
+def _no_isolation(request: HttpRequest, cluster: str) -> NoReturn:
+    raise NotFound(f"NamespaceIsolationPolicies for cluster {cluster} does not exist: there is one broker")
+
+
+def _no_groups(request: HttpRequest) -> list[str]:
+    return []
+
+
+def _no_group(request: HttpRequest, group: str) -> NoReturn:
+    raise NotFound(f"ResourceGroup {group} does not exist: policies and settings limit rates")
+
+
+def _no_racks(request: HttpRequest) -> dict[str, Any]:
+    return {}
+
+
+def _no_bookies(request: HttpRequest) -> dict[str, Any]:
+    return {"bookies": []}
+
+
+def _checked(request: HttpRequest) -> None:
+    """Backlog quotas are checked all the time."""
+
+
+replicated_view = route(GET=_replicated)
+peers_view = route(GET=_no_peers)
+domains_view = route(GET=_no_domains)
+domain_view = route(GET=_no_domain)
+migration_view = route(GET=_no_migration)
+isolation_view = route(GET=_no_isolation)
+groups_view = route(GET=_no_groups)
+group_view = route(GET=_no_group)
+racks_view = route(GET=_no_racks)
+bookies_view = route(GET=_no_bookies)
+quota_check_view = route(GET=_checked)
