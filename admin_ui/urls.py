@@ -10,6 +10,7 @@ from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
     alerts,
     audit,
+    billing,
     budgets,
     costs,
     invoices,
@@ -78,6 +79,10 @@ urlpatterns = [
     path("usage/runs", usage_runs.usage_runs, name="usage_runs"),
     path("usage/runs/<str:run>", usage_runs.usage_run, name="usage_run"),
     path("costs", costs.costs, name="costs"),
+    path("price-plans", billing.price_plans, name="price_plans"),
+    path("new-price-plan", billing.price_plan_create, name="price_plan_create"),
+    path("issuer", billing.issuer, name="issuer"),
+    path(f"{_TENANT}/billing", billing.billing, name="billing"),
     path(f"{_TENANT}/month", budgets.month_ahead, name="month_ahead"),
     path(f"{_TENANT}/budgets", budgets.budget_list, name="budgets"),
     path(f"{_TENANT}/budgets/<str:budget>/delete", budgets.budget_delete, name="budget_delete"),

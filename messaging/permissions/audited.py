@@ -163,6 +163,9 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
     ("POST", "console:alerts"): "alert_rule",  # .create or .delete, or notifications.set
+    ("POST", "console:price_plan_create"): "price_plan.publish",
+    ("POST", "console:issuer"): "billing.issuer",
+    ("POST", "console:billing"): "billing",  # .account or .credit, or price_plan.assign
     ("POST", "console:budgets"): "budget.create",
     ("POST", "console:budget_delete"): "budget.delete",
     ("POST", "console:reports"): "report.create",

@@ -17,10 +17,12 @@ from tenants.actions.change import record
 from tenants.models import Tenant
 from tenants.scoping import platform_scope, tenant_scope
 from workers.billing import closing, headers
+from workers.billing.drafts import segments_between
 from workers.billing.models import BillingAccount, Credit, Invoice, Issuer, PlanAssignment, PricePlanVersion
 from workers.rating.errors import RatingError
 from workers.rating.money import exact, minor_of
 from workers.rating.plan import plan_from
+from workers.rating.rate import month_of
 
 DETAILS = ("name", "address", "tax_id", "email", "bank")
 
@@ -76,6 +78,10 @@ def assign_plan(actor: Actor, tenant: str, plan: str, starts_at: datetime) -> Pl
         row, _ = PlanAssignment.objects.update_or_create(
             tenant_uid=found.uid, starts_at=starts_at, defaults={"plan": plan, "tenant": tenant}
         )
+        try:
+            segments_between(found.uid, *month_of(starts_at))
+        except RatingError as error:
+            raise Conflict(str(error)) from None
         record(actor, "price_plan.assign", tenant, plan, after={"plan": plan, "starts_at": starts_at.isoformat()})
     return row
 

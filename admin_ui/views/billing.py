@@ -1,0 +1,189 @@
+"""Price plans, who sends invoices, and by which plan and terms a tenant pays."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings as django_settings
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.price_plan_forms import AccountForm, AssignForm, CreditForm, IssuerForm, PricePlanForm, initial_of, utc_text
+from messaging.errors import InvalidValue, MagnetarError
+from tenants.models import Tenant
+from tenants.scoping import platform_scope
+from workers.billing import actions, headers
+from workers.billing.models import Credit, PlanAssignment, PricePlanVersion
+from workers.billing.plan_preview import preview
+from workers.billing.present import money, quantity_text
+from workers.rating.errors import RatingError
+from workers.rating.money import money_text
+from workers.rating.plan import plan_from, whole_hour
+from workers.rating.rate import month_of
+
+TENANTS_MAX = 1_000  # to choose from
+
+
+@page
+def price_plans(request: ConsoleRequest) -> HttpResponse:
+    rows = list(PricePlanVersion.objects.order_by("plan", "-version").defer("document"))
+    newest = {row.plan: row.version for row in reversed(rows)}
+    now = datetime.now(UTC)
+    in_force = {row.plan: row.version for row in reversed(rows) if row.in_force_from <= now}
+    shown = [
+        {
+            "row": row,
+            "newest": newest[row.plan] == row.version,
+            "state": "In force" if in_force.get(row.plan) == row.version else "To come" if row.in_force_from > now else "Replaced",
+        }
+        for row in rows
+    ]
+    return show(request, "pages/price_plans.html", navigation(request, "price_plans"), plans=shown)
+
+
+@page
+def price_plan_create(request: ConsoleRequest) -> HttpResponse:
+    """A new plan, or with `?plan=` a new version of one. A preview changes nothing."""
+    now = datetime.now(UTC)
+    with platform_scope():
+        tenants = list(Tenant.objects.order_by("name").values_list("name", flat=True)[:TENANTS_MAX])
+    newest = _newest(request.POST.get("plan", request.GET.get("plan", "")))
+    initial = {**(initial_of(newest.document) if newest else {}), "in_force_from": f"{month_of(now)[1]:%Y-%m-%d %H:%M}"}
+    form = PricePlanForm(request.POST or None, tenants=tenants, initial=initial)
+    looked = None
+    if request.method == "POST" and form.is_valid():
+        document = form.document(newest.version + 1 if newest else 1)
+        try:
+            version = plan_from(document)
+            if request.POST.get("what") == "preview":
+                looked = _preview(version, form.cleaned_data["tenant"], now)
+            else:
+                row = actions.publish_plan(request.actor, document, now)
+                since = f"{row.in_force_from:%Y-%m-%d %H:%M}"
+                show_message(request, f"Version {row.version} of plan {row.plan} is in force from {since} UTC.")
+                return HttpResponseRedirect(reverse("console:price_plans"))
+        except RatingError as error:
+            form.blame(str(error))
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+    return show(
+        request,
+        "pages/price_plan.html",
+        navigation(request, "price_plans"),
+        crumbs=[("Price plans", reverse("console:price_plans"))],
+        form=form,
+        newest=newest,
+        looked=looked,
+    )
+
+
+def _newest(plan: str) -> PricePlanVersion | None:
+    return PricePlanVersion.objects.filter(plan=plan).order_by("-version").first() if "\x00" not in plan else None
+
+
+def _preview(version: Any, tenant: str, now: datetime) -> dict[str, Any]:
+    if not tenant:
+        raise InvalidValue("choose a tenant whose usage the preview is made with")
+    found = preview(version, actions.existing_tenant(tenant).uid, now)
+    lines = [
+        {
+            "title": line.title,
+            "quantity": quantity_text(line.quantity, line.unit) if line.unit else "",
+            "amount": money(money_text(line.amount, version.currency)),
+        }
+        for line in found.lines
+    ]
+    total = money(money_text(found.total, version.currency))
+    billed = f"{money(found.billed)} {found.billed_currency}" if found.billed else ""
+    return {"tenant": tenant, "month": found.month, "lines": lines, "total": total, "currency": version.currency, "billed": billed}
+
+
+@page
+def issuer(request: ConsoleRequest) -> HttpResponse:
+    held = headers.issuer()
+    form = IssuerForm(request.POST or None, initial={**held.details, "forgiven_minor": held.forgiven_minor})
+    if request.method == "POST" and form.is_valid():
+        try:
+            actions.set_issuer(request.actor, form.details(), form.cleaned_data["forgiven_minor"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, "Invoices are sent in this name from now on.")
+            return HttpResponseRedirect(reverse("console:price_plans"))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "price_plans"),
+        crumbs=[("Price plans", reverse("console:price_plans"))],
+        heading="Who sends invoices",
+        intro="Drafts and new invoices show this. Final invoices stay as they are.",
+        form=form,
+        submit="Save",
+        cancel_url=reverse("console:price_plans"),
+    )
+
+
+@page
+def billing(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    """How a tenant pays. Its administrators see it; administrators of the platform change it."""
+    row = Tenant.objects.get(name=tenant)
+    account = headers.account_of(row.uid, tenant)
+    given = {name: getattr(account, name) for name in ("tax_label", "tax_rate", "payment_days")}
+    latest = PricePlanVersion.objects.order_by("plan", "-version").values_list("plan", "title", "currency")
+    plans = {plan: f"{title} ({plan}, {currency})" for plan, title, currency in reversed(latest)}
+    what, now = request.POST.get("what", ""), datetime.now(UTC)
+    all_forms = {
+        "plan": AssignForm(
+            request.POST if what == "plan" else None,
+            plans=sorted(plans.items()),
+            prefix="plan",
+            initial={"starts_at": f"{month_of(now)[1]:%Y-%m-%d %H:%M}"},
+        ),
+        "account": AccountForm(request.POST if what == "account" else None, prefix="account", initial={**account.details, **given}),
+        "credit": CreditForm(request.POST if what == "credit" else None, prefix="credit"),
+    }
+    if request.method == "POST" and what in all_forms and all_forms[what].is_valid():
+        try:
+            said = _change(request, tenant, what, all_forms[what])
+        except (RatingError, MagnetarError) as error:
+            all_forms[what].add_error(None, explain(error) if isinstance(error, MagnetarError) else str(error))
+        else:
+            show_message(request, said)
+            return HttpResponseRedirect(reverse("console:billing", args=[tenant]))
+    assigned = list(PlanAssignment.objects.order_by("-starts_at"))
+    current = next((one for one in assigned if one.starts_at <= now), None)
+    return show(
+        request,
+        "pages/billing.html",
+        navigation(request, "billing", tenant),
+        crumbs=crumbs(tenant),
+        account=account,
+        assigned=[{"row": one, "title": plans.get(one.plan, one.plan), "current": one == current} for one in assigned],
+        credits=[_credit(one) for one in Credit.objects.all()],
+        forms=all_forms,
+        close_after_h=django_settings.MAGNETAR.billing_close_after_h,
+    )
+
+
+def _credit(one: Credit) -> dict[str, Any]:
+    open_ones = headers.credits_of(one.tenant_uid, one.currency, datetime.now(UTC).date())
+    left = next((found.left for found in open_ones if found.id == one.id), 0)
+    return {"row": one, "amount": money(money_text(one.amount_minor, one.currency)), "left": money(money_text(left, one.currency))}
+
+
+def _change(request: ConsoleRequest, tenant: str, what: str, form: forms.Form) -> str:
+    """What was done, in words. Raises `RatingError` and the errors of the actions."""
+    given = form.cleaned_data
+    if what == "plan":
+        row = actions.assign_plan(request.actor, tenant, given["plan"], whole_hour(utc_text(given["starts_at"]), "From"))
+        return f"{tenant} pays by plan {row.plan} from {row.starts_at:%Y-%m-%d %H:%M} UTC on."
+    if isinstance(form, AccountForm):
+        terms = {name: given[name] for name in ("tax_label", "tax_rate", "payment_days")}
+        actions.set_account(request.actor, tenant, {"details": form.details(), **terms})
+        return "The account was changed: drafts and new invoices show it."
+    actions.grant_credit(request.actor, tenant, given["title"], given["currency"], given["amount"], given["expires"])
+    return f"The credit of {given['amount']} {given['currency']} was given."
