@@ -99,5 +99,6 @@ urlpatterns = [
     path("tasks/detail", tasks.tasks_fragment, name="tasks_fragment"),
     path("tasks/<str:run_id>/decide", tasks.task_decide, name="task_decide"),
     path("platform", platform.platform, name="platform"),
+    path("platform/alerts", alerts.platform_alerts, name="platform_alerts"),
     path("platform/detail", platform.platform_fragment, name="platform_fragment"),
 ]

@@ -24,6 +24,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
+Percent = Annotated[int, Meta(ge=1, le=100)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
 TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.sizes
 AutoPartitions = Annotated[int, Meta(ge=0, le=10_000)]
@@ -160,6 +161,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     delete_inactive_partitioned_topics: bool = False  # delete a partitioned topic when its last partition was deleted as inactive
     idle_topic_unload_s: Counted = 3_600  # a topic that nobody has used for that long is unloaded from memory; 0: never
     alert_interval_s: Positive = 60  # how often alert rules are evaluated
+    disk_alert_percent: Percent = 85  # administrators are told when so much of the disk of the data directory is used
+    disk_alert_clear_percent: Percent = 80  # and that it is over, below this
     key_notice_interval_s: Positive = 3_600  # how often keys that expire soon are looked for
     webhook_allowed_networks: str = ""  # networks that are not public and that webhooks may reach: 10.1.0.0/16, fd00::/8
     repeat_interval_s: Positive = 15  # how often tasks that failed, or whose worker or message was lost, are looked for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django import forms
+from django.conf import settings as django_settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -12,8 +13,9 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError
 from messaging.protocol.names import NAME_LENGTH_MAX
-from workers.alerts import actions
-from workers.alerts.models import AlertRule, Notice
+from tenants.scoping import platform_scope
+from workers.alerts import actions, platform
+from workers.alerts.models import AlertRule, MailUsage, Notice, PlatformAlert
 from workers.alerts.notices import mails_refused
 
 NOTICES_SHOWN = 100
@@ -66,6 +68,39 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         rule_form=rule_form,
         target_form=target_form,
         secret=actions.target_of(tenant).secret,
+    )
+
+
+@page
+def platform_alerts(request: ConsoleRequest) -> HttpResponse:
+    """Of administrators of the platform: how full the disk is, what was said, and where it is sent."""
+    settings, target = django_settings.MAGNETAR, platform.platform_target()
+    form = NotificationsForm(request.POST or None, initial={"webhook_url": target.webhook_url, "mail_to": " ".join(target.mail_to)})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            platform.set_platform_target(request.actor, given["webhook_url"], given["mail_to"].split())
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, "Notices are sent there from now on.")
+            return HttpResponseRedirect(reverse("console:platform_alerts"))
+    with platform_scope():
+        notices = list(Notice.objects.filter(tenant_uid="")[:NOTICES_SHOWN])
+        today = MailUsage.objects.filter(tenant_uid="", day=datetime.now(UTC).date()).first()
+    return show(
+        request,
+        "pages/platform_alerts.html",
+        navigation(request, "platform"),
+        crumbs=[("Platform", reverse("console:platform"))],
+        alerts=list(PlatformAlert.objects.all()),
+        threshold=settings.disk_alert_percent,
+        clear=settings.disk_alert_clear_percent,
+        notices=notices,
+        shown_max=NOTICES_SHOWN,
+        form=form,
+        secret=target.secret,
+        mails_refused=today.refused if today else 0,
     )
 
 

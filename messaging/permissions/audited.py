@@ -51,6 +51,7 @@ _API: dict[tuple[str, str], str] = {
     ("POST", "api:alert-rules"): "alert_rule.create",
     ("DELETE", "api:alert-rule"): "alert_rule.delete",
     ("PUT", "api:notifications"): "notifications.set",
+    ("PUT", "api:platform-notifications"): "notifications.set",
     ("POST", "api:task-run-requeue"): "task.requeue",
     ("DELETE", "api:task-run"): "task.discard",
 }
@@ -166,6 +167,7 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:price_plan_create"): "price_plan.publish",
     ("POST", "console:issuer"): "billing.issuer",
     ("POST", "console:billing"): "billing",  # .account or .credit, or price_plan.assign
+    ("POST", "console:platform_alerts"): "notifications.set",
     ("POST", "console:budgets"): "budget.create",
     ("POST", "console:budget_delete"): "budget.delete",
     ("POST", "console:reports"): "report.create",

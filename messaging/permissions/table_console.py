@@ -102,4 +102,6 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:invoice_json"): Action.TENANT_ADMIN,
     ("GET", "console:platform"): Action.SUPERUSER,
     ("GET", "console:platform_fragment"): Action.SUPERUSER,
+    ("GET", "console:platform_alerts"): Action.SUPERUSER,
+    ("POST", "console:platform_alerts"): Action.SUPERUSER,
 }

@@ -16,6 +16,9 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:docs"): Action.PUBLIC,
     ("GET", "api:me"): Action.AUTHENTICATED,
     ("GET", "api:platform-audit"): Action.SUPERUSER,
+    ("GET", "api:platform-notices"): Action.SUPERUSER,
+    ("GET", "api:platform-notifications"): Action.SUPERUSER,  # with the secret that signs
+    ("PUT", "api:platform-notifications"): Action.SUPERUSER,
     ("GET", "api:tasks"): Action.SUPERUSER,
     ("GET", "api:task-runs"): Action.SUPERUSER,
     ("GET", "api:task-run"): Action.SUPERUSER,

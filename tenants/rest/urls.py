@@ -38,6 +38,8 @@ urlpatterns = [
     path("task-runs", LazyView("workers.rest.tasks:TaskRuns"), name="task-runs"),
     path("task-runs/<segment:run_id>", LazyView("workers.rest.tasks:TaskRunOne"), name="task-run"),
     path("task-runs/<segment:run_id>/requeue", LazyView("workers.rest.tasks:TaskRunRequeue"), name="task-run-requeue"),
+    path("notices", LazyView("workers.alerts.rest:PlatformNotices"), name="platform-notices"),
+    path("notifications", LazyView("workers.alerts.rest:PlatformNotifications"), name="platform-notifications"),
     _path("me", "tenants:Me", "me"),
     _path("audit", "tenants:PlatformAudit", "platform-audit"),
     _path("tenants", "tenants:Tenants", "tenants"),

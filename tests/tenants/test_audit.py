@@ -76,6 +76,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:schema"): {"type": "STRING", "schema": "", "properties": {}},
     ("PUT", "admin_v2:subscription-properties"): {"a": "b"},
     ("POST", "api:alert-rules"): {"name": "large", "kind": "backlog_bytes", "topic": TOPIC},
+    ("PUT", "api:platform-notifications"): {"mail_to": ["ops@magnetar.test"]},
     ("PUT", "api:notifications"): {"webhook_url": "", "mail_to": ["ops@acme.test"]},
     ("POST", "api:redrives"): {"target": TARGET},
     ("PUT", "billing:issuer"): {"details": {"name": "Magnetar"}},
@@ -192,6 +193,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller, no_queu
 
 
 OF_THE_PLATFORM = {
+    ("PUT", "api:platform-notifications"),
     ("POST", "api:tenants"), ("DELETE", "api:task-run"), ("POST", "api:task-run-requeue"), ("PUT", "billing:issuer"),
 }  # fmt: skip
 

@@ -82,10 +82,7 @@ def target_of(tenant: str) -> NotificationTarget:
 def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str]) -> NotificationTarget:
     """A webhook gets a new secret each time it is set. Raises `NotAuthorized`, `InvalidValue`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
-    if webhook_url:
-        webhooks.check_url(webhook_url)
-    if len(mail_to) > MAIL_MAX or not all("@" in one and one.isprintable() and " " not in one for one in mail_to):
-        raise InvalidValue(f"mail_to takes up to {MAIL_MAX} mail addresses")
+    check_target(webhook_url, mail_to)
     with transaction.atomic(), tenant_scope(tenant):
         before = NotificationTarget.objects.first()
         fields = {"tenant": tenant, "webhook_url": webhook_url, "mail_to": mail_to}
@@ -94,6 +91,14 @@ def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str]) 
         target, _ = NotificationTarget.objects.update_or_create(tenant_uid=_uid(tenant), defaults=fields)
         record(actor, "notifications.set", tenant, "notifications", after={"webhook": bool(webhook_url), "mail_to": mail_to})
     return target
+
+
+def check_target(webhook_url: str, mail_to: list[str]) -> None:
+    """Raises `InvalidValue`."""
+    if webhook_url:
+        webhooks.check_url(webhook_url)
+    if len(mail_to) > MAIL_MAX or not all("@" in one and one.isprintable() and " " not in one for one in mail_to):
+        raise InvalidValue(f"mail_to takes up to {MAIL_MAX} mail addresses")
 
 
 def _uid(tenant: str) -> str:

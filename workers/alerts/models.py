@@ -69,12 +69,25 @@ class AlertRule(OfTenant):
         return f"{self.name} of {self.tenant}"
 
 
+class PlatformAlert(models.Model):
+    """Where an alert of the platform stands: `disk`, in per cent of the data directory's that is used."""
+
+    name = models.CharField(primary_key=True, max_length=32)
+    value = models.BigIntegerField(default=0)
+    above_since = models.DateTimeField(null=True)
+    firing = models.BooleanField(default=False)
+    looked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Notice(OfTenant):
-    """One thing that was said, once: `subject` is unique in a tenant."""
+    """One thing that was said, once: `subject` is unique in a tenant. Those of the platform have no tenant: its uid is empty."""
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
     subject = models.CharField(max_length=300)
-    kind = models.CharField(max_length=32)  # alert_fired, alert_over, key_expires, budget, mail_limit
+    kind = models.CharField(max_length=32)  # alert_fired, alert_over, key_expires, budget, mail_limit, disk_low, disk_over
     title = models.CharField(max_length=300)
     text = models.TextField()
     at = models.DateTimeField()

@@ -8,8 +8,8 @@ from rest_framework.response import Response
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
 from tenants.rest.tenants import existing
-from tenants.scoping import tenant_scope
-from workers.alerts import actions, shapes
+from tenants.scoping import platform_scope, tenant_scope
+from workers.alerts import actions, platform, shapes
 from workers.alerts.models import AlertRule, Notice
 
 
@@ -56,4 +56,23 @@ class Notifications(View):
         given = self.read(shapes.NewNotifications)
         existing(tenant)
         target = actions.set_target(self.actor(), tenant, given.get("webhook_url", ""), given.get("mail_to", []))
+        return Response(shapes.show_target(target))
+
+
+class PlatformNotices(View):
+    @describe("What administrators of the platform were told", page_of(shapes.NoticeShape), parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        with platform_scope():
+            return page(request, Notice.objects.filter(tenant_uid=""), "id", shapes.show_notice)
+
+
+class PlatformNotifications(View):
+    @describe("Where notices of the platform are sent", shapes.NotificationsShape)
+    def get(self, request: Request) -> Response:
+        return Response(shapes.show_target(platform.platform_target()))
+
+    @describe("Say where notices of the platform are sent", shapes.NotificationsShape, shapes.NewNotifications)
+    def put(self, request: Request) -> Response:
+        given = self.read(shapes.NewNotifications)
+        target = platform.set_platform_target(self.actor(), given.get("webhook_url", ""), given.get("mail_to", []))
         return Response(shapes.show_target(target))

@@ -17,6 +17,7 @@ from tenants.scoping import platform_scope
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import TenantRef, say, send_mail
+from workers.alerts.platform import look_at_disk
 from workers.alerts.rules import Standing, judge, read
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
@@ -31,6 +32,7 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
 
     A topic that is not loaded is not loaded for it (`topics.figures`)."""
     looked_at = fired = over = problems = 0
+    disk = _disk(environment)
     uids = dict(Tenant.objects.values_list("name", "uid"))
     for rule in AlertRule.objects.all().iterator():
         renew(looked_at=looked_at)
@@ -51,7 +53,16 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
         looked_at += 1
         fired += after.firing and not rule.firing
         over += rule.firing and not after.firing
-    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems}
+    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems, "disk": disk}
+
+
+def _disk(environment: Environment) -> str:
+    """How full the disk is, in words; why it is not known."""
+    try:
+        return f"{look_at_disk(environment).value} % used"
+    except Exception as error:  # the tenants' rules are not to wait for it
+        log.exception("disk-not-looked-at")
+        return f"{type(error).__name__}: {error}"[:300]
 
 
 def _look(environment: Environment, rule: AlertRule) -> Standing:

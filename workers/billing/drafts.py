@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
@@ -16,18 +16,9 @@ from django.db import transaction
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing import headers, usage
-from workers.billing.attribution import Amounts, ChargeKey, PartKey, by_part
-from workers.billing.models import (
-    NANO,
-    BilledMonth,
-    Charge,
-    CostSeries,
-    HourDigest,
-    Invoice,
-    MonthCharge,
-    PlanAssignment,
-    PricePlanVersion,
-)
+from workers.billing.attribution import ChargeKey, by_part
+from workers.billing.charge_rows import write_charges
+from workers.billing.models import NANO, BilledMonth, HourDigest, Invoice, PlanAssignment, PricePlanVersion
 from workers.billing.usage import METER_NAMES, Used
 from workers.rating.adjust import adjustments
 from workers.rating.credit import totals_of
@@ -37,8 +28,6 @@ from workers.rating.plan import plan_from
 from workers.rating.rate import ADJUSTMENT, HOUR, USAGE, Line, Segment, month_of, rate, segments_of
 from workers.rating.split import split
 
-ROWS_AN_INSERT = 2000
-SERIES = ("namespace", "topic", "subscription", "key")
 LATE_MONTHS = 3  # final invoices that late usage may still correct; records are taken for 35 days
 
 
@@ -79,7 +68,7 @@ def refresh(tenant: Tenant, start: datetime, now: datetime, renew: Callable[[], 
     lines = [*rated.lines, *late]
     digests = digests_of(tenant, hours, renew)
     with transaction.atomic(), platform_scope():
-        replace_charges(tenant, start, rated, late)
+        write_charges(tenant, start, by_part(tenant.uid, charges_of(rated, late)), segments[0].version.currency if segments else "")
         BilledMonth.objects.update_or_create(tenant_uid=tenant.uid, start=start, defaults={"tenant": tenant.name, "inputs": inputs})
         if not segments:
             return None
@@ -187,11 +176,10 @@ def digests_of(tenant: Tenant, hours: dict[datetime, str], renew: Callable[[], N
         seen = known.get(hour)
         if seen is None or seen[0] != run:
             renew()
-            digest = usage.digest_of(tenant.uid, hour)
+            digest, totals = usage.digest_of(tenant.uid, hour)
+            values = {"tenant": tenant.name, "run_id": run, "digest": digest, "quantities": totals}
             with platform_scope():
-                HourDigest.objects.update_or_create(
-                    tenant_uid=tenant.uid, hour=hour, defaults={"tenant": tenant.name, "run_id": run, "digest": digest}
-                )
+                HourDigest.objects.update_or_create(tenant_uid=tenant.uid, hour=hour, defaults=values)
         else:
             digest = seen[1]
         found.append(BilledHour(hour, run, digest))
@@ -211,43 +199,6 @@ def inputs_of(tenant: Tenant, end: datetime, segments: Sequence[Segment], hours:
         [(one.id, one.title, one.left, one.expires) for one in credits],
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-
-def replace_charges(tenant: Tenant, start: datetime, rated: RatedMonth, late: Sequence[Line]) -> None:
-    """Writes the charges of a month anew."""
-    month, following = start.date(), month_of(start)[1].date()
-    charges = by_part(tenant.uid, charges_of(rated, late))
-    with platform_scope():
-        Charge.objects.filter(series__tenant_uid=tenant.uid, day__gte=month, day__lt=following).delete()
-        MonthCharge.objects.filter(series__tenant_uid=tenant.uid, day=month).delete()
-        series = CostSeries.objects.filter(tenant_uid=tenant.uid)
-        known = {tuple(names): pk for pk, *names in series.values_list("pk", *SERIES)}
-        new = sorted({key[:4] for key in charges} - set(known))
-        made = CostSeries.objects.bulk_create(
-            (CostSeries(tenant=tenant.name, tenant_uid=tenant.uid, **dict(zip(SERIES, names, strict=True))) for names in new),
-            batch_size=ROWS_AN_INSERT,
-        )
-        known |= {(one.namespace, one.topic, one.subscription, one.key): one.pk for one in made}
-        currency = rated.segments[0].version.currency if rated.segments else ""
-        _insert(Charge, known, currency, charges)
-        months: dict[PartKey, Amounts] = defaultdict(lambda: (0, 0))
-        for (namespace, topic, subscription, name, _, meter), (quantity, nano) in charges.items():
-            key = (namespace, topic, subscription, name, month, meter)
-            months[key] = (months[key][0] + quantity, months[key][1] + nano)
-        _insert(MonthCharge, known, currency, months)
-
-
-def _insert(
-    table: Any,
-    series: Mapping[tuple[str, ...], int],
-    currency: str,
-    charges: Mapping[PartKey, Amounts],
-) -> None:
-    rows = (
-        table(series_id=series[key[:4]], day=key[4], meter=key[5], quantity=quantity, nano=nano, currency=currency)
-        for key, (quantity, nano) in charges.items()
-    )
-    table.objects.bulk_create(rows, batch_size=ROWS_AN_INSERT)
 
 
 def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple[int, int]]:

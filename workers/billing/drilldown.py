@@ -1,19 +1,29 @@
-"""From a line of an invoice down: its topics to the cent, its hours, and the usage runs that computed them."""
+"""From a line of an invoice down: its topics to the cent, its hours, and the usage runs that computed them.
+
+What a request reads does not grow with the hours of a topic: totals of an hour were kept when it was billed (`HourDigest`), and
+what a topic used on a whole day is in its charge.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Sum
+
 from messaging.errors import NotFound
+from tenants.scoping import platform_scope
 from workers.billing import usage
-from workers.billing.models import Invoice
+from workers.billing.models import Charge, HourDigest, Invoice
 from workers.rating.document import time_of, time_text
 from workers.rating.money import minor_of, money_text
 from workers.rating.rate import USAGE
 from workers.rating.split import split
 
 TOPICS_MAX = 1000
+DAY = timedelta(days=1)
+ByTopic = dict[str, dict[str, int]]  # namespace -> topic -> quantity
 
 
 def usage_of_line(invoice: Invoice, line_id: str) -> dict[str, Any]:
@@ -24,23 +34,55 @@ def usage_of_line(invoice: Invoice, line_id: str) -> dict[str, Any]:
     if line["kind"] != USAGE:
         return {"line": line_id, "hours": [], "topics": [], "runs": _runs(set(line.get("runs", ())))}
     start, end, meter = time_of(line["start"]), time_of(line["end"]), line["meter"]
-    hours: dict[str, int] = defaultdict(int)
-    topics: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in usage.rows_between(invoice.tenant_uid, start, end):
-        quantity = row.quantities[meter]
-        if quantity:
-            hours[time_text(row.hour)] += quantity
-            topics[row.namespace][row.topic] += quantity
     runs = {one["hour"]: one["run"] for one in invoice.document["hours"]}
+    hours = _hours(invoice.tenant_uid, meter, start, end, runs)
     return {
         "line": line_id,
         "hours": [{"hour": hour, "run": runs.get(hour, ""), "quantity": quantity} for hour, quantity in hours.items()],
-        "topics": _topics(line, topics, invoice.currency),
+        "topics": _topics(line, _by_topic(invoice.tenant_uid, meter, start, end), invoice.currency),
         "runs": _runs({runs[hour] for hour in hours if hour in runs}),
     }
 
 
-def _topics(line: dict[str, Any], topics: dict[str, dict[str, int]], currency: str) -> list[dict[str, Any]]:
+def _hours(tenant_uid: str, meter: str, start: datetime, end: datetime, runs: dict[str, str]) -> dict[str, int]:
+    """Those with a quantity. An hour whose totals were not kept, or are of another run, is summed from its rows."""
+    with platform_scope():
+        kept = HourDigest.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end, quantities__isnull=False)
+        found = {
+            time_text(hour): (quantities or {}).get(meter, 0)
+            for hour, run, quantities in kept.values_list("hour", "run_id", "quantities")
+            if runs.get(time_text(hour)) == run
+        }
+    missing = [hour for hour in runs if hour not in found and start <= time_of(hour) < end]
+    if missing:
+        summed = usage.totals_of_hours(tenant_uid, meter, time_of(min(missing)), time_of(max(missing)))
+        found |= {hour: summed.get(time_of(hour), 0) for hour in missing}
+    return {hour: quantity for hour, quantity in sorted(found.items()) if quantity}
+
+
+def _by_topic(tenant_uid: str, meter: str, start: datetime, end: datetime) -> ByTopic:
+    """Whole days from the charges, the parts of days in which a price began or ended from the hours."""
+    found: ByTopic = defaultdict(lambda: defaultdict(int))
+    whole = []
+    for begin, finish in usage.days_between(start, end):
+        if finish - begin == DAY:
+            whole.append(begin.date())
+            continue
+        index = usage.METER_NAMES.index(meter)
+        for used in usage.used_between(tenant_uid, begin, finish):
+            if used.quantities[index]:
+                found[used.namespace][used.topic] += used.quantities[index]
+    if whole:
+        with platform_scope():
+            rows = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=whole[0], day__lte=whole[-1], meter=meter)
+        for namespace, topic, quantity in (
+            rows.order_by().values_list("series__namespace", "series__topic").annotate(Sum("quantity"))
+        ):
+            found[namespace][topic] += quantity
+    return found
+
+
+def _topics(line: dict[str, Any], topics: ByTopic, currency: str) -> list[dict[str, Any]]:
     """The amount of each namespace handed out to its topics."""
     found = []
     for share in line["namespaces"]:

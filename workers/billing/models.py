@@ -179,11 +179,12 @@ class BilledMonth(OfTenant):
 
 
 class HourDigest(OfTenant):
-    """The digest of a tenant's usage in the version of an hour that `run_id` computed: each version is read once."""
+    """The digest of a tenant's usage in the version of an hour that `run_id` computed, and totals: each version is read once."""
 
     hour = models.DateTimeField()
     run_id = models.CharField(max_length=64)
     digest = models.CharField(max_length=64)
+    quantities = models.JSONField(null=True)  # meter -> base units; null: of an earlier release, which did not keep them
 
     objects: ClassVar[ScopedManager[HourDigest]] = ScopedManager("tenant_uid", by_uid=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -107,8 +108,24 @@ def hours_with_usage(tenant_uid: str, start: datetime, end: datetime) -> dict[da
         return dict(rows.order_by("hour").values_list("hour", "run_id").distinct())
 
 
-def digest_of(tenant_uid: str, hour: datetime) -> str:
-    return hour_digest(row_digest(row.namespace, row.topic, row.quantities) for row in rows_between(tenant_uid, hour, hour + HOUR))
+def digest_of(tenant_uid: str, hour: datetime) -> tuple[str, dict[str, int]]:
+    """The digest of an hour's rows, and their totals by meter."""
+    totals: dict[str, int] = defaultdict(int)
+
+    def counted() -> Iterator[int]:
+        for row in rows_between(tenant_uid, hour, hour + HOUR):
+            for meter, quantity in row.quantities.items():
+                totals[meter] += quantity
+            yield row_digest(row.namespace, row.topic, row.quantities)
+
+    return hour_digest(counted()), {meter: total for meter, total in totals.items() if total}
+
+
+def totals_of_hours(tenant_uid: str, meter: str, first: datetime, last: datetime) -> dict[datetime, int]:
+    """What all topics used of a meter in each hour from `first` to `last`, summed in the database."""
+    with platform_scope():
+        rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=first, hour__lte=last)
+    return dict(rows.order_by().values_list("hour").annotate(Sum(meter)))
 
 
 def first_hour(tenant_uid: str) -> datetime | None:

@@ -15,7 +15,7 @@ from tenants.models import Tenant
 from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, run_of, tenant_of, use, with_plan
 from tests.support.worker_broker import WorkerBroker
 from workers.billing import actions, closing, drafts
-from workers.billing.models import Charge, Immutable, Invoice, Issuer
+from workers.billing.models import Charge, Immutable, Invoice, Issuer, PlanAssignment
 from workers.environment import Environment
 from workers.tasks.billing import make_invoices
 
@@ -60,7 +60,7 @@ def test_a_month_is_closed_when_late_usage_had_its_time_and_was_computed(acme: T
 def test_a_tenant_whose_plan_cannot_be_used_does_not_hold_up_others(acme: Tenant, bill: Callable[..., Any]) -> None:
     broken = tenant_of("broken")
     with_plan(broken, {**PLAN, "plan": "dollars", "currency": "USD"}, APRIL + HOUR)
-    actions.assign_plan(platform_actor(), "broken", "standard", APRIL)
+    PlanAssignment.unscoped.create(tenant="broken", tenant_uid=broken.uid, plan="standard", starts_at=APRIL)
     run_of("run-after", APRIL + HOUR)
     done = bill(CLOSE)
     assert done["closed"] == ["2026-000001"] and "EUR and USD" in done["failed"]["broken"]

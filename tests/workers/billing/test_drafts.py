@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db.models import Sum
 
 from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, with_plan
-from workers.billing import drafts, usage
-from workers.billing.models import NANO, BillingAccount, Charge, Invoice
+from workers.billing import drafts, drilldown, usage
+from workers.billing.attribution import by_part
+from workers.billing.charge_rows import write_charges
+from workers.billing.models import NANO, BillingAccount, Charge, HourDigest, Invoice
 from workers.environment import Stopping
 from workers.rating.verify import verify
 
@@ -130,3 +134,63 @@ def test_a_draft_names_who_pays() -> None:
     invoice = drafts.refresh(acme, MARCH, LATER)
     assert invoice is not None and invoice.document["customer"]["name"] == "Acme GmbH"
     assert invoice.document["tax"] == {"label": "VAT", "rate": "19", "amount": "5.51"} and invoice.document["total"] == "34.51"
+
+
+def test_only_charges_that_changed_are_written() -> None:
+    """Each run wrote all charges of the month anew."""
+    acme = tenant_of()
+    with_plan(acme)
+    for index in range(3):
+        use(acme, MARCH + index * 24 * HOUR, topic=f"orders/t{index}", bytes_in=GIB, bytes_out=5)
+    drafts.refresh(acme, MARCH, LATER)
+    segments = drafts.segments_between(acme.uid, MARCH, APRIL)
+
+    def charges() -> dict[Any, Any]:
+        return by_part(acme.uid, drafts.charges_of(drafts.rate_month(acme.uid, MARCH, APRIL, segments), []))
+
+    def rows() -> dict[tuple[str, Any, str], list[int]]:
+        found = Charge.unscoped.values_list("series__topic", "day", "meter", "pk", "quantity", "nano")
+        return {(topic, day, meter): values for topic, day, meter, *values in found}
+
+    before = rows()
+    assert write_charges(acme, MARCH, charges(), "EUR") == 0 and rows() == before
+    use(acme, MARCH, "run-2", topic="orders/t0", bytes_in=GIB, bytes_out=7)
+    use(acme, MARCH + 24 * HOUR, "run-2", topic="orders/t1", bytes_in=GIB)
+    use(acme, MARCH + 24 * HOUR, "run-2", topic="orders/new", bytes_out=1)
+    # t0 and t1 for the day and the month, the new topic for both
+    assert write_charges(acme, MARCH, charges(), "EUR") == 6
+    after = rows()
+    changed = {key for key in before | after if before.get(key) != after.get(key)}
+    assert changed == {
+        (f"persistent://acme/orders/{name}", (MARCH + day * 24 * HOUR).date(), "bytes_out")
+        for name, day in (("t0", 0), ("t1", 1), ("new", 1))
+    }
+    assert drafts.refresh(acme, MARCH, LATER) is not None and rows() == after
+    assert write_charges(acme, MARCH, charges(), "USD") == len(after) * 2  # of one month each
+
+
+def test_a_line_is_taken_apart_without_reading_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a price changes in the middle of a day; what was billed is told, whatever was computed since."""
+    acme = tenant_of()
+    with_plan(acme)
+    with_plan(acme, {**PLAN, "version": 2, "in_force_from": "2026-03-02T12:00:00Z"}, MARCH)
+    for hour in (0, 24, 35, 36, 48):
+        for index in range(3):
+            use(acme, MARCH + hour * HOUR, topic=f"orders/t{index}", bytes_in=(index + 1) * GIB)
+    invoice = drafts.refresh(acme, MARCH, LATER)
+    assert invoice is not None
+    first, second = "bytes_in@2026-03-01T00", "bytes_in@2026-03-02T12"
+    expected = {line: drilldown.usage_of_line(invoice, line) for line in (first, second)}
+    assert [one["hour"][8:13] for one in expected[first]["hours"]] == ["01T00", "02T00", "02T11"]
+    assert [one["hour"][8:13] for one in expected[second]["hours"]] == ["02T12", "03T00"]
+    for line, times in ((first, 3), (second, 2)):
+        found = {one["topic"][-2:]: one["quantity"] for one in expected[line]["topics"]}
+        assert found == {"t0": times * GIB, "t1": 2 * times * GIB, "t2": 3 * times * GIB}
+        billed = next(one for one in invoice.document["lines"] if one["id"] == line)
+        assert sum(Decimal(one["amount"]) for one in expected[line]["topics"]) == Decimal(billed["amount"])
+        assert sum(one["quantity"] for one in expected[line]["hours"]) == billed["quantity"]
+    HourDigest.unscoped.filter(hour=MARCH).update(quantities=None)  # of an earlier release
+    assert drilldown.usage_of_line(invoice, first) == expected[first]
+    monkeypatch.setattr(usage, "rows_between", None)
+    monkeypatch.setattr(usage, "totals_of_hours", None)
+    assert drilldown.usage_of_line(invoice, second) == expected[second]
