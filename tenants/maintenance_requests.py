@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 COMPACTION = "compaction"
+POLICY_EVENTS = "policy_events"
 
 begun_by: dict[str, Callable[[], None]] = {}  # by work: asks the workers to begin it; never raises
 

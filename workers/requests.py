@@ -9,7 +9,7 @@ from messaging import logs
 from messaging.errors import NotReady
 from workers import lease
 from workers.models import UsageRun
-from workers.task_catalog import COMPACT_TOPICS, RUN_USAGE_JOB
+from workers.task_catalog import COMPACT_TOPICS, RUN_USAGE_JOB, WRITE_POLICY_EVENTS
 
 log = logs.get_logger("magnetar.worker")
 FAILED_WAITS_S = 120  # before the first run in place of one that failed
@@ -63,15 +63,25 @@ def take_up_usage_run(now: datetime) -> str | None:
 
 
 def request_compactions() -> None:
-    """Asks for a run that compacts what was requested, now. Where the queue cannot be reached, the next scheduled run does it."""
+    """Asks for a run that compacts what was requested, now."""
+    _ask(COMPACT_TOPICS)
+
+
+def request_policy_events() -> None:
+    """Asks for a run that has the changes of topic policies written, now."""
+    _ask(WRITE_POLICY_EVENTS)
+
+
+def _ask(task: str) -> None:
+    """Where the queue cannot be reached, the next scheduled run does it."""
     from kombu.exceptions import OperationalError
 
     from workers.app import sender
 
     try:
-        sender().send_task(COMPACT_TOPICS, ignore_result=True)
+        sender().send_task(task, ignore_result=True)
     except (OSError, OperationalError) as error:
-        log.warning("compaction-not-sent", why=f"{type(error).__name__}: {error}")
+        log.warning("task-not-sent", task=task, why=f"{type(error).__name__}: {error}")
 
 
 def _under_way(now: datetime) -> str | None:

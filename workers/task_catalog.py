@@ -9,6 +9,7 @@ COLLECT_USAGE = "workers.collect_usage"
 RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
+WRITE_POLICY_EVENTS = "workers.write_policy_events"
 MAKE_INVOICES = "workers.make_invoices"
 MAKE_REPORTS = "workers.make_reports"
 REDRIVE = "workers.redrive"
@@ -55,6 +56,13 @@ TASKS: tuple[TaskEntry, ...] = (
         "Write the broker's events to the audit log",
         "workers.tasks.audit:collect_audit",
         "audit_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        WRITE_POLICY_EVENTS,
+        "Write changes of topic policies to event topics",
+        "workers.tasks.policy_events:write_policy_events",
+        "repeat_interval_s",
         CONTROL,
     ),
     TaskEntry(REDRIVE, "Redrive dead letters", "workers.redrive.task:redrive", "", REDRIVES, ids=("job",), retry_s=5),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal, TypeVar, overload
 
-from messaging.adminrpc import redrive
+from messaging.adminrpc import policies, redrive
 from messaging.adminrpc import schema as s
 
 A = TypeVar("A", bound=s.Answer)
@@ -136,6 +136,10 @@ class TypedCalls(ABC):
     def call(self, method: Literal["messages.trace"], request: s.MessageTrace) -> s.MessageTraced: ...
     @overload
     def call(self, method: Literal["policies.preview"], request: s.PolicyPreview) -> s.PolicyPreviewAnswer: ...
+    @overload
+    def call(
+        self, method: Literal["policies.append_events"], request: policies.ChangeEventsAppend
+    ) -> policies.ChangeEventsResult: ...
     @overload
     def call(self, method: Literal["redrive.scan"], request: redrive.RedriveScan) -> redrive.RedriveFoundPage: ...
     @overload

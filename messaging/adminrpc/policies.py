@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.feed import TopicState
 
 EFFECTS_MAX = 200  # in an answer
 
@@ -36,3 +39,24 @@ class PolicyPreviewAnswer(Answer, kw_only=True):
     effects_count: int
     topics_looked_at: int
     topics_left_out: int
+
+
+class PolicyChange(msgspec.Struct, kw_only=True):
+    """What is set on a topic (full name) since a change; `state` None: nothing. `sequence` rises within a namespace."""
+
+    sequence: int
+    topic: str
+    state: TopicState | None
+
+
+class ChangeEventsAppend(Request, kw_only=True):
+    """Appends changes, in rising order, to the event topic of the namespace. What that topic holds already is left out."""
+
+    namespace: str
+    changes: list[PolicyChange]
+
+
+class ChangeEventsResult(Answer, kw_only=True):
+    """All of them are durable, or, with `refused`, not known to be: why."""
+
+    refused: str = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messaging.adminrpc import redrive
+from messaging.adminrpc import policies, redrive
 from messaging.adminrpc.audit import (
     AuditTake,
     AuditTaken,
@@ -280,6 +280,7 @@ METHODS: dict[str, Method] = {
     "messages.find": Method(MessageFind, MessageIdAnswer),
     "messages.trace": Method(MessageTrace, MessageTraced),
     "policies.preview": Method(PolicyPreview, PolicyPreviewAnswer),
+    "policies.append_events": Method(policies.ChangeEventsAppend, policies.ChangeEventsResult),
     "topics.compact": Method(TopicRef, Empty),  # conflict: it is under way or requested already
     "topics.compaction_status": Method(TopicRef, CompactionStatus),
     "compaction.due": Method(CompactionsDue, CompactionsDuePage),

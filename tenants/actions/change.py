@@ -13,7 +13,7 @@ from django.db import transaction
 
 from messaging.errors import NotReady
 from messaging.permissions.model import Action
-from tenants import feed
+from tenants import feed, maintenance_requests, policy_events
 from tenants.access import Actor
 from tenants.actions.quotas import TOPIC_STATE_BYTES, check_states
 from tenants.actions.rate import rates
@@ -30,6 +30,7 @@ class PendingChange:
         self._actor = actor
         self._head = head
         self.version = 0
+        self.owes_events = False
 
     def audit(self, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
         record(self._actor, action, tenant, resource, before, after)
@@ -45,8 +46,16 @@ class PendingChange:
         Namespace.unscoped.filter(name=namespace.name).update(state_bytes=state_bytes)
         self.publish_change("namespace", namespace.name, state)
 
-    def publish_topic(self, row: TopicPolicies) -> None:
+    def owe_event(self, namespace: str, topic: str, state: dict[str, Any] | None) -> None:
+        """What is set on the topic has changed: readers of its namespace's change events are told. Before the change is
+        published."""
+        policy_events.owe(self._head, namespace, topic, state)
+        self.owes_events = True
+
+    def publish_topic(self, row: TopicPolicies, *, changed: bool = True) -> None:
         """Saves the row, or deletes it where nothing is set. Raises `PreconditionFailed` if its tenant would have too much."""
+        if changed:
+            self.owe_event(row.namespace_id, row.topic, feed.topic_state(row) if row.policies or row.subscriptions else None)
         if not row.policies and not row.subscriptions:
             TopicPolicies.unscoped.filter(topic=row.topic).delete()
             self.publish_change("topic", row.topic, None)
@@ -78,6 +87,9 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
         except NotReady:
             if must_confirm:
                 raise
+        finally:
+            if running.owes_events:
+                maintenance_requests.requested(maintenance_requests.POLICY_EVENTS)
 
 
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:

@@ -49,8 +49,8 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
         if after != held:
             resource = f"{topic}/{subscription}" if subscription else str(topic)
             changing.audit(AUDITED_SET, topic.tenant, resource, {"policies": held}, {"policies": after})
-        # TenantRef again even if nothing changed: a repeated call heals a broker that missed the first.
-        changing.publish_topic(row)
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
+        changing.publish_topic(row, changed=after != held)
     return row
 
 

@@ -49,8 +49,11 @@ def forget_topic_policies(topic: TopicName, created_ms: int | None = None) -> bo
     if topic.partition >= 0 or not rows.exists():
         return False
     with change(platform_actor(), must_confirm=False) as changing:
-        if not rows.delete()[0]:
+        namespace = rows.values_list("namespace_id", flat=True).first()
+        if namespace is None:
             return False
+        rows.delete()
+        changing.owe_event(namespace, str(topic), None)
         changing.publish_change("topic", str(topic), None)
     return True
 

@@ -4,7 +4,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 """
 
 from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
-from tenants.models.feed import FeedHead, OutboxChange
+from tenants.models.feed import FeedHead, OutboxChange, PolicyEvent
 from tenants.models.record import AuditRecord
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
@@ -18,6 +18,7 @@ __all__ = [
     "Membership",
     "Namespace",
     "OutboxChange",
+    "PolicyEvent",
     "SubscriptionGrant",
     "Tenant",
     "TopicPolicies",

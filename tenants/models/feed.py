@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 
 from messaging.protocol.names import TOPIC_LENGTH_MAX
+from tenants.models.tenant import Namespace
 
 
 def new_feed_id() -> str:
@@ -19,6 +20,7 @@ class FeedHead(models.Model):
     feed_id = models.CharField(max_length=32, default=new_feed_id)  # which database the versions are of
     version = models.BigIntegerField(default=0)  # of the newest change
     compacted_version = models.BigIntegerField(default=0)  # changes up to this one are gone: who lags behind it needs everything
+    event_sequence = models.BigIntegerField(default=0)  # of the newest change of a topic's policies
     kept_bytes = models.BigIntegerField(default=0)  # of the states that are kept, about
 
 
@@ -33,3 +35,17 @@ class OutboxChange(models.Model):
 
     class Meta:
         ordering = ["version"]
+
+
+class PolicyEvent(models.Model):
+    """A change of what is set on a topic that the event topic of its namespace is still to get. The shape of `state` is
+    `messaging.adminrpc.feed.TopicState`; None: nothing is set any more."""
+
+    sequence = models.BigIntegerField(primary_key=True)
+    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="policy_events")
+    topic = models.CharField(max_length=TOPIC_LENGTH_MAX)
+    state = models.JSONField(null=True)
+
+    class Meta:
+        ordering = ["sequence"]
+        indexes = [models.Index(fields=["namespace", "sequence"], name="policy_event_order")]

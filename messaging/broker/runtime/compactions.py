@@ -4,7 +4,7 @@ A worker reads the topic in two passes and decides what stays (`core/compaction`
 give out its entries, fill the new ledger, and put it in the place of the old one in one change of the topic's record. Until that
 change nothing refers to the new ledger, so that whatever ends a compaction before leaves the topic as it was.
 
-While a topic is being compacted, and once it was, retention keeps what no compaction has seen.
+While a topic is being compacted, and once it was, retention keeps what no compaction has seen; of change events always.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, NotReady, TopicNotFound
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.protocol.system_topics import CHANGE_EVENTS
 from messaging.storage.ledger_store import EARLIEST, Block, Position, StoreError
 from messaging.storage.managed.compacted import CompactedWriter
 from messaging.storage.managed.storage import Storage
@@ -82,7 +83,9 @@ class Compactions:
         if session is not None and self._now_ms() - session.heard_ms <= SILENT_MS:
             return min(before, session.former.horizon if session.former is not None else EARLIEST)
         compacted = topic.ledger_list.compacted
-        return before if compacted is None else min(before, compacted.horizon)
+        if compacted is None:
+            return EARLIEST if topic.name.local == CHANGE_EVENTS else before
+        return min(before, compacted.horizon)
 
     async def due(self, names: list[str], *, requested: bool) -> list[str]:
         """Those of `names` that have reached their threshold; before them, if `requested`, all for which somebody asked."""

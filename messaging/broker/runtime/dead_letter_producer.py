@@ -2,101 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from messaging.broker.core.dead_letters import move_extension
-from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.broker_producer import BrokerProducer
 from messaging.broker.runtime.topics.admission import check_creation_by_use
-from messaging.broker.runtime.topics.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotReady, StorageFailed
-from messaging.permissions.model import Action, Principal, Resource
-from messaging.protocol import hot
-from messaging.protocol.hot import SendFrame
 from messaging.storage.block_header import DEAD_LETTER_MOVE
-from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.meta_store import MetaConflict
 
 
-class DeadLetterProducer:
-    """A `ProducerSink` to the topic and an `OpenSession` to the permission checks. Raises what `attach_producer` raises."""
-
-    action = Action.PRODUCE
-
-    def __init__(self, topic: Topic, name: str, owner: Principal, now_ms: int) -> None:
-        self.topic = topic
-        self.principal = owner
-        self.open = True
-        self._producer = Producer(0, name, self, now_ms=now_ms)
-        self._producer.session = self
-        self._due: asyncio.Future[None] | None = None
-        self._receipts_due = 0
-        topic.attach_producer(self._producer)
-
-    @property
-    def resource(self) -> Resource:
-        return self.topic.resource()
-
+class DeadLetterProducer(BrokerProducer):
     async def publish(self, frames: list[bytes], policy_id: str, sequence_id: int) -> None:
-        """Returns when they are durable, as one block. Raises a `MagnetarError` if it is not known whether they are stored."""
-        if not self.open:
-            raise NotReady("the target of the dead letters was closed: try again")
-        buf = b"".join(frames)
-        sent: list[SendFrame] = []
-        hot.scan(buf, 0, len(buf), sent)
-        self._due, self._receipts_due = asyncio.get_running_loop().create_future(), len(sent)
-        extension = (DEAD_LETTER_MOVE, move_extension(policy_id, sequence_id))
-        try:
-            self.topic.publisher.publish(self._producer, buf, sent, hot.summarize(sent), (extension,))
-        except StoreError as error:
-            raise StorageFailed(f"the target of the dead letters accepts no messages: {error}") from error
-        await self._due
-
-    def receipts(self, producer: Producer, sent: list[SendFrame], first: Position) -> None:
-        self._receipts_due -= len(sent)
-        if self._due is not None and not self._due.done() and self._receipts_due <= 0:
-            self._due.set_result(None)
-
-    def receipts_of_unstored(self, producer: Producer, sent: list[SendFrame], position: Position) -> None:
-        """It never is: a target keeps its messages."""
-
-    def append_completed(self, size: int) -> None:
-        pass
-
-    def parked(self, size: int) -> None:
-        pass
-
-    def unparked(self, size: int) -> None:
-        pass
-
-    def unpublished(self, producer: Producer, sent: list[SendFrame]) -> None:
-        """`fenced` tells."""
-
-    def fenced(self, producer: Producer) -> None:
-        self.end(fenced_out(producer))
-
-    def promoted(self, producer: Producer) -> None:
-        """It never waits: it shares the topic."""
-
-    def refused(self, producer: Producer, error: MagnetarError) -> None:
-        """See `promoted`."""
-
-    def alive(self) -> bool:
-        return self.open
-
-    def closed(self, producer: Producer) -> None:
-        self.end(self.topic.closed or NotReady("the target of the dead letters was closed: try again"))
-
-    def end(self, error: MagnetarError) -> None:
-        """By the topic, or because the owner's permission ended."""
-        self.close()
-        if self._due is not None and not self._due.done():
-            self._due.set_exception(error)
-
-    def close(self) -> None:
-        if self.open:
-            self.open = False
-            self.topic.detach_producer(self._producer)
+        """Returns when they are durable, as one block that names the move. Raises a `MagnetarError` if it is not known whether they
+        are stored."""
+        await self.publish_block(frames, ((DEAD_LETTER_MOVE, move_extension(policy_id, sequence_id)),))
 
 
 async def ensure_subscription(target: Topic, name: str) -> None:

@@ -15,6 +15,7 @@ from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
 from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
+from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
@@ -43,6 +44,7 @@ class AdminHandlers:
         self.messages = MessageHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
+        self.policy_events = PolicyEventHandlers(broker)
         self.compaction = CompactionHandlers(broker)
         self.redrive = Redrive(broker)
         self.maintenance = MaintenanceHandlers(broker)
@@ -104,6 +106,7 @@ class AdminHandlers:
             "messages.find": self.messages.find,
             "messages.trace": self.diagnosis.trace,
             "policies.preview": self.policies.preview,
+            "policies.append_events": self.policy_events.append,
             "topics.compact": self.compaction.request,
             "topics.compaction_status": self.compaction.status,
             "compaction.due": self.compaction.due,

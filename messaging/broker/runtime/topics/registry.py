@@ -18,6 +18,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_reservations import TopicReservations
 from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import TopicName
+from messaging.protocol.system_topics import CHANGE_EVENTS
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.meta_store import MetaConflict, TopicRecord
 
@@ -122,13 +123,14 @@ class Topics:
         if not (name.persistent and create):  # else making it tells
             await self.partitioned.check_plain(name)
         of_parent = await self.partitioned.includes(name)  # a partition is not limited: it was counted with its topic
+        limited = not of_parent and name.local != CHANGE_EVENTS
         if not create and not of_parent:
             raise TopicNotFound(f"topic {text} does not exist: create it, or allow auto-creation in the namespace")
-        if not of_parent:
+        if limited:
             self.reservations.check_rate(name)
         recorded = name.persistent or of_parent
         try:
-            async with self.reservations.reserved(name, 1, limited=not of_parent):
+            async with self.reservations.reserved(name, 1, limited=limited):
                 made = await make_topic(self.services, name, recorded=recorded, writable=writable)
                 if not recorded:
                     self.reservations.made_unrecorded(name)

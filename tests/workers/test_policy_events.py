@@ -1,0 +1,85 @@
+"""The topic of change events over time: its newest events outlive what is set on its namespace, and compaction keeps them."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.adminrpc.feed import TopicState
+from messaging.adminrpc.policies import ChangeEventsAppend, PolicyChange
+from messaging.adminrpc.schema import TopicRef
+from messaging.broker.runtime.change_events import LOOKED_AT_MAX
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.protocol.frames import as_text
+from tests.support.change_events import stored_events
+from tests.support.compacting import read_all
+from tests.support.worker_broker import Clock, WorkerBroker
+from workers.environment import Environment
+from workers.tasks.compaction import compact_topics
+from workers.tasks.expiry import expire_messages
+
+pytestmark = pytest.mark.django_db
+
+EVENTS = "persistent://acme/orders/__change_events"
+DAY_S = 86_400
+
+
+def append(broker: WorkerBroker, *changes: tuple[int, str, int | None]) -> str:
+    """Sequence, topic, and how many producers it may have; why not, or ""."""
+    states = {number: TopicState(policies={"max_producers_per_topic": number}) for _, _, number in changes if number is not None}
+    told = [
+        PolicyChange(sequence=sequence, topic=f"persistent://acme/orders/{topic}", state=None if number is None else states[number])
+        for sequence, topic, number in changes
+    ]
+    return broker.call("policies.append_events", ChangeEventsAppend(namespace="acme/orders", changes=told)).refused
+
+
+def stored(broker: WorkerBroker) -> list[tuple[int, str]]:
+    events = stored_events(broker.real, EVENTS)
+    return [(one.sequence_id, as_text(one.partition_key).rpartition("/")[2]) for one, _ in events if one.HasField("partition_key")]
+
+
+def expire(environment: Environment) -> None:
+    assert expire_messages(environment, "run", lambda: None)["failures"] == 0
+
+
+def test_events_outlive_the_policies_of_their_namespace(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    """Messages of the namespace live for a minute and are not retained; its topics are deleted when nobody uses them."""
+    inactive = {"inactive_topic_delete": True, "inactive_topic_after_s": 1}
+    broker.real.tell(2, broker.real.state | {("namespace", "acme/orders"): {"policies": {"message_ttl_s": 60, **inactive}}})
+    assert append(broker, (1, "a", 1), (2, "b", 1), (3, "a", 2)) == ""
+    broker.real.roll(EVENTS)
+    clock.advance(30 * DAY_S)
+    expire(environment)
+    assert stored(broker) == [(1, "a"), (2, "b"), (3, "a")], "nothing has compacted it"
+    broker.call("topics.compact", TopicRef(topic=EVENTS))
+    assert compact_topics(environment, "run", lambda: None)["removed_messages"] == 1
+    assert append(broker, (4, "b", None), (5, "c", 1)) == ""
+    expire(environment)
+    assert stored(broker) == [(4, "b"), (5, "c")], "the rest is a month old, and in the compacted ledger"
+    seen = broker.real.run(read_all(broker.real.service, topic=EVENTS))
+    keys = [(one.key or "").rpartition("/")[2] for one in seen]
+    assert keys == ["b", "a", "b", "c"] and seen[2].value == b""
+
+
+def test_much_is_compacted_without_being_asked(environment: Environment, broker: WorkerBroker) -> None:
+    subscriptions = {"s" * 200 + str(number): {"subscription_dispatch_rate_messages": 1} for number in range(1_000)}
+    large = TopicState(policies={}, subscriptions=subscriptions)
+    for sequence in range(1, 6):
+        change = PolicyChange(sequence=sequence, topic="persistent://acme/orders/a", state=large)
+        asked = ChangeEventsAppend(namespace="acme/orders", changes=[change])
+        assert broker.call("policies.append_events", asked).refused == ""
+    assert compact_topics(environment, "run", lambda: None)["removed_messages"] == 4
+
+
+def test_changes_that_are_stored_are_known_behind_messages_of_others(environment: Environment, broker: WorkerBroker) -> None:
+    assert append(broker, (1, "a", 1), (2, "b", 1)) == ""
+    broker.real.publish_messages(EVENTS, *(OutgoingMessage(b"of a superuser") for _ in range(LOOKED_AT_MAX - 2)))
+    broker.real.restart()
+    assert append(broker, (1, "a", 1), (2, "b", 1), (3, "a", 2)) == ""
+    assert stored(broker) == [(1, "a"), (2, "b"), (3, "a")]
+
+
+def test_of_a_namespace_that_is_gone_nothing_is_made(environment: Environment, broker: WorkerBroker) -> None:
+    broker.real.tell(2, {key: state for key, state in broker.real.state.items() if key != ("namespace", "acme/orders")})
+    assert "acme/orders" in append(broker, (1, "a", 1))
+    assert broker.real.topics == {}
