@@ -68,7 +68,7 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
         if namespace.policies != before:
             namespace.save()
             changing.audit("namespace.set_policies", tenant, name, {"policies": before}, {"policies": namespace.policies})
-        # TenantRef again even if nothing changed: a repeated call heals a broker that missed the first.
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_namespace(namespace)
     return namespace
 

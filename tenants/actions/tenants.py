@@ -67,7 +67,7 @@ def set_tenant_policies(actor: Actor, name: str, changes: JsonPolicies) -> Tenan
         if tenant.policies != before:
             tenant.save()
             changing.audit("tenant.set_policies", name, name, {"policies": before}, {"policies": tenant.policies})
-        # TenantRef again even if nothing changed: a repeated call heals a broker that missed the first.
+        # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_tenant(tenant)
     return tenant
 

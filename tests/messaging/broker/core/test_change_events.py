@@ -11,6 +11,7 @@ import pytest
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from messaging.broker.core.change_events.avro_schema import EVENT, SCHEMA
+from messaging.broker.core.change_events.avro_writer import encoded as written_by_us
 from messaging.broker.core.change_events.record import encoded_event
 from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TOPIC_PATHS
 from messaging.protocol.names import parse_topic
@@ -92,9 +93,28 @@ def test_every_policy_of_a_topic_has_its_field(path: str) -> None:
 
 
 def test_values_that_pulsar_cannot_hold_are_written_as_near_as_possible() -> None:
-    policies = {"max_producers_per_topic": 2**40, "retention_time_min": 5}  # the size alone is not set
+    policies: dict[str, Any] = {"max_producers_per_topic": 2**40, "retention_time_min": 5}  # the size alone is not set
+    policies["schema_compatibility"] = "OF_A_LATER_RELEASE"
     held = read(encoded_event(parse_topic("t/n/x"), policies, {"s": {"max_unacked_per_consumer": 1}}, CLUSTER))
     found = held["topicPoliciesEvent"]["policies"]
     assert found["maxProducerPerTopic"] == 2**31 - 1
     assert found["retentionPolicies"]["retentionTimeInMinutes"] == 5
-    assert found["subscriptionPolicies"] == {}
+    assert found["schemaCompatibilityStrategy"] is None and found["subscriptionPolicies"] == {}
+
+
+@pytest.mark.parametrize("number", [0, -1, 1, 63, 64, -64, -65, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)])
+def test_numbers_are_read_as_they_were_written(number: int) -> None:
+    assert schemaless_reader(io.BytesIO(written_by_us("long", number)), parse_schema("long"), None) == number
+
+
+def test_texts_of_any_length_are_read_as_they_were_written() -> None:
+    kind = {"type": "map", "values": "string"}
+    value = {"": "", "é": "x" * 70, "k" * 200: "ü" * 10_000}
+    assert schemaless_reader(io.BytesIO(written_by_us(kind, value)), parse_schema(kind), None) == value
+
+
+def test_a_named_type_is_known_after_a_field_that_is_null() -> None:
+    """The rate of the topic, in which the type is written out, is not set, and that of its subscriptions is."""
+    policies = {"subscription_dispatch_rate_messages": 5, "subscription_dispatch_rate_bytes": 6}
+    found = read(encoded_event(parse_topic("t/n/x"), policies, {}, CLUSTER))["topicPoliciesEvent"]["policies"]
+    assert found["dispatchRate"] is None and found["subscriptionDispatchRate"]["dispatchThrottlingRateInByte"] == 6
