@@ -25,13 +25,15 @@ BYTES_AT_ONCE = 1 << 20
 log = logs.get_logger("magnetar.web")
 
 
-def owe(head: FeedHead, namespace: str, topic: str, state: dict[str, Any] | None) -> None:
+def owe(head: FeedHead, namespace: str, topic: str, state: dict[str, Any] | None) -> bool:
     """Within the transaction of the change, which holds the lock of `head`. `state` None: nothing is set on the topic any more.
+    Returns whether a worker is to be told: where something waited already, one is or the schedule sees to it.
 
     Sequences rise with time, so that they do also after the database was restored from a backup."""
     head.event_sequence = max(head.event_sequence + 1, time.time_ns() // 1_000)
     head.save()
-    owed = PolicyEvent.objects.filter(namespace_id=namespace)
+    first = not PolicyEvent.unscoped.exists()
+    owed = PolicyEvent.unscoped.filter(namespace_id=namespace)
     waiting = owed.count()
     if waiting >= OWED_MAX:
         owed.filter(topic=topic).delete()
@@ -39,12 +41,13 @@ def owe(head: FeedHead, namespace: str, topic: str, state: dict[str, Any] | None
         oldest = list(owed.order_by("sequence").values_list("sequence", flat=True)[: waiting - OWED_TOPICS_MAX + 1])
         owed.filter(sequence__in=oldest).delete()
         log.error("policy-events-dropped", namespace=namespace, changes=len(oldest))
-    PolicyEvent.objects.create(sequence=head.event_sequence, namespace_id=namespace, topic=topic, state=state)
+    PolicyEvent.unscoped.create(sequence=head.event_sequence, namespace_id=namespace, topic=topic, state=state)
+    return first
 
 
 def next_owed(except_of: Collection[str]) -> tuple[str, list[PolicyChange]] | None:
     """The oldest changes of the namespace that waits longest, of those not in `except_of`."""
-    events = PolicyEvent.objects.order_by("sequence")
+    events = PolicyEvent.unscoped.order_by("sequence")
     namespace = events.exclude(namespace_id__in=list(except_of)).values_list("namespace_id", flat=True).first()
     if namespace is None:
         return None
@@ -61,4 +64,4 @@ def next_owed(except_of: Collection[str]) -> tuple[str, list[PolicyChange]] | No
 
 def confirmed(namespace: str, sequence: int) -> None:
     """The topic of the namespace holds the changes up to this one."""
-    PolicyEvent.objects.filter(namespace_id=namespace, sequence__lte=sequence).delete()
+    PolicyEvent.unscoped.filter(namespace_id=namespace, sequence__lte=sequence).delete()

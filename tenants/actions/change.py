@@ -30,7 +30,7 @@ class PendingChange:
         self._actor = actor
         self._head = head
         self.version = 0
-        self.owes_events = False
+        self.first_event = False  # a worker is to be told that there are events
 
     def audit(self, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
         record(self._actor, action, tenant, resource, before, after)
@@ -49,8 +49,7 @@ class PendingChange:
     def owe_event(self, namespace: str, topic: str, state: dict[str, Any] | None) -> None:
         """What is set on the topic has changed: readers of its namespace's change events are told. Before the change is
         published."""
-        policy_events.owe(self._head, namespace, topic, state)
-        self.owes_events = True
+        self.first_event |= policy_events.owe(self._head, namespace, topic, state)
 
     def publish_topic(self, row: TopicPolicies, *, changed: bool = True) -> None:
         """Saves the row, or deletes it where nothing is set. Raises `PreconditionFailed` if its tenant would have too much."""
@@ -88,7 +87,7 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
             if must_confirm:
                 raise
         finally:
-            if running.owes_events:
+            if running.first_event:
                 maintenance_requests.requested(maintenance_requests.POLICY_EVENTS)
 
 

@@ -10,6 +10,7 @@ from messaging.permissions.model import Action
 from messaging.policies.model import Level
 from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import TopicName
+from messaging.protocol.system_topics import is_change_events
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import change
@@ -33,6 +34,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
     loaded topics follow them. Raises what `topic_policies` and `validation.changed` raise."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
     _check_enabled()
+    _check_ours_to_set(topic)
     existing(str(topic.namespace))
     created = _created_ms(topic)
     with change(actor) as changing:
@@ -79,6 +81,11 @@ def compared(namespace: Namespace) -> JsonPolicies:
 def _check_enabled() -> None:
     if not django_settings.MAGNETAR.topic_level_policies_enabled:
         raise NotAllowed("policies of topics are disabled: turn on topic_level_policies_enabled, or set them on the namespace")
+
+
+def _check_ours_to_set(topic: TopicName) -> None:
+    if is_change_events(str(topic)):
+        raise NotAllowed(f"topic {topic} belongs to the platform: its policies are fixed, so that no event is lost")
 
 
 def _check_message_size(policies: JsonPolicies) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 from django.db import models
 
 from messaging.protocol.names import TOPIC_LENGTH_MAX
 from tenants.models.tenant import Namespace
+from tenants.scoping import ScopedManager
 
 
 def new_feed_id() -> str:
@@ -46,6 +48,11 @@ class PolicyEvent(models.Model):
     topic = models.CharField(max_length=TOPIC_LENGTH_MAX)
     state = models.JSONField(null=True)
 
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[PolicyEvent]] = ScopedManager("namespace__tenant_id")
+
     class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
         ordering = ["sequence"]
         indexes = [models.Index(fields=["namespace", "sequence"], name="policy_event_order")]

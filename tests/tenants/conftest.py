@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,9 +31,8 @@ def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def told_workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What workers were asked to begin."""
     asked: list[str] = []
-    monkeypatch.setitem(
-        maintenance_requests.begun_by, maintenance_requests.COMPACTION, lambda: asked.append(maintenance_requests.COMPACTION)
-    )
+    for work in (maintenance_requests.COMPACTION, maintenance_requests.POLICY_EVENTS):
+        monkeypatch.setitem(maintenance_requests.begun_by, work, partial(asked.append, work))
     return asked
 
 

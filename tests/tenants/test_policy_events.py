@@ -66,7 +66,7 @@ def test_each_change_is_one_event_in_order(call: Caller, world: World) -> None:
     assert status(put(call, "s/dispatchRate", {"dispatchThrottlingRateInMsg": 7, "dispatchThrottlingRateInByte": 8})) == 204
     assert EVENTS not in world.broker.topics, "only a worker makes it"
     assert write(world) == {"written": 4, "failures": 0, "failed": {}}
-    assert not PolicyEvent.objects.exists()
+    assert not PolicyEvent.unscoped.exists()
     first, second, third, last = events(world)
     assert first == (TOPIC, {"maxProducerPerTopic": 3})
     assert second == (TOPIC, {"maxProducerPerTopic": 3, "messageTTLInSeconds": 60})
@@ -104,7 +104,7 @@ def test_an_answer_that_is_lost_repeats_nothing(call: Caller, world: World) -> N
             write(world)
         world.line.mend()
         put(call, "maxProducers", number)
-    assert PolicyEvent.objects.count() == 3
+    assert PolicyEvent.unscoped.count() == 3
     world.broker.restart()
     assert write(world)["failures"] == 0
     assert [policies for _, policies in events(world)] == [{"maxProducerPerTopic": number} for number in (1, 2, 3)]
@@ -150,13 +150,13 @@ def test_what_waits_is_bounded(call: Caller, world: World, monkeypatch: pytest.M
     monkeypatch.setattr(policy_events, "OWED_TOPICS_MAX", 5)
     for number in range(1, 7):
         put(call, "maxProducers", number)
-    assert [row.state and row.state["policies"] for row in PolicyEvent.objects.all()] == [
+    assert [row.state and row.state["policies"] for row in PolicyEvent.unscoped.all()] == [
         {"max_producers_per_topic": one} for one in (4, 5, 6)
     ]
     for number in range(5):
         world.broker.add(f"persistent://acme/orders/x{number}")
         call("POST", f"{AT}/x{number}/maxProducers", 1)
-    assert list(PolicyEvent.objects.values_list("topic", flat=True)) == [f"persistent://acme/orders/x{one}" for one in range(5)]
+    assert list(PolicyEvent.unscoped.values_list("topic", flat=True)) == [f"persistent://acme/orders/x{one}" for one in range(5)]
 
 
 def test_few_changes_travel_at_once(call: Caller, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +183,9 @@ def test_the_topic_is_hidden_and_goes_with_its_namespace(call: Caller, world: Wo
     assert call("GET", AT).json() == [TOPIC]
     assert sorted(call("GET", f"{AT}?includeSystemTopic=true").json()) == [EVENTS, TOPIC]
     assert status(call("DELETE", f"{AT}/t?force=true")) == 204
-    assert PolicyEvent.objects.exists()
+    assert PolicyEvent.unscoped.exists()
     assert status(call("DELETE", "/admin/v2/namespaces/acme/orders")) == 204
-    assert not PolicyEvent.objects.exists() and world.broker.topics == {}
+    assert not PolicyEvent.unscoped.exists() and world.broker.topics == {}
     assert write(world) == {"written": 0, "failures": 0, "failed": {}}
 
 
@@ -205,3 +205,22 @@ def test_no_policy_of_the_namespace_keeps_events_out(call: Caller, world: World)
     assert write(world)["failed"] == {}
     [(metadata, _)] = stored_events(world.broker, EVENTS)
     assert metadata.schema_version == (1).to_bytes(8, "big")
+
+
+def test_workers_are_told_of_the_first_change_that_waits(call: Caller, world: World, told_workers: list[str]) -> None:
+    for number in (1, 2):
+        put(call, "maxProducers", number)
+    assert told_workers == ["policy_events"]
+    write(world)
+    put(call, "maxProducers", 2)  # as before
+    assert told_workers == ["policy_events"]
+    put(call, "maxProducers", 3)
+    assert told_workers == ["policy_events"] * 2
+
+
+def test_policies_of_the_topic_itself_are_fixed(call: Caller, world: World) -> None:
+    put(call, "maxProducers", 1)
+    write(world)
+    answer = call("POST", f"{AT}/__change_events/maxProducers", 1)
+    assert answer.status_code == 405 and "belongs to the platform" in answer.json()["reason"]
+    assert not PolicyEvent.unscoped.exists()

@@ -67,6 +67,7 @@ UNSCOPED = {"actions", "grants.py", "feed.py", "first_rows.py", "models", "scopi
 UNSCOPED_ELSEWHERE = {
     "tenants/http/authentication.py",  # a token names its key before anybody has a tenant
     "platform/controlplane/accounts.py",  # the commands of whoever runs the platform
+    "tenants/policy_events.py",  # an outbox, of changes of all tenants
     "workers/tasks/audit.py",  # a broker tells what was refused to clients of all tenants
 }
 

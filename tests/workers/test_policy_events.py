@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from messaging.adminrpc.feed import TopicState
@@ -12,6 +14,7 @@ from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.protocol.frames import as_text
 from tests.support.change_events import stored_events
 from tests.support.compacting import read_all
+from tests.support.waiting import eventually
 from tests.support.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.tasks.compaction import compact_topics
@@ -25,12 +28,13 @@ DAY_S = 86_400
 
 def append(broker: WorkerBroker, *changes: tuple[int, str, int | None]) -> str:
     """Sequence, topic, and how many producers it may have; why not, or ""."""
-    states = {number: TopicState(policies={"max_producers_per_topic": number}) for _, _, number in changes if number is not None}
-    told = [
-        PolicyChange(sequence=sequence, topic=f"persistent://acme/orders/{topic}", state=None if number is None else states[number])
-        for sequence, topic, number in changes
-    ]
+    told = [change(*one) for one in changes]
     return broker.call("policies.append_events", ChangeEventsAppend(namespace="acme/orders", changes=told)).refused
+
+
+def change(sequence: int, topic: str, number: int | None) -> PolicyChange:
+    state = None if number is None else TopicState(policies={"max_producers_per_topic": number})
+    return PolicyChange(sequence=sequence, topic=f"persistent://acme/orders/{topic}", state=state)
 
 
 def stored(broker: WorkerBroker) -> list[tuple[int, str]]:
@@ -65,8 +69,8 @@ def test_much_is_compacted_without_being_asked(environment: Environment, broker:
     subscriptions = {"s" * 200 + str(number): {"subscription_dispatch_rate_messages": 1} for number in range(1_000)}
     large = TopicState(policies={}, subscriptions=subscriptions)
     for sequence in range(1, 6):
-        change = PolicyChange(sequence=sequence, topic="persistent://acme/orders/a", state=large)
-        asked = ChangeEventsAppend(namespace="acme/orders", changes=[change])
+        told = PolicyChange(sequence=sequence, topic="persistent://acme/orders/a", state=large)
+        asked = ChangeEventsAppend(namespace="acme/orders", changes=[told])
         assert broker.call("policies.append_events", asked).refused == ""
     assert compact_topics(environment, "run", lambda: None)["removed_messages"] == 4
 
@@ -83,3 +87,34 @@ def test_of_a_namespace_that_is_gone_nothing_is_made(environment: Environment, b
     broker.real.tell(2, {key: state for key, state in broker.real.state.items() if key != ("namespace", "acme/orders")})
     assert "acme/orders" in append(broker, (1, "a", 1))
     assert broker.real.topics == {}
+
+
+def test_a_change_of_which_it_is_not_known_whether_it_is_stored_is_not_repeated(broker: WorkerBroker) -> None:
+    assert append(broker, (1, "a", 1)) == ""
+    broker.real.ledgers.lose_outcomes()
+    assert append(broker, (2, "a", 2)) != ""
+    broker.real.ledgers.heal()
+    assert append(broker, (2, "a", 2), (3, "a", 3)) == ""
+    assert stored(broker) == [(1, "a"), (2, "a"), (3, "a")]
+
+
+def test_a_call_that_was_given_up_while_the_log_writes(broker: WorkerBroker) -> None:
+    """Its changes are stored afterwards; a call meanwhile is refused, and a later one waits for them."""
+    assert append(broker, (1, "a", 1)) == ""
+    broker.real.run(_given_up(broker))
+    assert append(broker, (2, "a", 2), (3, "a", 3)) == ""
+    assert stored(broker) == [(1, "a"), (2, "a"), (3, "a")]
+
+
+async def _given_up(broker: WorkerBroker) -> None:
+    ledgers, handler = broker.real.ledgers, broker.real.handlers.policy_events
+    asked = ChangeEventsAppend(namespace="acme/orders", changes=[change(2, "a", 2)])
+    ledgers.hold()
+    call = asyncio.get_running_loop().create_task(handler.append(asked))
+    await eventually(lambda: ledgers.kept_back == 1)
+    assert "are being appended" in (await handler.append(asked)).refused
+    call.cancel()
+    await asyncio.wait([call])
+    later = asyncio.get_running_loop().create_task(handler.append(asked))
+    ledgers.release()
+    assert (await later).refused == ""
