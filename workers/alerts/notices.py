@@ -62,13 +62,14 @@ def send_mail(
     if _counted(settings, now, told, len(to)):
         return mail.send(settings, to, subject, text, files)
     most = settings.tenant_mails_per_day_max
+    who = f"Tenant {told.name}" if told.name else "The platform"
     say(
         now,
         told,
         "mail_limit",
         f"mail limit {now.date()}",
         "No further mail is sent today",
-        f"Tenant {told.name} has reached its limit of {most} mails on {now.date()} (UTC): notices and reports are in the console. "
+        f"{who} has reached its limit of {most} mails on {now.date()} (UTC): notices and reports are in the console. "
         "Webhooks are called all the same. An administrator of the platform may raise tenant_mails_per_day_max.",
     )
     return f"no mail was sent: the limit of {most} mails a day is reached"

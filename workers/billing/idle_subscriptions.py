@@ -8,17 +8,16 @@ from dataclasses import replace
 from messaging.adminrpc.schema import TopicRef
 from messaging.errors import MagnetarError, NotFound
 from tenants import broker
-from workers.billing.outlook import WAITING, Saving
+from workers.billing.outlook import NAMES_MAX, WAITING, Saving
 
 ASKED_MAX = 20  # topics of one answer
-NAMES_MAX = 20  # subscriptions of one topic
 
 
 def with_subscriptions(found: Sequence[Saving]) -> list[Saving]:
-    """The same with the names of idle subscriptions, where the broker tells them. Blocks; raises nothing."""
+    """The same with the names of idle subscriptions, where usage does not tell them and the broker does. Blocks; raises nothing."""
     asked, away, named = 0, False, []
     for one in found:
-        if one.why == WAITING and asked < ASKED_MAX and not away:
+        if one.why == WAITING and not one.subscriptions and asked < ASKED_MAX and not away:
             asked += 1
             try:
                 one = replace(one, subscriptions=_idle(one.topic))

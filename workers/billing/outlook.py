@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
 from django.db.models import Sum
@@ -21,6 +21,8 @@ DAYS = 28  # of usage that a question is answered with, as if they were a month
 SAVINGS_MAX = 100
 STORED = "stored_byte_seconds"
 WAITING = "messages wait for a subscription that takes none"
+IDLE = "messages wait for this subscription, which takes none, while others are read"
+NAMES_MAX = 20  # subscriptions of one saving
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Saving:
-    """`nano`: what the topic cost in the last `DAYS` days."""
+    """`nano`: what the topic, or its idle subscription alone, cost in the last `DAYS` days."""
 
     topic: str
     why: str
     nano: int
     currency: str
-    subscriptions: tuple[str, ...] = ()  # of `idle_subscriptions`: those that messages wait for
+    subscriptions: tuple[str, ...] = ()  # those that messages wait for
 
 
 def currency_of_month(tenant_uid: str, today: date) -> str:
@@ -74,21 +76,40 @@ def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: dateti
 
 
 def savings(tenant_uid: str, now: datetime) -> list[Saving]:
-    """Topics that cost something and that nobody read from in the last `DAYS` days, the dearest first."""
+    """Topics that cost something and that nobody read from in the last `DAYS` days, and subscriptions of other topics from which
+    nobody did, the dearest first."""
     since = now.date() - timedelta(days=DAYS)
-    sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    spent: dict[str, int] = defaultdict(int)
+    topics: dict[str, _Used] = defaultdict(_Used)
+    parts: dict[tuple[str, str], _Used] = defaultdict(_Used)
     with platform_scope():
         charges = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=since).exclude(series__topic="")
     currency = ""
-    for topic, meter, code, quantity, nano in (
-        charges.order_by().values_list("series__topic", "meter", "currency").annotate(Sum("quantity"), Sum("nano"))
+    columns = ("series__topic", "series__subscription", "meter", "currency")
+    for topic, subscription, meter, code, quantity, nano in (
+        charges.order_by().values_list(*columns).annotate(Sum("quantity"), Sum("nano"))
     ):
-        sums[topic][meter] += quantity
-        spent[topic] += nano
+        for used in (topics[topic], *([parts[topic, subscription]] if subscription else ())):
+            used.quantities[meter] += quantity
+            used.nano += nano
         currency = code or currency
-    found = [Saving(topic, why, spent[topic], currency) for topic, used in sums.items() if (why := _why(used)) and spent[topic] > 0]
-    return sorted(found, key=lambda one: (-one.nano, one.topic))[:SAVINGS_MAX]
+    idle = [(topic, name) for (topic, name), used in parts.items() if _why(used.quantities) == WAITING]
+    names: dict[str, list[str]] = defaultdict(list)
+    for topic, name in sorted(idle):
+        names[topic].append(name)
+    found = []
+    for topic, used in topics.items():
+        why = _why(used.quantities)
+        if used.nano > 0 and why:
+            found.append(Saving(topic, why, used.nano, currency, tuple(names[topic][:NAMES_MAX])))
+        elif used.nano > 0:
+            found += [Saving(topic, IDLE, parts[topic, name].nano, currency, (name,)) for name in names[topic]]
+    return sorted(found, key=lambda one: (-one.nano, one.topic, one.subscriptions))[:SAVINGS_MAX]
+
+
+@dataclass
+class _Used:
+    quantities: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    nano: int = 0
 
 
 def _why(used: dict[str, int]) -> str:

@@ -35,6 +35,8 @@ PAGES = (
     "/tenants/acme/delete",
     "/new-tenant",
     "/tenants/globex/namespaces/edge",
+    "/new-price-plan",
+    "/tenants/acme/billing",
     "/usage",
     "/platform",
     "/account/password",

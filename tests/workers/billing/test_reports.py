@@ -19,7 +19,7 @@ from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use
+from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, use_part
 from tests.support.worker_broker import WorkerBroker
 from workers.billing import budget_actions, budgets, costs, files, outlook, reports
 from workers.billing.budget_models import Budget, Report, ReportSchedule
@@ -106,12 +106,27 @@ def test_another_retention_costs_what_its_bytes_would_have(acme: Tenant) -> None
         outlook.with_retention(tenant_of("other"), 60, "", TENTH)
 
 
-def test_topics_that_nobody_reads_are_told(acme: Tenant) -> None:
-    use(acme, MARCH, "run-2", topic="orders/read", bytes_in=GIB, messages_in=1, messages_out=1)
-    use(acme, MARCH, "run-2", topic="orders/waiting", bytes_in=GIB, backlog_entry_seconds=5)
+def test_topics_and_subscriptions_that_nobody_reads_are_told(acme: Tenant) -> None:
+    for topic, out in (("read", 1), ("both", 9), ("waiting", 0)):
+        use(
+            acme,
+            MARCH,
+            "run-2",
+            topic=f"orders/{topic}",
+            bytes_in=GIB,
+            messages_out=out,
+            backlog_entry_seconds=10 * (topic != "read"),
+        )
+    use_part(acme, MARCH, "busy", "", topic="orders/both", messages_out=9)
+    use_part(acme, MARCH, "idle", "", topic="orders/both", backlog_entry_seconds=10)
+    use_part(acme, MARCH, "alone", "", topic="orders/waiting", backlog_entry_seconds=10)
     refresh(acme, MARCH, TENTH)
-    found = {one.topic.rpartition("/")[2]: one.why for one in outlook.savings(acme.uid, TENTH)}
-    assert found == {"new": "messages come in that nobody reads", "waiting": "messages wait for a subscription that takes none"}
+    found = {one.topic.rpartition("/")[2]: (one.why, one.subscriptions) for one in outlook.savings(acme.uid, TENTH)}
+    assert found == {
+        "new": ("messages come in that nobody reads", ()),
+        "waiting": (outlook.WAITING, ("alone",)),
+        "both": (outlook.IDLE, ("idle",)),
+    }
 
 
 def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
