@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef, TopicsAsked
-from messaging.errors import InvalidName
+from messaging.errors import InvalidName, NotAllowed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
+from messaging.protocol.system_topics import is_change_events
 from tenants import broker, maintenance_requests
 from tenants.access import Actor, platform_actor, require
 from tenants.actions.change import change, record
@@ -28,6 +29,8 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
     existing(str(topic.namespace))
     if partitions is not None and topic.partition >= 0:
         raise InvalidName(f"topic {topic} has the name of a partition: choose a name that does not end with -partition-<number>")
+    if partitions is not None and is_change_events(str(topic)):
+        raise NotAllowed(f"topic {topic} belongs to the platform, which makes it without partitions when the first policy changes")
     broker.rpc().call("topics.create", TopicCreate(topic=str(topic), partitions=partitions, properties=properties or {}))
     record(actor, "topic.create", topic.tenant, str(topic), after={"partitions": partitions})
 

@@ -219,6 +219,8 @@ def test_workers_are_told_of_the_first_change_that_waits(call: Caller, world: Wo
 
 
 def test_policies_of_the_topic_itself_are_fixed(call: Caller, world: World) -> None:
+    assert status(call("PUT", f"{AT}/__change_events/partitions", 2)) == 405
+    assert EVENTS not in world.broker.topics and world.broker.partitions(EVENTS) == 0
     put(call, "maxProducers", 1)
     write(world)
     answer = call("POST", f"{AT}/__change_events/maxProducers", 1)
