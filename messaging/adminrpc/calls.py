@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal, TypeVar, overload
 
-from messaging.adminrpc import policies, redrive
+from messaging.adminrpc import delayed, policies, redrive
 from messaging.adminrpc import schema as s
 
 A = TypeVar("A", bound=s.Answer)
@@ -134,6 +134,10 @@ class TypedCalls(ABC):
     def call(self, method: Literal["messages.find"], request: s.MessageFind) -> s.MessageIdAnswer: ...
     @overload
     def call(self, method: Literal["messages.trace"], request: s.MessageTrace) -> s.MessageTraced: ...
+    @overload
+    def call(self, method: Literal["delayed.change"], request: delayed.DelayedChange) -> delayed.DelayedChanged: ...
+    @overload
+    def call(self, method: Literal["delayed.change_key"], request: delayed.DelayedKeyChange) -> delayed.DelayedKeyChanged: ...
     @overload
     def call(self, method: Literal["policies.preview"], request: s.PolicyPreview) -> s.PolicyPreviewAnswer: ...
     @overload

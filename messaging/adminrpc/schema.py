@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messaging.adminrpc import policies, redrive
-from messaging.adminrpc.audit import (
-    AuditTake,
-    AuditTaken,
-)
+from messaging.adminrpc import delayed, policies, redrive
+from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import (
     BacklogAfter,
     BacklogAnalysis,
@@ -279,6 +276,8 @@ METHODS: dict[str, Method] = {
     "messages.examine": Method(MessageExamine, PeekAnswer),
     "messages.find": Method(MessageFind, MessageIdAnswer),
     "messages.trace": Method(MessageTrace, MessageTraced),
+    "delayed.change": Method(delayed.DelayedChange, delayed.DelayedChanged),
+    "delayed.change_key": Method(delayed.DelayedKeyChange, delayed.DelayedKeyChanged),
     "policies.preview": Method(PolicyPreview, PolicyPreviewAnswer),
     "policies.append_events": Method(policies.ChangeEventsAppend, policies.ChangeEventsResult),
     "topics.compact": Method(TopicRef, Empty),  # conflict: it is under way or requested already

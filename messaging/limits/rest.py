@@ -62,6 +62,13 @@ API: dict[str, Limit] = {
 }
 
 API |= {
+    "DelayedTime.deliver_at_ms": _MILLISECONDS,
+    "DelayedTime.delay_ms": _MILLISECONDS,
+    "DelayedTimeOfKey.key": _TOPIC,
+    "DelayedTimeOfKey.deliver_at_ms": _MILLISECONDS,
+    "DelayedTimeOfKey.delay_ms": _MILLISECONDS,
+    "DelayedTimeOfKey.after": Limit("a message id: ledger:entry", bytes_max=40),
+    "DelayedTimeOfKey.limit": Limit("messages changed by one request", minimum=1, maximum=1_000),
     "NewAlertRule.name": Limit("is shown in notices", bytes_max=200),
     "NewAlertRule.topic": _TOPIC,
     "NewAlertRule.subscription": _NAME,
@@ -228,6 +235,8 @@ RPC: dict[str, Limit] = {
     "until_ms": _MILLISECONDS,
     "origin_subscription": _NAME,
     "redriven_max": _REDRIVEN,
+    "deliver_at_ms": _MILLISECONDS,
+    "batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
     "job": Limit("the id of a redrive: 32 hexadecimal digits", bytes_max=64),
     "step": Limit("counts the steps of a redrive", minimum=0, maximum=2**31 - 1),
     "positions": Limit("of one step of a redrive", count_max=1_000),

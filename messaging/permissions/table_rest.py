@@ -88,6 +88,11 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
+    # Whoever may publish may take back what waits: that is not delivered to anybody
+    ("DELETE", "api:delayed"): Action.PRODUCE,
+    ("PATCH", "api:delayed"): Action.PRODUCE,
+    ("DELETE", "api:delayed-message"): Action.PRODUCE,
+    ("PATCH", "api:delayed-message"): Action.PRODUCE,
     ("GET", "api:subscription-explain"): Action.LOOKUP,
     ("GET", "api:message-trace"): Action.LOOKUP,
 }

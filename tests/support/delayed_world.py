@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from pyroaring import BitMap
+
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed.changes import reached
 from messaging.broker.core.delayed.index import DelayedIndex, MemoryIndex
+from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
@@ -101,7 +105,13 @@ class DelayedWorld:
 
     def subscribe(self, name: str) -> Subscription:
         self.subscriptions[name] = Subscription(name, Cursor(), self.ledger_list)
+        self.acknowledge_cancelled(name)
         return self.subscriptions[name]
+
+    def acknowledge_cancelled(self, name: str) -> None:
+        """For a subscription that is new, was moved, or recovered."""
+        if self.delays.overrides is not None:
+            acknowledge_cancelled(self.delays.overrides, self.subscriptions[name].cursor, self.ledger_list)
 
     def unsubscribe(self, name: str) -> None:
         subscription = self.subscriptions.pop(name)
@@ -125,15 +135,42 @@ class DelayedWorld:
         self.subscriptions[name].detach(consumer)
         self.dispatch()
 
+    def may_change(self, position: Position) -> bool:
+        """Whether a delayed message may be cancelled or rescheduled."""
+        block, overrides = self.block(position), self.delays.overrides
+        if not self.times[position] or (overrides is not None and overrides.is_cancelled(position)):
+            return False
+        return not reached(self.subscriptions.values(), position, block.broker_time_ms)
+
+    def cancel(self, positions: list[Position]) -> None:
+        for ledger_id in {one.ledger_id for one in positions}:
+            entries = BitMap([one.entry_id for one in positions if one.ledger_id == ledger_id])
+            self.delays.cancel(ledger_id, entries)
+            for subscription in self.subscriptions.values():
+                subscription.acknowledge(None, ledger_id, list(entries), self.now_ms)
+        self.wake()
+
+    def reschedule(self, position: Position, after_ms: int) -> None:
+        held = None if self.delays.overrides is None else self.delays.overrides.time_of(position)
+        former_ms = self.times[position] if held is None else held.former_ms
+        self.times[position] = max(1, self.now_ms + after_ms)
+        self.delays.reschedule(position, self.times[position], former_ms)
+        self.wake()
+
     def restart(self) -> None:
-        """The broker is killed and starts again: cursors are what is left."""
+        """The broker is killed and starts again: cursors are what is left, and what was decided."""
+        overrides = self.delays.overrides
         self.delays = self._new_delays()
+        if overrides is not None:
+            overrides.forget(lambda ledger_id: ledger_id not in self.ledger_list.ids, self.now_ms)
+            self.delays.restore(Overrides.decode(overrides.encode()))
         for name, before in list(self.subscriptions.items()):
             for consumer in before.consumers:
                 self.received[name] += taken(consumer)
             self.subscriptions[name] = Subscription(
                 name, Cursor.restore(before.cursor.mark_delete, before.cursor.snapshot()), self.ledger_list
             )
+            self.acknowledge_cancelled(name)
 
     def pass_(self, time_ms: int) -> None:
         """Time passes; timers run on the way."""

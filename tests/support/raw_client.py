@@ -175,8 +175,12 @@ def send_frame(sequence_id: int, payload: bytes, producer_id: int = 1, count: in
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)
 
 
-def delayed_frame(sequence_id: int, payload: bytes, deliver_at_ms: int, producer_id: int = 1, count: int = 1) -> bytes:
+def delayed_frame(
+    sequence_id: int, payload: bytes, deliver_at_ms: int, producer_id: int = 1, count: int = 1, key: str | None = None
+) -> bytes:
     metadata = pb.Metadata(producer_name="raw", sequence_id=sequence_id, publish_time=1_000, deliver_at_time=deliver_at_ms)
+    if key is not None:
+        metadata.partition_key = key
     if count > 1:
         metadata.num_messages_in_batch = count
     return frames.build_send(producer_id, sequence_id, metadata, payload, count)

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from django.urls import resolve
 
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.clock import wall_ms
 from messaging.permissions.audited import AUDITED, PAYLOAD_READS, QUESTIONS
 from messaging.permissions.model import Action
 from messaging.permissions.table import CONSOLE, REST
@@ -79,6 +81,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "api:platform-notifications"): {"mail_to": ["ops@magnetar.test"]},
     ("PUT", "api:notifications"): {"webhook_url": "", "mail_to": ["ops@acme.test"]},
     ("POST", "api:redrives"): {"target": TARGET},
+    ("PATCH", "api:delayed"): {"key": "k", "delay_ms": 7_200_000},
+    ("PATCH", "api:delayed-message"): {"delay_ms": 7_200_000},
     ("PUT", "billing:issuer"): {"details": {"name": "Magnetar"}},
     ("POST", "billing:budgets"): {"name": "All", "amount": "5.00", "currency": "EUR"},
     ("PATCH", "billing:budget"): {"amount": "6.00"},
@@ -123,6 +127,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.add(TARGET)
         world.broker.add(TOPIC, "s")
         world.broker.publish(TOPIC, b"stored bytes")
+    if row[1].startswith("api:delayed"):
+        world.broker.publish_messages(TOPIC, OutgoingMessage(b"later", key="k", deliver_at_ms=wall_ms() + 3_600_000))
     Tenant.unscoped.get_or_create(name="acme")
     Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
     if row == ("PUT", "admin_v2:namespace"):
@@ -176,6 +182,11 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller, no_queu
         if row == ("GET", "admin_v2:message"):
             last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
             path = f"/admin/v2/persistent/acme/orders/t/ledger/{last['ledgerId']}/entry/{last['entryId']}"
+        if row[1] == "api:delayed-message":
+            last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
+            path = f"{path.rpartition('/')[0]}/{last['ledgerId']}:{last['entryId']}"
+        elif row == ("DELETE", "api:delayed"):
+            path += "?key=k"
         body = BODIES.get(row)
         force = "?force=true" if method == "DELETE" and row[1].rpartition(":")[2] in ("namespace", "topic", "partitions") else ""
         before = AuditRecord.unscoped.count()

@@ -30,6 +30,8 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"name": "n", "kind": "no_consumer", "topic": "persistent://acme/orders/t", "threshold": 2**62},
     ),
     "NewNotifications": ("PUT", "/api/v1/tenants/acme/notifications", {}),
+    "DelayedTime": ("PATCH", f"{N}/topics/t/delayed/1:0", {"delay_ms": 1}),
+    "DelayedTimeOfKey": ("PATCH", f"{N}/topics/t/delayed", {"key": "k", "delay_ms": 1}),
     "NewRedrive": ("POST", f"{N}/topics/t/redrives/dry-run", {"target": "persistent://acme/orders/other"}),
     "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
     "NewIssuer": ("PUT", "/api/v1/billing/issuer", {"details": {}}),
@@ -45,7 +47,7 @@ BODIES |= {
     "ReportScheduleChange": ("PATCH", "/api/v1/tenants/acme/report-schedules/s1", {}),
 }
 MAPS = ("document", "details", "amounts")
-NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", "_s")
+NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 
 

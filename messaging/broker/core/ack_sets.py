@@ -48,6 +48,12 @@ class AckSets:
     def __len__(self) -> int:
         return len(self._words)
 
+    def copy(self) -> AckSets:
+        copied = AckSets(dict(self._words))
+        copied._entries = {ledger_id: entries.copy() for ledger_id, entries in self._entries.items()}
+        copied.memory_bytes = self.memory_bytes
+        return copied
+
     def has(self, position: Position) -> bool:
         return position in self._words
 

@@ -1,8 +1,7 @@
 """A subscription: its cursor, its consumers, and the strategy by which they are sent entries. Pure: no clock, no I/O, no tasks.
 
 The owner (the topic) asks `next_due`, finds the block that holds it, and hands it to `assign`, until `assign` stops. It runs that
-loop whenever a consumer gains permits or becomes writable, or an entry is confirmed or to be sent again; nothing else does.
-"""
+loop whenever a consumer gains permits or becomes writable, or an entry is confirmed or to be sent again; nothing else does."""
 
 from __future__ import annotations
 
@@ -39,6 +38,7 @@ def subscription_key(name: str, durable: bool) -> str:
 class Subscription:
     strategies = STRATEGIES
     messages_dropped = 0  # counted only where nothing is stored
+    created_ms = 0  # 0: it is not known
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class TraceState(StrEnum):
 
     EXPIRED = "expired"
     DEAD_LETTERED = "dead_lettered"
+    CANCELLED = "cancelled"
     ACKNOWLEDGED = "acknowledged"
     HELD = "held_by_consumer"
     SENT = "sent"
@@ -62,12 +63,18 @@ class SubscriptionTrace(NamedTuple):
     records: list[DeliveryRecord]
 
 
-def trace_in(subscription: Subscription, position: Position, records: Iterable[DeliveryRecord]) -> SubscriptionTrace:
+def trace_in(
+    subscription: Subscription, position: Position, records: Iterable[DeliveryRecord], *, cancelled: bool = False
+) -> SubscriptionTrace:
+    """`cancelled`: it was a delayed message that was cancelled."""
     known = [one for one in records if one.subscription == subscription.name and covers(one, position)]
     where, consumer = _where(subscription, position, known)
+    where = TraceState.CANCELLED if cancelled and where is TraceState.ACKNOWLEDGED else where
     batches, state = subscription.cursor.batches, subscription.state
     bits = batches.bits(position) if batches else None
-    holds = subscription.kind in DELAYING and subscription.consumers and where is not TraceState.ACKNOWLEDGED
+    holds = (
+        subscription.kind in DELAYING and subscription.consumers and where not in (TraceState.ACKNOWLEDGED, TraceState.CANCELLED)
+    )
     redeliveries = state.redeliveries.counts.get(position, 0) if holds else None
     left = bits.bit_count() if bits is not None else None
     return SubscriptionTrace(subscription.name, where, consumer, left, redeliveries, known)

@@ -18,6 +18,7 @@ from messaging.limits.model import Limit
 from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
 from tenants.rest import shapes
+from tenants.rest.delayed_shapes import DelayedTime, DelayedTimeOfKey
 from workers.alerts.shapes import NewAlertRule, NewNotifications
 from workers.billing import budget_shapes as budgets
 from workers.billing import shapes as billing
@@ -37,7 +38,7 @@ BILLING = (
     budgets.NewReportSchedule,
     budgets.ReportScheduleChange,
 )
-BODIES = (*OURS, *BILLING, NewRedrive, NewAlertRule, NewNotifications)
+BODIES = (*OURS, *BILLING, DelayedTime, DelayedTimeOfKey, NewRedrive, NewAlertRule, NewNotifications)
 STRUCTS = (
     tenants.TenantInfo,
     namespaces.BundlesData,

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pyroaring import BitMap
+
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries, Ranges, Reader, not_due, without
 from messaging.broker.core.delayed.due_ahead import DueAhead
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.index import NEVER_MS, DelayedIndex
+from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.entries import EntryBlock
 from messaging.storage.ledger_store import Position
 
@@ -56,14 +59,17 @@ class TopicDelays:
         self.cutoff_ms = 0
         self.full = False  # some entry is not read because there was no room for it
         self.entries: dict[DelayedEntries, None] = {}
+        self.overrides: Overrides | None = None  # None until a message is cancelled or rescheduled
+        self.unindexed: tuple[Position, Position] | None = None  # between these, the index may not know all; both belong to it
         self._again: EntrySets = {}  # pending entries that were found by reading: they may have been sent before
         self._sets_bytes = 0  # of all `entries`
         self._allows = allows
 
     @property
     def memory_bytes(self) -> int:
-        index = self.index
-        return index.memory_bytes + entry_sets.memory_bytes(index.pending) + self._sets_bytes + self.ahead.memory_bytes
+        index, overrides = self.index, 0 if self.overrides is None else self.overrides.memory_bytes
+        held = index.memory_bytes + entry_sets.memory_bytes(index.pending) + self._sets_bytes
+        return held + self.ahead.memory_bytes + overrides
 
     def join(self, reader: Reader) -> DelayedEntries:
         """For a subscription that delays messages."""
@@ -82,6 +88,7 @@ class TopicDelays:
         """A block with delivery times is durable; nobody has read it. `cutoff_ms`: what is due up to then is delivered as it is.
         Returns whether all of it is delivered later. Without room nothing is remembered: reading comes to it."""
         if self.index.full or not self._allows(ROOM_BYTES * len(times)):
+            self._not_indexed(Position(ledger_id, first_entry), Position(ledger_id, first_entry + len(times) - 1))
             return False
         if min(times) > cutoff_ms:
             self.index.add_block(ledger_id, first_entry, times)
@@ -97,19 +104,32 @@ class TopicDelays:
         self.cutoff_ms = policy.cutoff_ms(now_ms)
         self.full = False
         due = self.index.take_due(self.cutoff_ms).entries
+        if self.overrides is not None:
+            rescheduled = entry_sets.take(self.index.pending, self.overrides.take_due(self.cutoff_ms))
+            for ledger_id, entries in rescheduled.items():
+                entry_sets.add(due, ledger_id, entries)
         return self.release(due) if due else None
 
     def release(self, due: EntrySets) -> list[DelayedEntries]:
-        """These left the index. Returns those that can be sent some of it."""
+        """These left the index. Returns those that can be sent some of it; what was rescheduled to later is pending again."""
+        if self.overrides is not None:
+            for ledger_id, entries in self.overrides.take_back(due, self.cutoff_ms).items():
+                entry_sets.add(self.index.pending, ledger_id, entries)
         again = entry_sets.take(self._again, due) if self._again else {}
         released = [one for one in self.entries if one.release(due, again)]
         for one in released:
             self.count(one)
         return released
 
+    def next_ms(self) -> int | None:
+        """The time of the next delayed message, or less; None if there is none."""
+        index = self.index.next_ms()
+        rescheduled = None if self.overrides is None else self.overrides.next_ms()
+        return min(index, rescheduled) if index is not None and rescheduled is not None else index or rescheduled
+
     def wake_ms(self, now_ms: int, policy: DelayPolicy) -> int | None:
         """When to call `advance` again; None: not before something is added."""
-        following = self.index.next_ms()
+        following = self.next_ms()
         if self.full:  # others may have given memory back by then
             return min(now_ms + policy.tick_ms, NEVER_MS if following is None else max(following, now_ms))
         return following
@@ -118,6 +138,8 @@ class TopicDelays:
         """Parts `ranges` of a delayed block into what is due and what is not. Changes nothing but `full`: call `wait` for what
         reading has passed."""
         times = not_due(block, ranges, self.cutoff_ms)
+        if self.overrides is not None and ranges:
+            times = self._judged(block.ledger_id, ranges, times)
         if not times:
             return DueRanges(ranges, times, None)
         if not self.index.full and self._allows(ROOM_BYTES * len(times)):
@@ -125,6 +147,13 @@ class TopicDelays:
         self.full = True
         stop = times[0][0]
         return DueRanges([(first, min(last, stop - 1)) for first, last in ranges if first < stop], (), stop)
+
+    def _judged(self, ledger_id: int, ranges: Ranges, times: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        assert self.overrides is not None
+        asked = BitMap()
+        for first, last in ranges:
+            asked.add_range(first, last + 1)
+        return self.overrides.judged(ledger_id, asked, times, self.cutoff_ms)
 
     def wait(self, ledger_id: int, times: Sequence[tuple[int, int]]) -> None:
         """Reading passed over these entries, which the index did not have: they are delivered when they are due."""
@@ -134,6 +163,54 @@ class TopicDelays:
             entry_sets.add(self._again, ledger_id, entries)
             for one in self.entries:
                 one.waits_again(ledger_id, entries)
+
+    # --- what is decided after publishing
+
+    def restore(self, overrides: Overrides) -> None:
+        """They were stored before the topic was loaded; the index is restored already. The owner acknowledges what is cancelled."""
+        self.overrides = overrides
+        entry_sets.take(self.index.pending, overrides.cancelled)
+        for ledger_id, entries in overrides.rescheduled.items():
+            entry_sets.add(self.index.pending, ledger_id, entries)
+
+    def cancel(self, ledger_id: int, entries: BitMap) -> None:
+        """These are never delivered, to nobody: the owner acknowledges them for all subscriptions at the same moment."""
+        self.overrides = self.overrides or Overrides()
+        self.overrides.cancel(ledger_id, entries)
+        self._forget(ledger_id, entries)
+        entry_sets.take(self.index.pending, {ledger_id: entries})
+
+    def cancel_part(self, position: Position, words: Sequence[int]) -> None:
+        """Of the batch at `position` only these messages are left; the owner acknowledges the others."""
+        self.overrides = self.overrides or Overrides()
+        self.overrides.batches.put(position, words)
+
+    def reschedule(self, position: Position, at_ms: int, former_ms: int) -> None:
+        """Nobody was sent it yet."""
+        self.overrides = self.overrides or Overrides()
+        self.overrides.reschedule(position, at_ms, former_ms)
+        self._forget(position.ledger_id, BitMap([position.entry_id]))
+        entry_sets.add(self.index.pending, position.ledger_id, [position.entry_id])
+
+    def look_at(self, ledger_id: int, times: Sequence[tuple[int, int]]) -> bool:
+        """These are due later, and the index may not know them: it does from now on, where there is room for it."""
+        if self.index.full or not self._allows(ROOM_BYTES * len(times)):
+            return False
+        self.wait(ledger_id, times)
+        return True
+
+    def looked_up_to(self, following: Position) -> None:
+        """Everything before `following` was looked at from the first that may not be in the index, and there was room."""
+        if self.unindexed is not None and following > self.unindexed[0]:
+            self.unindexed = (following, self.unindexed[1]) if following <= self.unindexed[1] else None
+
+    def _not_indexed(self, first: Position, last: Position) -> None:
+        self.unindexed = (first, last) if self.unindexed is None else (min(first, self.unindexed[0]), max(last, self.unindexed[1]))
+
+    def _forget(self, ledger_id: int, entries: BitMap) -> None:
+        entry_sets.take(self._again, {ledger_id: entries})
+        for one in self.entries:
+            one.waits_again(ledger_id, list(entries))
 
     def count(self, one: DelayedEntries) -> None:
         """Called after some of it was sent: its memory is measured."""

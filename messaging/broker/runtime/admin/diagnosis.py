@@ -19,6 +19,7 @@ SUBSCRIPTIONS_MAX = 1_000  # of which a trace tells
 SENTENCES = {
     TraceState.EXPIRED: "It expired, or the backlog quota removed it, before it was acknowledged.",
     TraceState.DEAD_LETTERED: "It was moved to the dead-letter topic.",
+    TraceState.CANCELLED: "It was cancelled before its delivery time.",
     TraceState.ACKNOWLEDGED: "It is acknowledged.",
     TraceState.HELD: "Consumer {consumer} holds it and has not acknowledged it.",
     TraceState.SENT: "It was sent to consumer {consumer}, which has not acknowledged it.",
@@ -62,8 +63,11 @@ class DiagnosisHandlers:
         if block is None:
             return schema.MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
         listed = list(topic.subscriptions.values())[:SUBSCRIPTIONS_MAX]
-        traces = [trace_in(one, position, records) for one in listed]
-        entry = _entry(block, position)
+        overrides = topic.overrides
+        cancelled = overrides is not None and overrides.is_cancelled(position)
+        traces = [trace_in(one, position, records, cancelled=cancelled) for one in listed]
+        rescheduled = None if overrides is None else overrides.time_of(position)
+        entry = _entry(block, position, None if rescheduled is None else rescheduled.at_ms)
         return schema.MessageTraced(
             sentence=f"It is stored as entry {position.entry_id} of ledger {position.ledger_id}.",
             entry=entry,
@@ -99,10 +103,10 @@ def _absent(topic: Topic, position: Position) -> str:
     return "There is no such message in this topic."
 
 
-def _entry(block: EntryBlock, position: Position) -> schema.TracedEntry:
+def _entry(block: EntryBlock, position: Position, rescheduled_ms: int | None) -> schema.TracedEntry:
     metadata = stored_entry(block, position.entry_id).metadata
     index = position.entry_id - block.first_entry
-    at_ms = block.deliver_at_ms[index] if block.deliver_at_ms is not None else 0
+    at_ms = rescheduled_ms or (block.deliver_at_ms[index] if block.deliver_at_ms is not None else 0)
     return schema.TracedEntry(
         stored_at_ms=block.broker_time_ms,
         publish_time_ms=min(metadata.publish_time, TIME_MS_MAX),  # a producer may say anything

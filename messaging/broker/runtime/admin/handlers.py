@@ -9,6 +9,7 @@ from messaging.adminrpc.schema import Answer
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
+from messaging.broker.runtime.admin.delayed import DelayedHandlers
 from messaging.broker.runtime.admin.diagnosis import DiagnosisHandlers
 from messaging.broker.runtime.admin.feed import FeedHandlers
 from messaging.broker.runtime.admin.maintenance import MaintenanceHandlers
@@ -42,6 +43,7 @@ class AdminHandlers:
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.messages = MessageHandlers(broker)
+        self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
         self.policy_events = PolicyEventHandlers(broker)
@@ -105,6 +107,8 @@ class AdminHandlers:
             "messages.examine": self.messages.examine,
             "messages.find": self.messages.find,
             "messages.trace": self.diagnosis.trace,
+            "delayed.change": self.delayed.change,
+            "delayed.change_key": self.delayed.change_key,
             "policies.preview": self.policies.preview,
             "policies.append_events": self.policy_events.append,
             "topics.compact": self.compaction.request,

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.run_jobs import Job
 from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.delay_overrides import OverrideStore
 from messaging.broker.runtime.topics.due_reader import DueReader
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.run_store import RunStore
@@ -49,6 +51,7 @@ class DelayedDelivery:
         "_topic",
         "delays",
         "index",
+        "overrides",
     )
 
     def __init__(self, topic: DelayedTopic, cache: EntryCache, dispatch: Callable[[Subscription], None]) -> None:
@@ -63,9 +66,14 @@ class DelayedDelivery:
         self._jobs: set[asyncio.Task[None]] = set()
         self._retrying: asyncio.TimerHandle | None = None  # a job failed: none begins before this
         self.index = RunIndex(self._policy.resolution_ms, topic.services.delayed_seal_entries)
-        self.delays = TopicDelays(self.index, self._allows)
-        self._due_reader = DueReader(topic, self.delays, cache, self._allows, self._read_ahead)
+        self.delays = TopicDelays(self.index, self.allows)
+        self.overrides = OverrideStore(topic, self.delays)
+        self._due_reader = DueReader(topic, self.delays, cache, self.allows, self._read_ahead)
         topic.services.delay_timers.topics[self] = None
+        ledger_list = topic.ledger_list
+        stored_before = ledger_list.entries - ledger_list.added_entries
+        if stored_before > 0:  # what was stored before the topic was loaded may be missing in the index
+            self.delays.unindexed = ledger_list.first, ledger_list.at_index(stored_before - 1)
 
     def _current_policy(self) -> DelayPolicy:
         services, name = self._topic.services, self._topic.name
@@ -75,13 +83,17 @@ class DelayedDelivery:
             services.delayed_delivery_strict,
         )
 
-    async def restore(self) -> None:
-        """What is stored of the index. Raises `StoreError`; it is closed then."""
+    async def restore(self, overrides: Overrides | None) -> None:
+        """What is stored of the index, and `overrides`. Raises `StoreError`; it is closed then."""
         try:
             await self._runs.restore(self.index)
         except BaseException:
             self.close()
             raise
+        if overrides is not None:
+            self.delays.restore(overrides)
+            for subscription in self._topic.subscriptions.values():
+                acknowledge_cancelled(overrides, subscription.cursor, self._topic.ledger_list)
         self._update_memory_and_timer()
 
     # --- what happens
@@ -128,6 +140,11 @@ class DelayedDelivery:
                 self._dispatch_all()
             self._update_memory_and_timer()
 
+    def changed(self) -> None:
+        """Some were cancelled or rescheduled."""
+        self.overrides.changed()
+        self.wake()
+
     def forget(self, subscription: Subscription) -> None:
         """It is deleted."""
         if subscription.state.delayed is not None:
@@ -146,6 +163,10 @@ class DelayedDelivery:
 
     async def store(self) -> None:
         """Finishes what is under way and stores what is in memory, if that is much. Never raises."""
+        try:
+            await self.overrides.save()
+        except StoreError as error:  # whoever waits for it is told the same
+            self._topic.services.dispatching.failed(error, topic=self._topic.text)
         if self._jobs:
             await asyncio.wait(self._jobs)
         job = self.index.seal(self._now_ms(), SEALED_AT_CLOSE)
@@ -242,6 +263,6 @@ class DelayedDelivery:
     def _now_ms(self) -> int:
         return self._topic.services.storage.safe_expiry_ms()
 
-    def _allows(self, size: int) -> bool:
+    def allows(self, size: int) -> bool:
         account = self._topic.services.records
         return self._charge.allows(size) and account.used_bytes + size <= account.limit_bytes - account.limit_bytes // KEPT_FREE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from messaging.broker.core.inactivity import IdleTimes
-from messaging.broker.runtime.topics import dead_letter_state, dedup_state
+from messaging.broker.runtime.topics import dead_letter_state, dedup_state, delay_overrides
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic import Topic
@@ -59,6 +59,7 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
         topic.restore(stored)
     await dead_letter_state.restore(topic)
     await dedup_state.follow_policy(topic)
-    if record.delayed_runs:
-        await topic.restore_delays()
+    overrides = await delay_overrides.stored(topic)
+    if record.delayed_runs or overrides is not None:
+        await topic.delayed.restore(overrides)
     return topic

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
-from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics import dedup_state, delay_overrides
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions import Partitions
@@ -240,7 +240,7 @@ class Topics:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        values = (dedup_state.key_of(text), dead_letters_key_of(text))
+        values = (dedup_state.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text))
         await self.meta.delete_topic(self.services.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.subscription_counts.forget(name.tenant)

@@ -14,11 +14,12 @@ from functools import partial
 from messaging.broker.core.client_usage import DepartedSubscriptions
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.broker.runtime.topics import dead_letter_state
+from messaging.broker.runtime.topics import dead_letter_state, delay_overrides
 from messaging.broker.runtime.topics.admission import check_consumer, check_durable_subscription
 from messaging.broker.runtime.topics.cursor_recovery import recovered_cursor
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -79,7 +80,7 @@ class TopicSubscriptions(SubscriptionEffects):
         """Restores a stored subscription."""
         cursor = recovered_cursor(self.services, self.ledger_list, record)
         self.idle.restored(record.name, record.created_ms)
-        return self._new_subscription(record.name, cursor, record.subscription_id, record.properties)
+        return self._new_subscription(record.name, cursor, record.subscription_id, record.properties, record.created_ms)
 
     def claim(self) -> None:
         """Takes over the recovered deltas. Called last, because a load that fails must leave them for the next one."""
@@ -89,8 +90,10 @@ class TopicSubscriptions(SubscriptionEffects):
             if cursor.individual_acks or cursor.batches:
                 self.services.cursor_memory.charge(self.name.tenant, subscription)
 
-    def _new_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
-        return self._add(self._make_subscription(name, cursor, subscription_id, properties))
+    def _new_subscription(self, name: str, cursor: Cursor, id_: int, properties: dict[str, str], created_ms: int) -> Subscription:
+        made = self._make_subscription(name, cursor, id_, properties)
+        made.created_ms = created_ms
+        return self._add(made)
 
     def _make_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
         return Subscription(
@@ -109,10 +112,17 @@ class TopicSubscriptions(SubscriptionEffects):
 
     def _add(self, subscription: Subscription) -> Subscription:
         subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
+        delay_overrides.acknowledge_in(self, subscription)
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
         self.subscriptions[subscription.key] = subscription
         return subscription
+
+    @property
+    def overrides(self) -> Overrides | None:
+        """What was decided of delayed messages after they were published; None: nothing."""
+        delayed = None if self._dispatcher is None else self._dispatcher.delayed
+        return None if delayed is None else delayed.delays.overrides
 
     @asynccontextmanager
     async def _change(self, key: str) -> AsyncIterator[None]:
@@ -149,10 +159,10 @@ class TopicSubscriptions(SubscriptionEffects):
                     mark_delete=mark_delete,
                     properties=properties or {},
                 )
-            subscription = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties)
-            self.services.cursors.claim(record.subscription_id, subscription.cursor)
+            made = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties, record.created_ms)
+            self.services.cursors.claim(record.subscription_id, made.cursor)
             self.idle.left(name, self.ledger.stamp())
-            return subscription
+            return made
 
     @property
     def _being_created(self) -> int:
@@ -173,7 +183,7 @@ class TopicSubscriptions(SubscriptionEffects):
         if self._changes and subscription_key(name, durable=False) in self._changes:
             raise NotReady(f"subscription {name!r} is being moved or deleted: try again")
         self._check_room()
-        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, properties or {})
+        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, properties or {}, self.services.clock_ms())
 
     def mark_delete_for(self, start: Position) -> Position:
         """The mark-delete position that makes `start` the first entry read."""
@@ -246,7 +256,7 @@ class TopicSubscriptions(SubscriptionEffects):
             subscription.fenced = True
             try:
                 self.close_consumers(subscription)
-                *first, last = subscription.reset(target)
+                *first, last = [*subscription.reset(target), *delay_overrides.acknowledge_in(self, subscription)]
                 for delta in first:
                     self.store(subscription, delta)
                 await self._finish_durably(subscription, last, "the seek")

@@ -18,6 +18,7 @@ from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access, idle_state, publish_limits
 from messaging.broker.runtime.topics.admission import check_encryption, check_producer, close_unencrypted, delivery_time_max
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
+from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -189,8 +190,10 @@ class Topic(TopicSubscriptions):
         if dedup is not None:
             dedup_state.save_later(self, dedup)
 
-    async def restore_delays(self) -> None:
-        await self._ensure_dispatcher().delay().restore()
+    @property
+    def delayed(self) -> DelayedDelivery:
+        dispatcher = self._ensure_dispatcher()
+        return dispatcher.delayed or dispatcher.delay()
 
     def append_refused(self) -> None:
         self.services.failed(self, NotReady(f"topic {self.text} is being reloaded"))
@@ -286,8 +289,7 @@ class Topic(TopicSubscriptions):
 
     async def terminate(self) -> Position:
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
-        then not terminated.
-        """
+        then not terminated."""
         self.check_open()
         self._close_producers()
         try:

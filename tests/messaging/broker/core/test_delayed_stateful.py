@@ -30,6 +30,7 @@ class DelayedMachine(RuleBasedStateMachine):
         self.consumers: dict[str, list[Consumer]] = defaultdict(list)
         self.wanted: dict[str, set[Position]] = {}  # what each subscription has yet to acknowledge
         self.times_sent: dict[str, Counter[Position]] = defaultdict(Counter)
+        self.cancelled: set[Position] = set()
         self.may_again: dict[str, Counter[Position]] = defaultdict(Counter)  # given back, asked for again, sought back to
 
     # --- what happens
@@ -60,7 +61,7 @@ class DelayedMachine(RuleBasedStateMachine):
     def attach(self, name: str, permits: int) -> None:
         if len(self.consumers[name]) < 3:
             if name not in self.wanted:
-                self.wanted[name] = set(self.world.times)
+                self.wanted[name] = set(self.world.times) - self.cancelled
             self.consumers[name].append(self.world.attach(name, permits))
             self.look()
 
@@ -106,7 +107,8 @@ class DelayedMachine(RuleBasedStateMachine):
             return
         start = exist[pick % len(exist)]
         subscription.reset(SeekTarget(self.world.ledger_list.before(start)))
-        after = [position for position in exist if position >= start]
+        self.world.acknowledge_cancelled(name)
+        after = [position for position in exist if position >= start and position not in self.cancelled]
         self.wanted[name] = set(after)
         self.again(name, after)
         self.world.dispatch()
@@ -121,6 +123,28 @@ class DelayedMachine(RuleBasedStateMachine):
             subscription.acknowledge_up_to(to, self.world.now_ms)
             self.world.dispatch()
             self.look()
+
+    @rule(picks=st.lists(PICK, min_size=1, max_size=4))
+    def cancel(self, picks: list[int]) -> None:
+        chosen = [one for one in self.delayed(picks) if self.world.may_change(one)]
+        if chosen:
+            self.cancelled.update(chosen)
+            for wanted in self.wanted.values():
+                wanted.difference_update(chosen)
+            self.world.cancel(chosen)
+            self.look()
+
+    @rule(pick=PICK, after_ms=st.integers(-2_000, 40_000))
+    def reschedule(self, pick: int, after_ms: int) -> None:
+        for position in self.delayed([pick]):
+            if self.world.may_change(position) and self.world.delays.memory_bytes + 2_000 < self.world.room:
+                self.world.reschedule(position, after_ms)
+                self.look()
+
+    def delayed(self, picks: list[int]) -> list[Position]:
+        """Some delayed messages, each once."""
+        exist = [position for position, at_ms in self.world.times.items() if at_ms]
+        return list(dict.fromkeys(exist[pick % len(exist)] for pick in picks)) if exist else []
 
     @rule(name=NAME)
     def unsubscribe(self, name: str) -> None:
@@ -154,6 +178,7 @@ class DelayedMachine(RuleBasedStateMachine):
                 found += taken(consumer)
             for position, at_ms in found:
                 assert at_ms >= self.world.times[position] - self.early_ms, "early"
+                assert position not in self.cancelled, "cancelled"
                 self.times_sent[name][position] += 1
                 assert self.times_sent[name][position] <= 1 + self.may_again[name][position], "twice"
 

@@ -1,0 +1,210 @@
+"""What was decided of single delayed messages of a topic after they were published: cancelled, or rescheduled. Pure.
+
+It is authoritative, and stored as a whole before a decision is confirmed. A cancelled entry is acknowledged in every cursor, and
+again in one that is created, moved back or recovered (`acknowledge_cancelled`), so that reading, backlog and retention need to know
+nothing of it. A rescheduled entry stays in the index at its former time and is pending until its new one: what the index releases
+before is taken back (`take_back`), and what is due here is released whatever the index says.
+
+Stored:  version u8 = 1 | ledgers u32: (ledger i64, length u32, roaring) | batches u32: (i64 i64, words u16, u64*)
+         | rescheduled u32: (ledger i64, entry i64, new time i64, former time i64)*
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pyroaring import BitMap
+
+from messaging.broker.core.ack_sets import AckSets
+from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.entry_sets import EntrySets
+from messaging.broker.core.delayed.time_slots import TimeSlots
+from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger_list import LedgerList
+
+VERSION = 1
+CANCELLED_MAX = 1_000_000  # entries of one topic
+RESCHEDULED_MAX = 50_000
+BATCHES_MAX = 1_000  # of which some messages are cancelled
+RESCHEDULED_BYTES = 400  # memory of one, beside the slots of time
+_HEAD = struct.Struct("<BI")
+_COUNT = struct.Struct("<I")
+_LEDGER = struct.Struct("<qI")
+_BATCH = struct.Struct("<qqH")
+_RESCHEDULED = struct.Struct("<qqqq")
+
+
+class Rescheduled(NamedTuple):
+    """Milliseconds since 1970; `former_ms` is what the message itself asks for."""
+
+    at_ms: int
+    former_ms: int
+
+
+class Overrides:
+    __slots__ = ("_slots", "_times", "batches", "cancelled", "cancelled_count", "rescheduled")
+
+    def __init__(self) -> None:
+        self.cancelled: EntrySets = {}
+        self.cancelled_count = 0
+        self.batches = AckSets()  # the messages that are left of batches
+        self.rescheduled: EntrySets = {}
+        self._times: dict[Position, Rescheduled] = {}
+        self._slots = TimeSlots()  # of `rescheduled`, some of them at times that do not hold any more
+
+    def __bool__(self) -> bool:
+        return bool(self.cancelled or self.batches or self._times)
+
+    @property
+    def memory_bytes(self) -> int:
+        sets = entry_sets.memory_bytes(self.cancelled) + entry_sets.memory_bytes(self.rescheduled)
+        return sets + self.batches.memory_bytes + RESCHEDULED_BYTES * len(self._times) + self._slots.memory_bytes
+
+    @property
+    def rescheduled_count(self) -> int:
+        return len(self._times)
+
+    # --- asking
+
+    def is_cancelled(self, position: Position) -> bool:
+        return position.entry_id in self.cancelled.get(position.ledger_id, ())
+
+    def time_of(self, position: Position) -> Rescheduled | None:
+        return self._times.get(position)
+
+    def times(self) -> Iterable[tuple[Position, Rescheduled]]:
+        return self._times.items()
+
+    # --- deciding
+
+    def cancel(self, ledger_id: int, entries: BitMap) -> None:
+        before = len(self.cancelled.get(ledger_id, ()))
+        entry_sets.add(self.cancelled, ledger_id, entries)
+        self.cancelled_count += len(self.cancelled.get(ledger_id, ())) - before
+        self.batches.drop(ledger_id, entries)
+        for entry in entries & self.rescheduled.get(ledger_id, BitMap()):
+            self._forget(Position(ledger_id, entry))
+
+    def reschedule(self, position: Position, at_ms: int, former_ms: int) -> None:
+        self._times[position] = Rescheduled(at_ms, former_ms)
+        entry_sets.add(self.rescheduled, position.ledger_id, [position.entry_id])
+        self._slots.add(*position, at_ms)
+
+    def _forget(self, position: Position) -> None:
+        del self._times[position]
+        entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
+
+    def forget(self, gone: Callable[[int], bool], cutoff_ms: int) -> None:
+        """What cannot matter any more: all of ledgers that are `gone`, and rescheduled entries of which both times have passed."""
+        for ledger_id in [one for one in self.cancelled if gone(one)]:
+            self.cancelled_count -= len(self.cancelled.pop(ledger_id))
+        for position in [one for one, _ in self.batches.items() if gone(one.ledger_id)]:
+            self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
+        for position, time in list(self._times.items()):
+            if max(time) <= cutoff_ms or gone(position.ledger_id):
+                self._forget(position)
+
+    # --- the index releases, or looks for what is due
+
+    def next_ms(self) -> int | None:
+        """When to call `take_due` next; None if there is nothing."""
+        return self._slots.next_ms()
+
+    def take_due(self, until_ms: int) -> EntrySets:
+        """The rescheduled entries of which the time has come. Each comes once."""
+        found: EntrySets = {}
+        for ledger_id, entries in self._slots.take_due(until_ms).entries.items():
+            for entry in entries & self.rescheduled.get(ledger_id, BitMap()):
+                if self._times[Position(ledger_id, entry)].at_ms <= until_ms:
+                    entry_sets.add(found, ledger_id, [entry])
+        return found
+
+    def take_back(self, due: EntrySets, cutoff_ms: int) -> EntrySets:
+        """Takes the entries out of `due` that were rescheduled to later, and returns them."""
+        later: EntrySets = {}
+        for ledger_id, entries in entry_sets.common(due, self.rescheduled).items():
+            entry_sets.add(later, ledger_id, [one for one in entries if self._times[Position(ledger_id, one)].at_ms > cutoff_ms])
+        entry_sets.take(due, later)
+        return later
+
+    def judged(self, ledger_id: int, asked: BitMap, times: list[tuple[int, int]], cutoff_ms: int) -> list[tuple[int, int]]:
+        """`times`: those of the entries `asked` that are due after `cutoff_ms` by what they ask for, with these times, in order.
+        Returns the same by the times that hold."""
+        rescheduled = self.rescheduled.get(ledger_id, BitMap()) & asked
+        if not rescheduled:
+            return times
+        found = dict(times)
+        for entry in rescheduled:
+            found.pop(entry, None)
+            at_ms = self._times[Position(ledger_id, entry)].at_ms
+            if at_ms > cutoff_ms:
+                found[entry] = at_ms
+        return sorted(found.items())
+
+    # --- storing
+
+    def copy(self) -> Overrides:
+        """What `encode` needs, for a thread."""
+        copied = Overrides()
+        copied.cancelled = entry_sets.copied(self.cancelled)
+        copied.batches = self.batches.copy()
+        copied._times = dict(self._times)
+        return copied
+
+    def encode(self) -> bytes:
+        parts = [_HEAD.pack(VERSION, len(self.cancelled))]
+        for ledger_id, entries in self.cancelled.items():
+            data = entries.serialize()
+            parts += (_LEDGER.pack(ledger_id, len(data)), data)
+        parts.append(_COUNT.pack(len(self.batches)))
+        for position, words in self.batches.items():
+            parts.append(_BATCH.pack(*position, len(words)) + struct.pack(f"<{len(words)}Q", *words))
+        parts.append(_COUNT.pack(len(self._times)))
+        parts += [_RESCHEDULED.pack(*position, *time) for position, time in self._times.items()]
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Overrides:
+        """Raises `ValueError`."""
+        found = cls()
+        try:
+            found._decode(data)
+        except struct.error as error:
+            raise ValueError(f"decisions on delayed messages of {len(data)} bytes are cut short: {error}") from None
+        return found
+
+    def _decode(self, data: bytes) -> None:
+        version, count = _HEAD.unpack_from(data)
+        if version != VERSION:
+            raise ValueError(f"decisions on delayed messages have version {version}; this release reads version {VERSION}")
+        at = _HEAD.size
+        for _ in range(count):
+            ledger_id, length = _LEDGER.unpack_from(data, at)
+            at += _LEDGER.size
+            if at + length > len(data):
+                raise ValueError("decisions on delayed messages are cut short")
+            self.cancel(ledger_id, BitMap.deserialize(data[at : at + length]))
+            at += length
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        for _ in range(count):
+            ledger_id, entry_id, words = _BATCH.unpack_from(data, at)
+            at += _BATCH.size
+            self.batches.put(Position(ledger_id, entry_id), struct.unpack_from(f"<{words}Q", data, at))
+            at += 8 * words
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        for _ in range(count):
+            ledger_id, entry_id, at_ms, former_ms = _RESCHEDULED.unpack_from(data, at)
+            self.reschedule(Position(ledger_id, entry_id), at_ms, former_ms)
+            at += _RESCHEDULED.size
+
+
+def acknowledge_cancelled(overrides: Overrides, cursor: Cursor, ledger_list: LedgerList) -> list[bytes]:
+    """Everything that is cancelled counts as acknowledged for this cursor. Returns the deltas; nobody holds any of it."""
+    deltas = [cursor.acknowledge_all(ledger_id, entries, ledger_list) for ledger_id, entries in overrides.cancelled.items()]
+    deltas += [cursor.acknowledge_batch(position, words, ledger_list)[0] for position, words in overrides.batches.items()]
+    return [delta for delta in deltas if delta]

@@ -1,0 +1,118 @@
+"""Looks through the delayed messages of a topic that are not due yet, in the order in which they were stored.
+
+What the index has is read alone. Where it may not know all, after a restart or for want of memory, everything is read, once: the
+index knows it from then on.
+"""
+
+from __future__ import annotations
+
+from pyroaring import BitMap
+
+from messaging.broker.core.bitmaps import ranges_of
+from messaging.broker.core.delayed.delayed_entries import not_due
+from messaging.broker.core.delayed.topic_delays import TopicDelays
+from messaging.broker.core.entries import EntryBlock, from_log
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import StorageFailed
+from messaging.storage.ledger_store import Corrupt, Position, StoreError
+
+READ_BYTES = 256 << 10
+READ_ENTRIES = 2_048
+
+
+class DelayedScan:
+    """`position`: where to go on; None at the end. It ends early when it has looked at `entries_max` or has read `bytes_max`."""
+
+    def __init__(self, topic: Topic, start: Position, entries_max: int, bytes_max: int) -> None:
+        self.position: Position | None = start
+        self.looked_at = 0
+        self._topic = topic
+        self._left_entries = entries_max
+        self._left_bytes = bytes_max
+        self._blocks: list[EntryBlock] = []
+        self._first = start
+
+    @property
+    def _delays(self) -> TopicDelays:
+        return self._topic.delayed.delays
+
+    async def next_block(self) -> tuple[EntryBlock, BitMap] | None:
+        """A block and the entries of it to look at; None: it ends here. Raises `StorageFailed`."""
+        while True:
+            if not self._blocks:
+                self.position = self._following()
+                if self.position is None or self._left_entries <= 0 or self._left_bytes <= 0:
+                    return None
+                await self._read(self.position)
+                continue
+            block = self._blocks.pop(0)
+            found = self._entries(block)
+            if found:
+                self.looked_at += len(found)
+                self._left_entries -= len(found)
+                return block, found
+
+    def _following(self) -> Position | None:
+        """The first position from here on that is to be read."""
+        position, ledger_list = self.position, self._topic.ledger_list
+        if position is None:
+            return None
+        found = [self._next_pending(position)]
+        unindexed = self._delays.unindexed
+        if unindexed is not None and position <= unindexed[1]:
+            found.append(ledger_list.resolve(max(position, unindexed[0])))
+        first = min((one for one in found if one is not None), default=None)
+        return first if first is not None and ledger_list.holds(first) else None
+
+    def _next_pending(self, position: Position) -> Position | None:
+        pending = self._delays.index.pending
+        here, first = pending.get(position.ledger_id), max(0, position.entry_id)
+        if here and here.max() >= first:
+            return Position(position.ledger_id, here.next_set_bit(first))
+        ledger_list = self._topic.ledger_list
+        later = min((one for one in pending if one > position.ledger_id and ledger_list.last_of(one) >= 0), default=None)
+        return None if later is None else Position(later, pending[later].min())
+
+    async def _read(self, position: Position) -> None:
+        """Reads on from `position`: as far as the next entries lie together."""
+        topic = self._topic
+        try:
+            read = await topic.ledger.read(position, entries_max=READ_ENTRIES, bytes_max=self._bytes_at(position))
+            self._blocks = [from_log(one) for one in read]
+        except Corrupt as error:
+            self.position = topic.ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
+            return
+        except (StoreError, ValueError) as error:
+            raise StorageFailed(f"delayed messages of {topic.text} cannot be read: {error}") from error
+        self._left_bytes -= sum(len(one.data) for one in self._blocks)
+        last = self._blocks[-1].last_entry if self._blocks else position.entry_id
+        self._first, self.position = position, topic.ledger_list.next_after(Position(position.ledger_id, last))
+
+    def _bytes_at(self, position: Position) -> int:
+        """One block alone where nothing else near it is to be read."""
+        unindexed = self._delays.unindexed
+        if unindexed is not None and unindexed[0] <= position <= unindexed[1]:
+            return READ_BYTES
+        entries = self._delays.index.pending.get(position.ledger_id, BitMap())
+        near = entries.range_cardinality(position.entry_id, position.entry_id + READ_ENTRIES)
+        return READ_BYTES if near > 1 else 1
+
+    def _entries(self, block: EntryBlock) -> BitMap:
+        """Those that are pending. What is due later and was not in the index is so from now on, if there is room."""
+        delays, unindexed = self._delays, self._delays.unindexed
+        last = Position(block.ledger_id, block.last_entry)
+        if unindexed is not None and last >= unindexed[0] and block.first <= unindexed[1]:
+            known = delays.look_at(block.ledger_id, self._unknown(block))
+            if known and block.first <= unindexed[0]:
+                delays.looked_up_to(self._topic.ledger_list.next_after(last))
+        first = self._first.entry_id if block.ledger_id == self._first.ledger_id else 0
+        asked = BitMap(range(max(first, block.first_entry), block.last_entry + 1))
+        return asked & delays.index.pending.get(block.ledger_id, BitMap())
+
+    def _unknown(self, block: EntryBlock) -> list[tuple[int, int]]:
+        """Entries that are due later and are not in the index, with their times."""
+        delays, overrides = self._delays, self._topic.overrides
+        left = BitMap(range(block.first_entry, block.last_entry + 1)) - delays.index.pending.get(block.ledger_id, BitMap())
+        for known in () if overrides is None else (overrides.cancelled, overrides.rescheduled):
+            left -= known.get(block.ledger_id, BitMap())
+        return not_due(block, list(ranges_of(left)), delays.cutoff_ms)

@@ -1,0 +1,60 @@
+"""Delayed messages: cancelling and rescheduling. The broker decides and stores; these actions check permissions and write the audit
+log."""
+
+from __future__ import annotations
+
+from messaging.adminrpc.delayed import DelayedChange, DelayedChanged, DelayedKeyChange, DelayedKeyChanged
+from messaging.permissions.model import Action
+from messaging.protocol.names import TopicName
+from tenants import broker
+from tenants.access import Actor, require
+from tenants.actions.change import record
+from tenants.actions.topics import topic_resource
+from tenants.names import MessageId
+
+CANCELLED, RESCHEDULED = "delayed.cancel", "delayed.reschedule"
+
+
+def change_delayed(actor: Actor, message: MessageId, deliver_at_ms: int | None) -> DelayedChanged:
+    """None: it is cancelled. Raises `NotFound`: there is no such delayed message; `Conflict`: a subscription had it;
+    `QuotaExceeded`, `InvalidValue`, `NotReady`."""
+    require(actor, Action.PRODUCE, topic_resource(message.topic))
+    answer = broker.rpc().call(
+        "delayed.change",
+        DelayedChange(
+            topic=str(message.topic),
+            ledger_id=message.ledger_id,
+            entry_id=message.entry_id,
+            batch_index=message.batch_index,
+            deliver_at_ms=deliver_at_ms,
+        ),
+    )
+    if not answer.already:
+        named = f"{message.topic}/{message.ledger_id}:{message.entry_id}"
+        after: dict[str, object] = {"batch_index": message.batch_index, "deliver_at_ms": deliver_at_ms}
+        _record(actor, message.topic, named, answer.former_ms, after)
+    return answer
+
+
+def change_delayed_key(
+    actor: Actor, topic: TopicName, key: str, deliver_at_ms: int | None, after: tuple[int, int], limit: int
+) -> DelayedKeyChanged:
+    """The messages with this key that are not due yet, stored at the position `after` or later: so many of them at most. Raises
+    `QuotaExceeded`, `InvalidValue`, `NotReady`."""
+    require(actor, Action.PRODUCE, topic_resource(topic))
+    ledger_id, entry_id = after
+    answer = broker.rpc().call(
+        "delayed.change_key",
+        DelayedKeyChange(
+            topic=str(topic), key=key, deliver_at_ms=deliver_at_ms, ledger_id=ledger_id, entry_id=entry_id, limit=limit
+        ),
+    )
+    if answer.changed:
+        _record(actor, topic, str(topic), None, {"key": key, "messages": answer.changed, "deliver_at_ms": deliver_at_ms})
+    return answer
+
+
+def _record(actor: Actor, topic: TopicName, named: str, former_ms: int | None, after: dict[str, object]) -> None:
+    action = CANCELLED if after["deliver_at_ms"] is None else RESCHEDULED
+    before = None if former_ms is None else {"deliver_at_ms": former_ms}
+    record(actor, action, topic.tenant, named, before, after)

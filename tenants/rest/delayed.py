@@ -1,0 +1,67 @@
+"""Delayed messages of a topic: cancelling and rescheduling them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from messaging.clock import wall_ms
+from messaging.errors import InvalidValue
+from messaging.times import TIME_MS_MAX
+from tenants.actions.delayed import change_delayed, change_delayed_key
+from tenants.names import message_of, topic_of
+from tenants.rest import delayed_shapes as shapes
+from tenants.rest.base import View, limit_of
+from tenants.rest.schema import PAGE, describe
+
+KEY_CHARACTERS_MAX = 1_000
+KEY = OpenApiParameter("key", str, required=True, description="The key of the messages, as text; a binary one in base64.")
+
+
+class DelayedMessages(View):
+    @describe("Cancel the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, parameters=[KEY, *PAGE])
+    def delete(self, request: Request, **parts: str) -> Response:
+        asked = request.query_params
+        return self._change(parts, asked.get("key", ""), None, asked.get("after", ""), limit_of(request))
+
+    @describe("Reschedule the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, shapes.DelayedTimeOfKey)
+    def patch(self, request: Request, **parts: str) -> Response:
+        given = self.read(shapes.DelayedTimeOfKey)
+        return self._change(parts, given["key"], _time(given), given.get("after", ""), given.get("limit", 1_000))
+
+    def _change(self, parts: dict[str, str], key: str, deliver_at_ms: int | None, after: str, limit: int) -> Response:
+        topic = topic_of(parts)
+        if not 0 < len(key) <= KEY_CHARACTERS_MAX:
+            raise InvalidValue(f"key has 1 to {KEY_CHARACTERS_MAX} characters; messages without a key are changed by their id")
+        start = message_of(topic, after) if after else None
+        position = (-1, -1) if start is None else (start.ledger_id, start.entry_id)
+        answer = change_delayed_key(self.actor(), topic, key, deliver_at_ms, position, limit)
+        return Response({**msgspec.to_builtins(answer), "next": answer.next or None})
+
+
+class DelayedMessageOne(View):
+    @describe("Cancel a delayed message: no subscription is sent it", shapes.DelayedChanged)
+    def delete(self, request: Request, message_id: str, **parts: str) -> Response:
+        message = message_of(topic_of(parts), message_id)
+        return Response(msgspec.to_builtins(change_delayed(self.actor(), message, None)))
+
+    @describe("Reschedule a delayed message: it keeps its id", shapes.DelayedChanged, shapes.DelayedTime)
+    def patch(self, request: Request, message_id: str, **parts: str) -> Response:
+        deliver_at_ms = _time(self.read(shapes.DelayedTime))
+        message = message_of(topic_of(parts), message_id)
+        return Response(msgspec.to_builtins(change_delayed(self.actor(), message, deliver_at_ms)))
+
+
+def _time(given: dict[str, Any]) -> int:
+    """The new delivery time. Raises `InvalidValue`."""
+    at_ms, delay_ms = given.get("deliver_at_ms"), given.get("delay_ms")
+    if (at_ms is None) == (delay_ms is None):
+        raise InvalidValue("give either deliver_at_ms, a time, or delay_ms, counted from now")
+    found = int(at_ms) if at_ms is not None else wall_ms() + int(delay_ms or 0)
+    if found > TIME_MS_MAX:
+        raise InvalidValue("the delivery time is after the year 9999: give milliseconds since 1970")
+    return found

@@ -1,0 +1,62 @@
+"""Cancelling and rescheduling the delayed messages of a key."""
+
+from __future__ import annotations
+
+import pytest
+
+from messaging.adminrpc import delayed as schema
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
+from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.clock import Clock
+from tests.support.consuming import TOPIC, texts
+from tests.support.delayed_broker import MINUTE_MS, START_MS, begun, consuming, passes, published
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld) -> BrokerWorld:
+    return begun(await make_world(), START_MS)[0]
+
+
+@pytest.fixture
+async def clock(world: BrokerWorld) -> Clock:
+    return begun(world, START_MS)[1]
+
+
+async def test_the_messages_of_a_key_are_changed_in_pages(world: BrokerWorld, clock: Clock) -> None:
+    consumer = await consuming(world)
+    await published(world, *[MINUTE_MS] * 6, keys=["a", "b", "a", "b", "a", "a"])
+    asked = schema.DelayedKeyChange(topic=TOPIC, key="a", limit=2)
+    page = await world.admin.delayed.change_key(asked)
+    assert (page.changed, page.refused_count) == (2, 0) and page.next
+    ledger_id, entry_id = map(int, page.next.split(":"))
+    page = await world.admin.delayed.change_key(
+        schema.DelayedKeyChange(
+            topic=TOPIC, key="a", ledger_id=ledger_id, entry_id=entry_id, deliver_at_ms=START_MS + 2 * MINUTE_MS
+        )
+    )
+    assert (page.changed, page.next) == (2, "")
+    passes(world, clock, MINUTE_MS)
+    assert sorted(texts(await consumer.messages(2))) == [b"1", b"3"]
+    passes(world, clock, MINUTE_MS)
+    assert sorted(texts(await consumer.messages(2))) == [b"4", b"5"]
+
+
+async def test_the_messages_of_a_key_are_found_where_the_index_is_lost(make_world: MakeWorld, world: BrokerWorld) -> None:
+    await published(world, 0, *[MINUTE_MS] * 4, keys=["a"] * 5)
+    world, clock = begun(await make_world(after=world), START_MS)
+    await world.service.open_topic(parse_topic(TOPIC))
+    page = await world.admin.delayed.change_key(schema.DelayedKeyChange(topic=TOPIC, key="a"))
+    assert (page.changed, page.next) == (4, "")
+    consumer = await consuming(world)
+    passes(world, clock, MINUTE_MS)
+    assert texts(await consumer.messages(1)) == [b"0"] and await consumer.quiet() == []
+
+
+async def test_messages_of_a_key_that_somebody_had_are_told(world: BrokerWorld, clock: Clock) -> None:
+    holding = await consuming(world, "holding", pb.Subscribe.Exclusive)
+    await published(world, MINUTE_MS, keys=["a"])
+    await holding.messages(1)
+    page = await world.admin.delayed.change_key(schema.DelayedKeyChange(topic=TOPIC, key="a"))
+    assert (page.changed, page.refused_count) == (0, 1)
+    assert page.refused[0].sentence == "was delivered to subscription 'holding'"

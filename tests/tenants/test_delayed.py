@@ -1,0 +1,104 @@
+"""Delayed messages over REST: who may cancel and reschedule them, what is answered, what the audit log says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.clock import wall_ms
+from tenants.models import AuditRecord
+from tests.tenants.world import Caller, World
+
+TOPIC = "persistent://acme/orders/t"
+AT = "/api/v1/tenants/acme/namespaces/orders/topics/t/delayed"
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def topic(world: World) -> None:
+    world.broker.add(TOPIC, "s")
+
+
+@pytest.fixture
+def olga(caller: Callable[[str], Caller]) -> Caller:
+    return caller("olga")
+
+
+def scheduled(world: World, olga: Caller, *keys: str) -> list[str]:
+    """Ids of messages that are due in an hour."""
+    found = []
+    for key in keys:
+        world.broker.publish_messages(TOPIC, OutgoingMessage(b"x", key=key, deliver_at_ms=wall_ms() + HOUR_MS))
+        last = olga("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
+        found.append(f"{last['ledgerId']}:{last['entryId']}")
+    return found
+
+
+def test_a_message_from_rescheduling_to_cancelling(world: World, olga: Caller) -> None:
+    (message,) = scheduled(world, olga, "k")
+    at_ms = wall_ms() + 2 * HOUR_MS
+    moved = olga("PATCH", f"{AT}/{message}", {"deliver_at_ms": at_ms})
+    assert moved.status_code == 200 and moved.json()["already"] is False
+    gone = olga("DELETE", f"{AT}/{message}:-1:-1")  # as Pulsar's clients write an id
+    assert gone.json() == {"already": False, "former_ms": at_ms}
+    assert olga("DELETE", f"{AT}/{message}").json()["already"] is True
+    assert olga("PATCH", f"{AT}/{message}", {"delay_ms": HOUR_MS}).status_code == 409
+    first, second = AuditRecord.unscoped.filter(resource=f"{TOPIC}/{message}").order_by("id")
+    assert (first.action, second.action) == ("delayed.reschedule", "delayed.cancel")
+    assert first.after == {"batch_index": -1, "deliver_at_ms": at_ms} and second.before == {"deliver_at_ms": at_ms}
+
+
+def test_the_messages_of_a_key(world: World, olga: Caller) -> None:
+    scheduled(world, olga, "a", "b", "a", "a")
+    page = olga("PATCH", AT, {"key": "a", "delay_ms": 2 * HOUR_MS, "limit": 2}).json()
+    assert (page["changed"], page["refused"]) == (2, []) and page["next"]
+    assert olga("PATCH", AT, {"key": "a", "delay_ms": 2 * HOUR_MS, "after": page["next"]}).json()["changed"] == 1
+    page = olga("DELETE", f"{AT}?key=a").json()
+    assert (page["changed"], page["next"]) == (3, None)
+    record = AuditRecord.unscoped.filter(action="delayed.cancel").latest("id")
+    assert record.after == {"key": "a", "messages": 3, "deliver_at_ms": None}
+    assert olga("DELETE", f"{AT}?key=a").json()["changed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PATCH", "/1:0", {}, 400),
+        ("PATCH", "/1:0", {"deliver_at_ms": 5, "delay_ms": 5}, 400),
+        ("PATCH", "/1:0", {"deliver_at_ms": -1}, 400),
+        ("PATCH", "/1:0", {"deliver_at_ms": 2**63 - 1}, 400),
+        ("PATCH", "/1:0", {"delay_ms": 5, "other": 1}, 400),
+        ("PATCH", "/9999:0", {"delay_ms": 5}, 404),
+        ("DELETE", "/9999:0", None, 404),
+        ("DELETE", "/1:4294967296", None, 400),
+        ("DELETE", "/nothing", None, 400),
+        ("DELETE", "/1:2:3:4:5", None, 400),
+        ("DELETE", "", None, 400),
+        ("DELETE", "?key=a&limit=1001", None, 400),
+        ("DELETE", "?key=a&after=x", None, 400),
+        ("PATCH", "", {"delay_ms": 5}, 400),
+        ("PATCH", "", {"key": "k" * 5_000, "delay_ms": 5}, 400),
+        ("PATCH", "", {"key": "k", "delay_ms": 5, "limit": 0}, 400),
+    ],
+)
+def test_what_is_refused(olga: Caller, method: str, path: str, body: dict[str, object] | None, status: int) -> None:
+    assert olga(method, f"{AT}{path}", body).status_code == status
+
+
+def test_who_may_consume_alone_cancels_nothing(world: World, olga: Caller) -> None:
+    (message,) = scheduled(world, olga, "k")
+    grants = "/api/v1/tenants/acme/namespaces/orders/permissions"
+    assert olga("PUT", f"{grants}/reader@acme", {"actions": ["consume"]}).status_code in (200, 204)
+    assert olga("PUT", f"{grants}/writer@acme", {"actions": ["produce"]}).status_code in (200, 204)
+    reader, writer, stranger = (Caller(world.token(role)) for role in ("reader@acme", "writer@acme", "app@globex"))
+    for refused in (reader, stranger):
+        for method, path, body in (
+            ("DELETE", f"{AT}/{message}", None),
+            ("PATCH", f"{AT}/{message}", {"delay_ms": 5}),
+            ("DELETE", f"{AT}?key=k", None),
+            ("PATCH", AT, {"key": "k", "delay_ms": 5}),
+        ):
+            assert refused(method, path, body).status_code in (403, 404)
+    assert writer("DELETE", f"{AT}/{message}").json()["already"] is False
