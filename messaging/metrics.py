@@ -139,6 +139,7 @@ _TABLE = (
     Metric("magnetar_topics_loaded", "gauge", "topics", (), "Topics loaded in memory."),
     Metric("magnetar_producers", "gauge", "producers", (), "Connected producers."),
     Metric("magnetar_consumers", "gauge", "consumers", (), "Connected consumers."),
+    Metric("magnetar_delayed_messages", "gauge", "entries", (), "Delayed messages of loaded topics that wait for their time."),
     Metric("magnetar_messages_in_total", "counter", "messages", (), "Messages stored."),
     Metric("magnetar_bytes_in_total", "counter", "bytes", (), "Bytes of the stored messages, as sent by producers."),
     Metric("magnetar_messages_out_total", "counter", "messages", (), "Messages sent to consumers, including redeliveries."),

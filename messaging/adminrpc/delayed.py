@@ -51,3 +51,59 @@ class DelayedKeyChanged(Answer, kw_only=True):
     refused: list[DelayedRefused]
     looked_at: int
     next: str
+
+
+class DelayedList(Request, kw_only=True):
+    """Delayed messages that are due from `from_ms` to before `until_ms`, in the order of their times, behind (`after_ms`,
+    `ledger_id`, `entry_id`). With a `key` its messages alone, as they were stored, from (`ledger_id`, `entry_id`) on."""
+
+    topic: str
+    from_ms: int = 0
+    until_ms: int = 1 << 62
+    key: str = ""
+    after_ms: int = -1
+    ledger_id: int = -1
+    entry_id: int = -1
+    limit: int = 100
+
+
+class DelayedMessage(msgspec.Struct, kw_only=True):
+    """`publish_time_ms` is its producer's clock. `former_ms`: what the message itself asks for, if it was rescheduled."""
+
+    message_id: str
+    deliver_at_ms: int
+    former_ms: int | None
+    publish_time_ms: int
+    producer: str
+    key: str
+    messages: int
+    size_bytes: int
+
+
+class DelayedPage(Answer, kw_only=True):
+    """`next_ms`, `next_ledger_id`, `next_entry_id`: the position of the next request; no more if `done`. `complete`: false for a
+    while after a start, when not all may be known; each request finds more."""
+
+    messages: list[DelayedMessage]
+    next_ms: int
+    next_ledger_id: int
+    next_entry_id: int
+    done: bool
+    complete: bool
+
+
+class DelayedBucket(msgspec.Struct, kw_only=True):
+    """Entries due from `from_ms` to before `until_ms`; None: whenever later."""
+
+    from_ms: int
+    until_ms: int | None
+    entries: int
+
+
+class DelayedCounts(Answer, kw_only=True):
+    """`exact`: else counts far ahead are estimates. `entries`: all that wait, also those that subscriptions have skipped."""
+
+    buckets: list[DelayedBucket]
+    entries: int
+    exact: bool
+    complete: bool

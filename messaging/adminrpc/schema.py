@@ -276,6 +276,8 @@ METHODS: dict[str, Method] = {
     "messages.examine": Method(MessageExamine, PeekAnswer),
     "messages.find": Method(MessageFind, MessageIdAnswer),
     "messages.trace": Method(MessageTrace, MessageTraced),
+    "delayed.list": Method(delayed.DelayedList, delayed.DelayedPage),
+    "delayed.counts": Method(TopicRef, delayed.DelayedCounts),
     "delayed.change": Method(delayed.DelayedChange, delayed.DelayedChanged),
     "delayed.change_key": Method(delayed.DelayedKeyChange, delayed.DelayedKeyChanged),
     "policies.preview": Method(PolicyPreview, PolicyPreviewAnswer),

@@ -236,6 +236,7 @@ RPC: dict[str, Limit] = {
     "origin_subscription": _NAME,
     "redriven_max": _REDRIVEN,
     "deliver_at_ms": _MILLISECONDS,
+    "after_ms": Limit("milliseconds since 1970, -1: from the first on", minimum=-1, maximum=INT64_MAX),
     "batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
     "job": Limit("the id of a redrive: 32 hexadecimal digits", bytes_max=64),
     "step": Limit("counts the steps of a redrive", minimum=0, maximum=2**31 - 1),

@@ -165,6 +165,7 @@ _CONSOLE: dict[tuple[str, str], str] = {
     ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
     ("POST", "console:usage_compute"): "usage.compute",
     ("POST", "console:task_decide"): "task",  # .requeue or .discard
+    ("POST", "console:delayed"): "delayed",  # .cancel or .reschedule
     ("POST", "console:redrives"): "redrive.start",
     ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
     ("POST", "console:alerts"): "alert_rule",  # .create or .delete, or notifications.set

@@ -53,6 +53,9 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic_trace"): Action.NAMESPACE_READ,
     ("GET", "console:topic_policies"): Action.NAMESPACE_READ,
     ("POST", "console:topic_policies"): Action.TENANT_ADMIN,
+    ("GET", "console:delayed"): Action.NAMESPACE_READ,  # and CONSUME for the list of messages
+    ("POST", "console:delayed"): Action.TENANT_ADMIN,
+    ("GET", "console:delayed_chart"): Action.NAMESPACE_READ,
     ("GET", "console:topic_delete"): Action.TENANT_ADMIN,
     ("POST", "console:topic_delete"): Action.TENANT_ADMIN,
     ("GET", "console:redrives"): Action.TENANT_ADMIN,

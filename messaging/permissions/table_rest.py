@@ -88,6 +88,8 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
+    ("GET", "api:delayed"): Action.CONSUME,  # with keys and producers of messages
+    ("GET", "api:delayed-counts"): Action.LOOKUP,
     # Whoever may publish may take back what waits: that is not delivered to anybody
     ("DELETE", "api:delayed"): Action.PRODUCE,
     ("PATCH", "api:delayed"): Action.PRODUCE,

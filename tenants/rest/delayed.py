@@ -9,20 +9,36 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.adminrpc.schema import TopicRef
 from messaging.clock import wall_ms
 from messaging.errors import InvalidValue
 from messaging.times import TIME_MS_MAX
+from tenants import broker
 from tenants.actions.delayed import change_delayed, change_delayed_key
+from tenants.delayed import KEY_CHARACTERS_MAX, list_delayed
 from tenants.names import message_of, topic_of
 from tenants.rest import delayed_shapes as shapes
 from tenants.rest.base import View, limit_of
 from tenants.rest.schema import PAGE, describe
 
-KEY_CHARACTERS_MAX = 1_000
 KEY = OpenApiParameter("key", str, required=True, description="The key of the messages, as text; a binary one in base64.")
 
 
+TIMES = [
+    OpenApiParameter("from_ms", int, description="Due from this time on: milliseconds since 1970."),
+    OpenApiParameter("until_ms", int, description="Due before this time."),
+    OpenApiParameter("key", str, description="Only messages with this key, in the order in which they were stored."),
+]
+
+
 class DelayedMessages(View):
+    @describe("Delayed messages in the order of their times", shapes.DelayedPage, parameters=[*TIMES, *PAGE])
+    def get(self, request: Request, **parts: str) -> Response:
+        asked = request.query_params
+        times = {name: _milliseconds(name, asked[name]) for name in ("from_ms", "until_ms") if name in asked}
+        listed = list_delayed(topic_of(parts), asked.get("key", ""), asked.get("after", ""), limit_of(request), **times)
+        return Response({**msgspec.to_builtins(listed)})
+
     @describe("Cancel the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, parameters=[KEY, *PAGE])
     def delete(self, request: Request, **parts: str) -> Response:
         asked = request.query_params
@@ -43,6 +59,12 @@ class DelayedMessages(View):
         return Response({**msgspec.to_builtins(answer), "next": answer.next or None})
 
 
+class DelayedCounts(View):
+    @describe("How many delayed messages are due when", shapes.DelayedCounts)
+    def get(self, request: Request, **parts: str) -> Response:
+        return Response(msgspec.to_builtins(broker.rpc().call("delayed.counts", TopicRef(topic=str(topic_of(parts))))))
+
+
 class DelayedMessageOne(View):
     @describe("Cancel a delayed message: no subscription is sent it", shapes.DelayedChanged)
     def delete(self, request: Request, message_id: str, **parts: str) -> Response:
@@ -54,6 +76,12 @@ class DelayedMessageOne(View):
         deliver_at_ms = _time(self.read(shapes.DelayedTime))
         message = message_of(topic_of(parts), message_id)
         return Response(msgspec.to_builtins(change_delayed(self.actor(), message, deliver_at_ms)))
+
+
+def _milliseconds(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
+        raise InvalidValue(f"{name} {text[:40]!r} is no time: give milliseconds since 1970")
+    return int(text)
 
 
 def _time(given: dict[str, Any]) -> int:

@@ -80,6 +80,7 @@ urlpatterns = [
     path(f"{_TOPIC}/redrives/<segment:job>/outcomes", LazyView("workers.redrive.rest:RedriveOutcomes"), name="redrive-outcomes"),
     _path(f"{_TOPIC}/stats", "namespaces:Stats", "topic-stats"),
     _path(f"{_TOPIC}/delayed", "delayed:DelayedMessages", "delayed"),
+    _path(f"{_TOPIC}/delayed/counts", "delayed:DelayedCounts", "delayed-counts"),
     _path(f"{_TOPIC}/delayed/<segment:message_id>", "delayed:DelayedMessageOne", "delayed-message"),
     _path(f"{_SUB}/explain", "diagnosis:Explain", "subscription-explain"),
     _path(f"{_TOPIC}/messages/<segment:message_id>/trace", "diagnosis:Trace", "message-trace"),

@@ -28,7 +28,6 @@ from workers.task_catalog import REDRIVE
 
 READING = ("GET", "WEBSOCKET")
 
-
 # Routes of Action.CONSUME that read, and whose answer holds nothing that was published.
 NO_PAYLOAD = {
     ("GET", "admin_v2:last-message-id"),
@@ -37,8 +36,8 @@ NO_PAYLOAD = {
     ("GET", "admin_v2:subscription-properties"),
     ("GET", "admin_v2:replicated-subscription"),
     ("GET", "api:dead-letter-policy"),
+    ("GET", "api:delayed"),
 }
-
 
 TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
 TARGET = "persistent://acme/orders/target"
@@ -93,7 +92,6 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "admin_v2:partitions"): 3,
 }
 
-
 # They need invoices or plans: their records are held by the tests of billing.
 ELSEWHERE = {
     ("POST", "billing:price-plans"),
@@ -104,7 +102,6 @@ ELSEWHERE = {
 
 # What these routes are about, so that they find it, or find it missing: what they make.
 GONE = {("PUT", "admin_v2:tenant"), ("PUT", "admin_v2:namespace"), ("PUT", "admin_v2:topic"), ("PUT", "admin_v2:subscription")}
-
 
 OF_PARTITIONED = {
     ("POST", "admin_v2:partitions"),
@@ -185,8 +182,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller, no_queu
         if row[1] == "api:delayed-message":
             last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
             path = f"{path.rpartition('/')[0]}/{last['ledgerId']}:{last['entryId']}"
-        elif row == ("DELETE", "api:delayed"):
-            path += "?key=k"
+        path += "?key=k" if row == ("DELETE", "api:delayed") else ""
         body = BODIES.get(row)
         force = "?force=true" if method == "DELETE" and row[1].rpartition(":")[2] in ("namespace", "topic", "partitions") else ""
         before = AuditRecord.unscoped.count()

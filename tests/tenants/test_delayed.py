@@ -62,9 +62,28 @@ def test_the_messages_of_a_key(world: World, olga: Caller) -> None:
     assert olga("DELETE", f"{AT}?key=a").json()["changed"] == 0
 
 
+def test_pages_of_what_is_scheduled(world: World, olga: Caller) -> None:
+    ids = scheduled(world, olga, "a", "b", "c")
+    first = olga("GET", f"{AT}?limit=2").json()
+    assert [one["message_id"] for one in first["items"]] == ids[:2] and first["complete"] is True
+    second = olga("GET", f"{AT}?limit=2&after={first['next']}").json()
+    assert ([one["key"] for one in second["items"]], second["next"]) == (["c"], None)
+    assert [one["message_id"] for one in olga("GET", f"{AT}?key=b").json()["items"]] == ids[1:2]
+    assert olga("GET", f"{AT}?from_ms={wall_ms() + 2 * HOUR_MS}").json()["items"] == []
+    assert olga("GET", f"{AT}?until_ms={wall_ms()}").json()["items"] == []
+    found = olga("GET", f"{AT}/counts").json()
+    assert (found["entries"], sum(one["entries"] for one in found["buckets"]), found["exact"]) == (3, 3, True)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
+        ("GET", "?from_ms=-1", None, 400),
+        ("GET", "?until_ms=x", None, 400),
+        ("GET", "?after=1:2", None, 400),
+        ("GET", "?after=1:2:99999999999999", None, 400),
+        ("GET", "?limit=0", None, 400),
+        ("GET", f"?key={'k' * 1_001}", None, 400),
         ("PATCH", "/1:0", {}, 400),
         ("PATCH", "/1:0", {"deliver_at_ms": 5, "delay_ms": 5}, 400),
         ("PATCH", "/1:0", {"deliver_at_ms": -1}, 400),
@@ -92,6 +111,7 @@ def test_who_may_consume_alone_cancels_nothing(world: World, olga: Caller) -> No
     grants = "/api/v1/tenants/acme/namespaces/orders/permissions"
     assert olga("PUT", f"{grants}/reader@acme", {"actions": ["consume"]}).status_code in (200, 204)
     assert olga("PUT", f"{grants}/writer@acme", {"actions": ["produce"]}).status_code in (200, 204)
+    # Who may publish alone sees how many wait, and none of them
     reader, writer, stranger = (Caller(world.token(role)) for role in ("reader@acme", "writer@acme", "app@globex"))
     for refused in (reader, stranger):
         for method, path, body in (
@@ -101,4 +121,6 @@ def test_who_may_consume_alone_cancels_nothing(world: World, olga: Caller) -> No
             ("PATCH", AT, {"key": "k", "delay_ms": 5}),
         ):
             assert refused(method, path, body).status_code in (403, 404)
+    assert (writer("GET", AT).status_code, writer("GET", f"{AT}/counts").status_code) == (403, 200)
+    assert (reader("GET", AT).status_code, stranger("GET", f"{AT}/counts").status_code) == (200, 404)
     assert writer("DELETE", f"{AT}/{message}").json()["already"] is False

@@ -5,10 +5,14 @@ The same entry may be in a chunk that is being sealed and in a slot: see `run_in
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyroaring import BitMap
 
 from messaging.broker.core.delayed.run_jobs import Seal, TimedEntries
-from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, NEVER_MS, TimeSlots
+from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, NEVER_MS, Slot, TimeSlots
 
 CHUNK_ENTRIES = 2048
 CHUNK_ENTRY_BYTES = 16
@@ -16,6 +20,14 @@ CHUNKS_MOVED_MAX = 2  # sorted into slots in one turn
 SEAL_ENTRIES = 1 << 18  # in memory
 ROOM_FACTOR = 4  # no more is taken when nothing can be sealed and so many times as much is in memory
 FAR_MS = 10_000  # what is due before is near: it is sorted into slots with what is due now, and not sealed
+
+
+class NewestParts(NamedTuple):
+    """Copies, for a thread. `chunks`: times and positions, of typecodes "q" and "Q"; `groups`: time, ledger and entries."""
+
+    chunks: list[tuple[array[int], array[int]]]
+    slots: list[Slot]
+    groups: list[tuple[int, int, BitMap]]
 
 
 class NewestEntries:
@@ -62,6 +74,16 @@ class NewestEntries:
         if len(chunk.times) >= self._chunk_entries:
             self._open = TimedEntries()
             self._chunks.append(self._open)
+
+    def parts(self, from_ms: int, until_ms: int) -> NewestParts:
+        """All that is due from `from_ms` to before `until_ms`, and some that is not."""
+        chunks = [one for one in (*self._chunks, *self._sealing_chunks()) if one.times and one.first_ms < until_ms]
+        slots = [] if self._sealing is None else self._sealing.slots
+        return NewestParts(
+            [(one.times[:], one.positions[:]) for one in chunks],
+            [*self.near.slots_within(from_ms, until_ms), *slots],
+            self.near.groups_within(from_ms, until_ms),
+        )
 
     # --- what comes near
 

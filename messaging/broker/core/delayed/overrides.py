@@ -12,7 +12,7 @@ Stored:  version u8 = 1 | ledgers u32: (ledger i64, length u32, roaring) | batch
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyroaring import BitMap
@@ -75,8 +75,16 @@ class Overrides:
     def time_of(self, position: Position) -> Rescheduled | None:
         return self._times.get(position)
 
-    def times(self) -> Iterable[tuple[Position, Rescheduled]]:
-        return self._times.items()
+    def times(self) -> dict[Position, Rescheduled]:
+        """A copy, for a thread."""
+        return dict(self._times)
+
+    def left_out(self) -> EntrySets:
+        """The entries that are not due when the index says so: copies, for a thread."""
+        found = entry_sets.copied(self.cancelled)
+        for ledger_id, entries in self.rescheduled.items():
+            entry_sets.add(found, ledger_id, entries)
+        return found
 
     # --- deciding
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from messaging.broker.core.delayed.run_jobs import Directory, RunBytes
+from messaging.broker.core.delayed.run_jobs import BLOCK_ENTRIES, Directory, RunBytes
 from messaging.broker.core.delayed.time_slots import ENTRY_BITS, ENTRY_MASK, Slot
 
 if sys.version_info >= (3, 14):
@@ -33,7 +33,6 @@ else:
     from backports import zstd
 
 VERSION = 1
-BLOCK_ENTRIES = 8192
 LEVEL = 1
 _BLOCK = struct.Struct("<BIqQBB")
 _DIRECTORY = struct.Struct("<BQI")

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
-from messaging.broker.core.delayed.newest import SEAL_ENTRIES, NewestEntries
+from messaging.broker.core.delayed.newest import SEAL_ENTRIES, NewestEntries, NewestParts
 from messaging.broker.core.delayed.run_jobs import Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun
 from messaging.broker.core.delayed.time_slots import NEVER_MS, Due
 from messaging.storage.meta_store import DelayedRun
@@ -121,6 +121,10 @@ class RunIndex:
     def forget_ledgers_before(self, ledger_id: int) -> None:
         for gone in [held for held in self.pending if held < ledger_id]:
             del self.pending[gone]
+
+    def newest_parts(self, from_ms: int, until_ms: int) -> NewestParts:
+        """What no run has yet."""
+        return self._newest.parts(from_ms, until_ms)
 
     # --- jobs: each is to be done once, and then told of
 

@@ -18,6 +18,9 @@ AHEAD_MS = 30_000  # a block of a run is read so long before its time, and what 
 HEAD_BLOCKS_MAX = 16  # of one run in memory: 2 MiB
 
 
+BLOCK_ENTRIES = 8192  # of a run
+
+
 class Head(Protocol):
     """Decoded blocks: see `run_head.py`."""
 
@@ -29,6 +32,14 @@ class Head(Protocol):
     def between(self, after_ms: int, until_ms: int) -> dict[int, BitMap]: ...
     def extend(self, other: Head) -> None: ...
     def take(self, until_ms: int, entries_max: int) -> dict[int, BitMap]: ...
+
+
+class DueEntry(NamedTuple):
+    """An entry and its delivery time, milliseconds since 1970."""
+
+    at_ms: int
+    ledger_id: int
+    entry_id: int
 
 
 class Directory(NamedTuple):

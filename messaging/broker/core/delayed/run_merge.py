@@ -9,14 +9,13 @@ import numpy as np
 from pyroaring import BitMap
 
 from messaging.broker.core.delayed.run_format import (
-    BLOCK_ENTRIES,
     Entries,
     bitmaps_of,
     decode_block,
     encode_block,
     joined,
 )
-from messaging.broker.core.delayed.run_jobs import Directory
+from messaging.broker.core.delayed.run_jobs import BLOCK_ENTRIES, Directory
 from messaging.broker.core.delayed.time_slots import ENTRY_BITS
 
 

@@ -91,6 +91,24 @@ class TimeSlots:
             self._near_slot = 0
         return Due(found, until_ms)
 
+    def slots_within(self, from_ms: int, until_ms: int) -> list[Slot]:
+        """Copies of the slots of which something may be due from `from_ms` to before `until_ms`."""
+        return [
+            Slot(slot << SLOT_BITS, ledger_id, numbers[:])
+            for slot, ledgers in self._slots.items()
+            if slot << SLOT_BITS < until_ms and (slot + 1) << SLOT_BITS > from_ms
+            for ledger_id, numbers in ledgers.items()
+        ]
+
+    def groups_within(self, from_ms: int, until_ms: int) -> list[tuple[int, int, BitMap]]:
+        """The groups that are due then: (time, ledger, entries)."""
+        return [
+            (at_ms, ledger_id, entries.copy())
+            for at_ms, ledgers in self._groups.items()
+            if from_ms <= at_ms < until_ms
+            for ledger_id, entries in ledgers.items()
+        ]
+
     def count_from(self, after_ms: int) -> int:
         """Of the entries that `take_far` would remove."""
         far = (ledgers for slot, ledgers in self._slots.items() if slot << SLOT_BITS >= after_ms)

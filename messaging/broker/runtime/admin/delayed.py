@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from messaging.adminrpc import delayed as schema
+from messaging.adminrpc.schema import TopicRef
+from messaging.broker.core.delayed.run_jobs import DueEntry
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.delayed_changes import change, change_key
+from messaging.broker.runtime.topics.delayed_list import due_counts, due_page
+from messaging.broker.runtime.topics.delayed_messages import KeyPage, ReadMessage, page_of_key, read_messages
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
+from messaging.protocol.frames import as_text
 from messaging.storage.ledger_store import Position
 from messaging.times import TIME_MS_MAX, time_text
 
 CHANGED_MAX = 1_000  # of one call by key
+LISTED_MAX = 1_000  # messages of one page
 
 
 class DelayedHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+
+    async def list(self, request: schema.DelayedList) -> schema.DelayedPage:
+        topic = await self._topic(request.topic, None)
+        count = min(request.limit, LISTED_MAX)
+        if request.key:
+            start = Position(request.ledger_id, request.entry_id)
+            return _key_page(await page_of_key(topic, request.key, request.from_ms, request.until_ms, start, count))
+        after = None if request.after_ms < 0 else DueEntry(request.after_ms, max(0, request.ledger_id), max(0, request.entry_id))
+        found = await due_page(topic, request.from_ms, request.until_ms, after, count)
+        messages, last = await read_messages(topic, found.entries)
+        following = found.following if last is None else last
+        return _page(messages, following, found.complete)
+
+    async def counts(self, request: TopicRef) -> schema.DelayedCounts:
+        found = await due_counts(await self._topic(request.topic, None))
+        buckets = [schema.DelayedBucket(from_ms=one.from_ms, until_ms=one.until_ms, entries=one.entries) for one in found.buckets]
+        return schema.DelayedCounts(buckets=buckets, entries=found.entries, exact=found.exact, complete=found.complete)
 
     async def change(self, request: schema.DelayedChange) -> schema.DelayedChanged:
         topic = await self._topic(request.topic, request.deliver_at_ms)
@@ -42,6 +67,37 @@ class DelayedHandlers:
             raise InvalidValue(f"deliver_at_ms {deliver_at_ms} is later than {time_text(TIME_MS_MAX)}")
         await stored_topic_name(self._broker, text, "changing delayed messages of")
         return await plain_topic(self._broker, text)
+
+
+def _page(messages: Sequence[ReadMessage], following: DueEntry | None, complete: bool) -> schema.DelayedPage:
+    at = following or DueEntry(-1, -1, -1)
+    return schema.DelayedPage(
+        messages=[_message(one) for one in messages],
+        next_ms=at.at_ms,
+        next_ledger_id=at.ledger_id,
+        next_entry_id=at.entry_id,
+        done=following is None,
+        complete=complete,
+    )
+
+
+def _key_page(page: KeyPage) -> schema.DelayedPage:
+    following = None if page.following is None else DueEntry(-1, *page.following)
+    return _page(page.messages, following, page.complete)
+
+
+def _message(one: ReadMessage) -> schema.DelayedMessage:
+    metadata = one.metadata
+    return schema.DelayedMessage(
+        message_id=_text(one.position),
+        deliver_at_ms=min(one.at_ms, TIME_MS_MAX),
+        former_ms=None if one.former_ms is None else min(one.former_ms, TIME_MS_MAX),
+        publish_time_ms=min(metadata.publish_time, TIME_MS_MAX),
+        producer=as_text(metadata.producer_name),
+        key=as_text(metadata.partition_key),
+        messages=one.messages,
+        size_bytes=one.size_bytes,
+    )
 
 
 def _text(position: Position) -> str:

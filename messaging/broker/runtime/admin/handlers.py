@@ -107,6 +107,8 @@ class AdminHandlers:
             "messages.examine": self.messages.examine,
             "messages.find": self.messages.find,
             "messages.trace": self.diagnosis.trace,
+            "delayed.list": self.delayed.list,
+            "delayed.counts": self.delayed.counts,
             "delayed.change": self.delayed.change,
             "delayed.change_key": self.delayed.change_key,
             "policies.preview": self.policies.preview,

@@ -13,6 +13,9 @@ class Waiting(Protocol):
     def wake(self) -> None:
         """Looks at the time and delivers what is due."""
 
+    @property
+    def waiting_entries(self) -> int: ...
+
 
 class DelayTimers:
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.delayed.run_index import RunIndex
-from messaging.broker.core.delayed.run_jobs import Job
+from messaging.broker.core.delayed.run_jobs import Job, StoredRun
 from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
@@ -139,6 +139,15 @@ class DelayedDelivery:
             if waited_for_room:
                 self._dispatch_all()
             self._update_memory_and_timer()
+
+    @property
+    def waiting_entries(self) -> int:
+        """That are not due yet."""
+        return sum(map(len, self.index.pending.values()))
+
+    async def run_block(self, run: StoredRun, block: int) -> bytes | None:
+        """A block of the index as it is stored; None if it is damaged. Raises `NoSuchLedger`: the run was merged; `StoreError`."""
+        return await self._runs.block(run, block)
 
     def changed(self) -> None:
         """Some were cancelled or rescheduled."""

@@ -52,6 +52,11 @@ class DelayedScan:
                 self._left_entries -= len(found)
                 return block, found
 
+    async def look_through(self) -> None:
+        """So that the index learns of what it has not. Raises `StorageFailed`."""
+        while await self.next_block() is not None:
+            continue
+
     def _following(self) -> Position | None:
         """The first position from here on that is to be read."""
         position, ledger_list = self.position, self._topic.ledger_list

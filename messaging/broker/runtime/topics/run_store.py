@@ -190,6 +190,13 @@ class RunStore:
         finally:
             index.dropped(job, stored=stored)
 
+    async def block(self, run: StoredRun, block: int) -> bytes | None:
+        """None: it is damaged. Raises `StoreError`."""
+        try:
+            return (await self._read(run.record.ledger_id, block, block))[0]
+        except Corrupt:
+            return None
+
     # --- damage
 
     async def _lost(self, index: RunIndex, run: StoredRun, block: int, error: Exception) -> EntrySets:

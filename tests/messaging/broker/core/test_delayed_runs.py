@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from messaging.broker.core.delayed.index import MemoryIndex
 from messaging.broker.core.delayed.newest import ROOM_FACTOR
 from messaging.broker.core.delayed.run_format import (
-    BLOCK_ENTRIES,
     bitmaps_of,
     decode_block,
     decode_directory,
@@ -24,7 +23,7 @@ from messaging.broker.core.delayed.run_format import (
     of_arrays,
 )
 from messaging.broker.core.delayed.run_index import MERGED_RUNS, RunIndex
-from messaging.broker.core.delayed.run_jobs import Directory
+from messaging.broker.core.delayed.run_jobs import BLOCK_ENTRIES, Directory
 from messaging.storage.ledger_store import Position
 from tests.support.run_disk import RunDisk
 

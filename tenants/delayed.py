@@ -1,0 +1,45 @@
+"""Pages of delayed messages, for REST and the console."""
+
+from __future__ import annotations
+
+import msgspec
+
+from messaging.adminrpc.delayed import DelayedList, DelayedMessage
+from messaging.errors import InvalidValue
+from messaging.protocol.names import TopicName
+from tenants import broker
+
+KEY_CHARACTERS_MAX = 1_000
+
+
+class DelayedPage(msgspec.Struct):
+    """`next`: where the next page begins, None after the last. `complete`: no message may be missing."""
+
+    items: list[DelayedMessage]
+    next: str | None
+    complete: bool
+
+
+def list_delayed(topic: TopicName, key: str, after: str, limit: int, *, from_ms: int = 0, until_ms: int = 1 << 62) -> DelayedPage:
+    """`after`: the `next` of the page before. Raises `InvalidValue`, `TopicNotFound`, `NotReady`. The caller has checked that this
+    may be read."""
+    if len(key) > KEY_CHARACTERS_MAX:
+        raise InvalidValue(f"key has at most {KEY_CHARACTERS_MAX} characters")
+    after_ms, ledger_id, entry_id = _place(after) if after else (-1, -1, -1)
+    asked = DelayedList(
+        topic=str(topic), key=key, from_ms=from_ms, until_ms=until_ms, after_ms=after_ms, ledger_id=ledger_id, entry_id=entry_id,
+        limit=limit,
+    )  # fmt: skip
+    found = broker.rpc().call("delayed.list", asked)
+    following = None if found.done else f"{found.next_ms}:{found.next_ledger_id}:{found.next_entry_id}"
+    return DelayedPage(found.messages, following, found.complete)
+
+
+def _place(text: str) -> tuple[int, int, int]:
+    parts = text.split(":")
+    if len(parts) != 3 or not all(one.removeprefix("-").isascii() and one.removeprefix("-").isdecimal() for one in parts):
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
+    at_ms, ledger_id, entry_id = map(int, parts) if len(text) <= 60 else (-1, -1, 1 << 32)
+    if not (-1 <= at_ms < 1 << 63 and -1 <= ledger_id < 1 << 31 and -1 <= entry_id < 1 << 32):
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
+    return at_ms, ledger_id, entry_id
