@@ -20,7 +20,7 @@ Invariant = Callable[[Topic], str]
 
 
 def everything_is_accounted_for(topic: Topic) -> str:
-    """sent = acknowledged + expired + skipped + evicted + dead-lettered + backlog"""
+    """sent = acknowledged + expired + skipped + evicted + dead-lettered + cancelled + backlog"""
     model = topic.model
     gone = Counter(model.fates.values()) + model.dropped
     backlog = topic.subscription.backlog_entries

@@ -20,6 +20,7 @@ class Fate(StrEnum):
     SKIPPED = "skipped"
     EVICTED = "evicted"
     DEAD_LETTERED = "dead-lettered"
+    CANCELLED = "cancelled"
 
 
 @dataclass(slots=True)

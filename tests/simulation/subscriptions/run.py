@@ -17,6 +17,7 @@ from unittest.mock import patch
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.subscription_type import SubscriptionType
 from tests.simulation.checker import Violated
+from tests.simulation.subscriptions import changes_of_delays as changes_of_delays
 from tests.simulation.subscriptions import deliveries, invariants
 from tests.simulation.subscriptions.operations import OPERATIONS
 from tests.simulation.subscriptions.topic import Topic

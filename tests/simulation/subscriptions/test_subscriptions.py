@@ -23,7 +23,7 @@ NOT_OF_OTHERS = {"acknowledge_cumulatively"}
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 def test_a_subscription_keeps_its_promises(kind: SubscriptionType) -> None:
-    result = simulate(kind, 4, STEPS)
+    result = simulate(kind, 5, STEPS)
     assert not result.violation, result.described
     seen = {str(what) for what, count in result.counts.items() if count}
     missing = {*OPERATIONS, *map(str, Fate)} - seen - (NOT_OF_OTHERS if kind in DELAYING else NOT_OF_SINGLE_READERS)
@@ -56,7 +56,7 @@ def test_an_acknowledgement_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_a_key_at_two_consumers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DrainingSlots, "find", lambda slots, consumers, owner: None)
-    assert "has_its_key_to_itself" in found(SubscriptionType.KEY_SHARED, 1)
+    assert "has_its_key_to_itself" in found(SubscriptionType.KEY_SHARED)
 
 
 def test_permits_that_are_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyroaring import BitMap
+
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.delayed.changes import reached
+from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import Position
 from tests.simulation.checker import Violated
@@ -100,12 +104,40 @@ class Topic(DispatchedTopic):
             self.subscription.detach(consumer)
         following = self.ledger_list.next_after(to)
         target = SeekTarget(to, following, (words,)) if words else SeekTarget(to)
-        stored = self.log.append(self.subscription.reset(target))
+        stored = self.log.append([*self.subscription.reset(target), *self._cancelled_again()])
         self.model.seek(to, stored)
+        overrides = self.delays.overrides
+        if overrides is not None:
+            self.model.settle([one for one in self.model.open if overrides.is_cancelled(one)], Fate.CANCELLED, stored)
         if words:
             self.model.settle_part(following, words, stored)
         self.moving.clear()
         self.sync()
+
+    def may_change(self, position: Position) -> bool:
+        """Whether a delayed message may be cancelled or rescheduled."""
+        return not reached([self.subscription], position, self.model.entries[position].stored_ms)
+
+    def cancel(self, positions: Sequence[Position]) -> None:
+        """Durable at once: the table of what is cancelled is stored before it is confirmed."""
+        for ledger_id, entry_id in positions:
+            self.delays.cancel(ledger_id, BitMap([entry_id]))
+            stored = self.log.append([self.subscription.acknowledge(None, ledger_id, (entry_id,), self.now_ms)])
+            self.model.settle([Position(ledger_id, entry_id)], Fate.CANCELLED, stored)
+        self.sync()
+        self.dispatch()
+
+    def reschedule(self, position: Position, at_ms: int) -> None:
+        entry, overrides = self.model.entries[position], self.delays.overrides
+        held = None if overrides is None else overrides.time_of(position)
+        self.delays.reschedule(position, at_ms, entry.due_ms if held is None else held.former_ms)
+        entry.due_ms = at_ms
+        self.delays.advance(self.now_ms, self.policy)
+        self.dispatch()
+
+    def _cancelled_again(self) -> list[bytes]:
+        overrides = self.delays.overrides
+        return [] if overrides is None else acknowledge_cancelled(overrides, self.subscription.cursor, self.ledger_list)
 
     def expire_chunks(self, silent_ms: int) -> list[Position]:
         found = self.subscription.state.unfinished_chunks(self.now_ms, silent_ms)
@@ -142,7 +174,12 @@ class Topic(DispatchedTopic):
             self.model.take_back(stored)
         self.model.asked_again.clear()
         self.model.forget_holders()
+        overrides = self.delays.overrides
         self.begin(self.log.restore(self.ledger_list))
+        if overrides is not None:
+            overrides.forget(lambda ledger_id: ledger_id not in self.ledger_list.ids, self.now_ms)
+            self.delays.restore(Overrides.decode(overrides.encode()))
+            self._cancelled_again()
         self.sync()
         if self.moving:
             self.end_move()
