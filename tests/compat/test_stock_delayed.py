@@ -9,6 +9,7 @@ import pulsar
 import pytest
 
 from tests.compat.stock import Stock, nothing_more, receive
+from tests.support.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
@@ -55,3 +56,24 @@ def test_two_subscriptions_wait_each_for_itself(stock: Stock, topic: str) -> Non
     for consumer in (first, second):
         assert sorted(int(message.data()) for message in receive(consumer, 20)) == list(range(20))
         assert nothing_more(consumer, 200)
+
+
+def test_a_delayed_message_is_cancelled_and_another_rescheduled(stock: Stock, standalone: Standalone, topic: str) -> None:
+    client = stock.client()
+    consumer = client.subscribe(topic, "s", SHARED)
+    producer = client.create_producer(topic)
+    cancelled, rescheduled = (producer.send(data, deliver_after=timedelta(hours=1)) for data in (b"cancelled", b"rescheduled"))
+
+    def change(method: str, message: pulsar.MessageId, body: dict[str, int] | None = None) -> int:
+        name = f"{message.ledger_id()}:{message.entry_id()}:{message.partition()}:{message.batch_index()}"
+        path = f"/api/v1/tenants/public/namespaces/default/topics/{topic.rpartition('/')[2]}/delayed/{name}"
+        return standalone.http(method, path, body, standalone.admin_token).status
+
+    assert change("DELETE", cancelled) == 200
+    assert change("PATCH", rescheduled, {"delay_ms": 0}) == 200
+    (message,) = receive(consumer, 1)
+    assert message.data() == b"rescheduled" and message.message_id() == rescheduled
+    assert change("PATCH", rescheduled, {"delay_ms": 0}) == 409
+    assert change("PATCH", cancelled, {"delay_ms": 0}) == 409
+    later = client.subscribe(topic, "later", SHARED, initial_position=pulsar.InitialPosition.Earliest)
+    assert [one.data() for one in receive(later, 1)] == [b"rescheduled"] and nothing_more(later, 200)
