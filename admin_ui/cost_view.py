@@ -55,7 +55,7 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
     with platform_scope():
         uids = list(Tenant.objects.filter(name__in=names).values_list("uid", flat=True))
     span = query.get("span", "" if query.get("first") else "this-month")
-    first, last = _days(query, span, today)
+    first, last = days_of(query, span, today)
     by = query.get("by", "namespace")
     if by not in costs.LEVELS and not by.startswith(costs.LABEL):
         by = "namespace"
@@ -71,7 +71,8 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
     return Asked(question, tenant if tenant in tenants else "", span if span in dict(SPANS) else "", query.get("compare") == "on")
 
 
-def _days(query: Mapping[str, str], span: str, today: date) -> tuple[date, date]:
+def days_of(query: Mapping[str, str], span: str, today: date) -> tuple[date, date]:
+    """First and last day of the span that an address asks for; this month, where it asks for none that there is."""
     month = today.replace(day=1)
     spans = {
         "this-month": (month, today),

@@ -81,6 +81,7 @@ urlpatterns = [
     path("usage", usage.usage, name="usage"),
     path("usage/runs", usage_runs.usage_runs, name="usage_runs"),
     path("usage/runs/<str:run>", usage_runs.usage_run, name="usage_run"),
+    path("usage/evidence", usage_runs.usage_evidence, name="usage_evidence"),
     path("costs", costs.costs, name="costs"),
     path("price-plans", billing.price_plans, name="price_plans"),
     path("new-price-plan", billing.price_plan_create, name="price_plan_create"),

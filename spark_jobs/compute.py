@@ -17,6 +17,7 @@ from spark_jobs import batches
 from spark_jobs.checksum import checksum_text
 from spark_jobs.config import HourResult, JobFailed, PeriodResult, Request, Result, SequenceGap
 from spark_jobs.hours import GAPS_MAX, HourPart, HourTask, make_hour
+from spark_jobs.inputs import write_inputs
 from spark_jobs.partials import SHARDS, Batch, make_batch
 from spark_jobs.periods import day_tasks, make_period, month_of, month_tasks
 from spark_jobs.plan import HOUR_MS, Manifest, Plan, hour_name
@@ -92,6 +93,7 @@ def _attempt(run: _Run) -> Result:
     compacted = sum(run.engine.run("compact files", merge_files, compactions(run.plan.settled, run.request.now_ms), 0))
     periods, unsummed = _periods(run, [result.hour for result in results])
     every = [part for hour in inputs for part in parts[hour]]
+    size = write_inputs([one for one in files if one.name not in run.problems], run.request.output_directory, run.request.run_id)
     quarantined: Counter[str] = Counter()
     for part in every:
         quarantined.update(part.quarantined)
@@ -101,6 +103,8 @@ def _attempt(run: _Run) -> Result:
         hours=results,
         periods=tuple(periods),
         unsummed=tuple(sorted(unsummed)),
+        files=len(files),
+        bytes=size,
         files_read=run.files_read,
         files_reused=sum(len(one.members) for group in known.values() for one in group) - run.files_read,
         rows_read=run.rows_read,

@@ -68,7 +68,7 @@ class PeriodResult:
 @dataclass(frozen=True)
 class SequenceGap:
     """Sequence numbers of one series that are in no file. `missing_value`: the amount lost according to the running totals
-    (counters only)."""
+    (counters only). They are of the time between `from_ms`, 0 where the broker's start is all that is known, and `until_ms`."""
 
     source: str
     boot_epoch: int
@@ -76,6 +76,8 @@ class SequenceGap:
     first_missing: int
     last_missing: int
     missing_value: int | None
+    from_ms: int = 0
+    until_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Result:
     run_id: str
     hours: tuple[HourResult, ...] = ()
     periods: tuple[PeriodResult, ...] = ()
+    files: int = 0  # that the hours were computed from (`inputs_path`), and their size
+    bytes: int = 0
     unsummed: tuple[str, ...] = ()  # days and months of which the files of some part are gone: they stay as they are
     files_read: int = 0
     files_reused: int = 0
@@ -140,6 +144,11 @@ def details_directory(directory: Path) -> Path:
 def quarantine_directory(output_directory: str | Path, run_id: str) -> Path:
     """Rows that were not billed, as lines of JSON; exists only if there are any."""
     return Path(output_directory) / f"quarantine_run_id={run_id}"
+
+
+def inputs_path(output_directory: str | Path, run_id: str) -> Path:
+    """The files that a run's hours were computed from, by name, as lines of JSON (`spark_jobs.inputs.InputFile`)."""
+    return Path(output_directory) / f"inputs_run_id={run_id}.jsonl"
 
 
 def request_from(path: Path) -> Request:

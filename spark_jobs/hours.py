@@ -101,7 +101,7 @@ class _Unusable(Exception):
 
 def _records_of(task: HourTask, series: list[str]) -> Rows:
     """The records of these series near the hour."""
-    wanted, tables, origins, problems = pa.array(series), [], [], {}
+    wanted, tables, read, problems = pa.array(series), [], [], {}
     for manifest in task.files:
         if not _near(manifest, task.hour_ms):
             continue
@@ -111,10 +111,10 @@ def _records_of(task: HourTask, series: list[str]) -> Rows:
             problems[manifest.name] = str(problem)
             continue
         tables.append(table.filter(pc.is_in(table["series"], wanted)))
-        origins.append((manifest.source, manifest.boot_epoch))
+        read.append(manifest)
     if problems:
         raise _Unusable(problems)
-    rows, _ = rows_of(tables, origins)
+    rows, _ = rows_of(tables, read)
     return rows
 
 
@@ -151,6 +151,7 @@ def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
     last[1:] = np.where(first[1:], -1, seq[:-1])
     starting = np.array([one in task.begun for one in rows.origins], dtype=bool)
     missing = np.flatnonzero((seq > last + 1) & in_hour[order] & (~first | starting[origin]))
+    start, end = rows.numbers["interval_start_ms"], rows.numbers["interval_end_ms"]
     meters, total, value = rows.words["meter"].to_pylist(), rows.numbers["cumulative"][order], rows.numbers["value"][order]
     found = []
     for at in missing.tolist():
@@ -159,20 +160,25 @@ def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
         source, boot = rows.origins[origin[at]]
         name = rows.words["series"][int(series[at])].as_py()
         lost = int(total[at] - value[at]) - before if counts else None
-        found.append(SequenceGap(source, boot, name, int(last[at]) + 1, int(seq[at]) - 1, lost))
+        bounds = 0 if first[at] else int(end[order[at - 1]]), int(start[order[at]])
+        found.append(SequenceGap(source, boot, name, int(last[at]) + 1, int(seq[at]) - 1, lost, *bounds))
     return found
 
 
 def _invalid_records(part: HourPart, task: HourTask) -> list[dict[str, Any]]:
-    """Records that break a rule, once each."""
-    lines: Counter[str] = Counter()
+    """Records that break a rule, once each: where first found."""
+    found: dict[str, dict[str, Any]] = {}
     for batch in task.batches:
-        if batch.invalid and batch.hour_ms == task.hour_ms:
-            lines.update(batch.path(task.partials, ".invalid.json").read_text().splitlines())
-    records = [json.loads(line) for line in lines]
+        if not batch.invalid or batch.hour_ms != task.hour_ms:
+            continue
+        for line in batch.path(task.partials, ".invalid.json").read_text().splitlines():
+            record = json.loads(line)
+            _count_unbilled(part, [record])
+            contents = json.dumps({name: value for name, value in record.items() if name not in ("file", "row")}, sort_keys=True)
+            part.duplicates += contents in found
+            found.setdefault(contents, record)
+    records = list(found.values())
     part.quarantined[INVALID] += len(records)
-    part.duplicates += lines.total() - len(lines)
-    _count_unbilled(part, [json.loads(line) for line in lines.elements()])
     hour = hour_name(task.hour_ms)
     return [{**record, "reason": INVALID, "hour": hour} for record in records]
 

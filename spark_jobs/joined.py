@@ -127,6 +127,8 @@ def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Col
     last_seq, last_total = np.full(len(places), -1, dtype=np.int64), np.zeros(len(places), dtype=np.int64)
     last_seq[1:] = np.where(first[1:], -1, measures["seq_max"][places[:-1]])
     last_total[1:] = np.where(first[1:], 0, measures["last_total"][places[:-1]])
+    last_end = np.zeros(len(places), dtype=np.int64)
+    last_end[1:] = np.where(first[1:], 0, measures["last_end"][places[:-1]])
     starting = np.array([origin in begun for origin in joined.origins], dtype=bool)
     missing = (measures["seq_min"][places] > last_seq + 1) & (joined.place[places] == 0)
     missing &= ~first | starting[joined.origin[places]]
@@ -136,7 +138,8 @@ def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Col
         lost = int(measures["total_before"][row] - last_total[at]) if meters[joined.codes["meter"][row]] in COUNTED else None
         name = joined.words["series"][int(series[row])].as_py()
         source, boot = joined.origins[joined.origin[row]]
-        found.append(SequenceGap(source, boot, name, int(last_seq[at]) + 1, int(measures["seq_min"][row]) - 1, lost))
+        bounds = int(last_end[at]), int(measures["first_start"][row])
+        found.append(SequenceGap(source, boot, name, int(last_seq[at]) + 1, int(measures["seq_min"][row]) - 1, lost, *bounds))
     return found
 
 
@@ -146,8 +149,8 @@ def _gaps_inside(joined: Joined, batches: Sequence[Batch], left_out: Mask) -> li
     codes = {name: code for code, name in enumerate(joined.words["series"].to_pylist())} if any(b.gaps for b in batches) else {}
     found = []
     for batch in batches:
-        for name, first, last, lost in batch.gaps if batch.hour_ms == joined.hour_ms else ():
+        for name, first, last, lost, from_ms, until_ms in batch.gaps if batch.hour_ms == joined.hour_ms else ():
             code = codes.get(name, -1)
             if code >= 0 and present[code] and not left_out[code]:
-                found.append(SequenceGap(batch.source, batch.boot_epoch, name, first, last, lost))
+                found.append(SequenceGap(batch.source, batch.boot_epoch, name, first, last, lost, from_ms, until_ms))
     return found

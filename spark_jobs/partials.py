@@ -28,11 +28,11 @@ from spark_jobs.plan import Manifest, hour_folder
 from spark_jobs.raw_files import FileProblem, read_file
 from spark_jobs.rows import ATTRIBUTES, COUNTED, GOOD, PROBLEMS, WORDS, Ints, Judged, Rows, judge, rows_of
 
-FORMAT = sha256(repr(("1", COLUMNS, SCOPES, GAUGE_CARRY_MS_MAX)).encode()).hexdigest()[:12]
+FORMAT = sha256(repr(("2", COLUMNS, SCOPES, GAUGE_CARRY_MS_MAX)).encode()).hexdigest()[:12]
 SHARDS = 256  # series are spread over as many by topic, so that a large hour can be put together in parts
 GAPS_MAX = 1000
 _ROW_GROUP = 32_768
-Gap = tuple[str, int, int, int | None]
+Gap = tuple[str, int, int, int | None, int, int]
 # Of the first and the last record of a series in the batch.
 MEASURES = (
     "rows", "seq_min", "seq_max", "high", "low", "first_start", "last_end", "last_value", "total_before", "last_total", "suspect"
@@ -42,7 +42,7 @@ MEASURES = (
 @dataclass(frozen=True)
 class Batch:
     """`members`: name -> SHA-256 of its raw files. `partial_rows`: series. `gaps`: (series, first missing, last missing, missing
-    value or None), at most `GAPS_MAX`. `problems`: files that were left out, and why."""
+    value or None, from ms, until ms), at most `GAPS_MAX`. `problems`: files that were left out, and why."""
 
     id: str
     hour_ms: int
@@ -81,7 +81,7 @@ def make_batch(manifests: Sequence[Manifest], directory: Path) -> Batch:
     first = manifests[0]
     if not whole:
         return Batch("", first.hour_ms, first.source, first.boot_epoch, {}, problems=problems)
-    rows, invalid = rows_of(tables, [(one.source, one.boot_epoch) for one in whole])
+    rows, invalid = rows_of(tables, whole)
     del tables
     judged = judge(rows)
     bad = np.flatnonzero(judged.problem != GOOD)
@@ -173,7 +173,10 @@ def partial_sums(rows: Rows, judged: Judged) -> tuple[Any, list[Gap]]:
     names = rows.words["series"].take(pa.array(rows.codes["series"][order[gaps]])).to_pylist()
     counted = counters[rows.codes["meter"][order[gaps]]]
     lost = [int(total[at + 1] - value[at + 1] - total[at]) if counts else None for at, counts in zip(gaps, counted, strict=True)]
-    found = [(name, int(seq[at]) + 1, int(seq[at + 1]) - 1, missing) for name, at, missing in zip(names, gaps, lost, strict=True)]
+    found = [
+        (name, int(seq[at]) + 1, int(seq[at + 1]) - 1, missing, int(end[at]), int(start[at + 1]))
+        for name, at, missing in zip(names, gaps, lost, strict=True)
+    ]
     return table, found
 
 

@@ -128,7 +128,7 @@ def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_m
     known = {hour: inputs for hour, inputs in known.items() if start_ms <= hour < end_ms}
     files = _files_of(_dirty(manifests, known, start_ms, end_ms), manifests)
     damaged: set[str] = set()
-    if sum(_size(manifest.path) for manifest in files) <= HASHED_AT_ONCE_BYTES:
+    if sum(file_size(manifest.path) for manifest in files) <= HASHED_AT_ONCE_BYTES:
         for manifest in files:
             problem = _damage(manifest)
             if problem:
@@ -145,7 +145,8 @@ def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_m
     return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms, settled)
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """In bytes; 0 where it cannot be looked at."""
     try:
         return path.stat().st_size
     except OSError:

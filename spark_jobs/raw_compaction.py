@@ -65,7 +65,7 @@ def merge_files(task: CompactionTask) -> int:
     path = first.path.with_name(f"{PREFIX}{first.interval_start_ms}-{digest}.parquet")
     schema = pa.schema([pa.field(name, _TYPES[kind]) for name, kind in COLUMNS])
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(pa.concat_tables(tables).cast(schema), temporary, compression="zstd", store_schema=False)
+    pq.write_table(pa.concat_tables(tables).select(schema.names).cast(schema), temporary, compression="zstd", store_schema=False)
     sums: dict[str, int] = defaultdict(int)
     for one in task.files:
         for meter, value in one.sums.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +24,8 @@ class FileProblem(Exception):
 
 
 def read_file(manifest: Manifest) -> Any:
-    """All columns of the schema: texts dictionary-encoded, numbers as 64-bit integers. Raises `FileProblem`."""
+    """All columns of the schema: texts dictionary-encoded, numbers as 64-bit integers; and `row`, the number of each record in the
+    file, from 0. Raises `FileProblem`."""
     try:
         data = manifest.path.read_bytes()
     except OSError as error:
@@ -44,7 +46,7 @@ def read_file(manifest: Manifest) -> Any:
     except pa.ArrowException as error:
         raise FileProblem(f"it cannot be read as Parquet of the schema: {error}") from None
     _check(table, manifest)
-    return table
+    return table.append_column("row", pa.array(np.arange(table.num_rows)))
 
 
 def _open(data: bytes) -> Any:

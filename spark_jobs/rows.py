@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from messaging.usage_schema import API, COLUMNS, INTERVAL_MS_MAX, READABLE_VERSIONS, SCOPES, TENANT, TOPIC, series_name
-from spark_jobs.plan import HOUR_MS
+from spark_jobs.plan import HOUR_MS, Manifest
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -49,13 +49,17 @@ def sorted_by(*columns: Column) -> Ints:
 
 @dataclass(frozen=True)
 class Rows:
-    """`codes[name][i]` is the place of a text in `words[name]`. `origin[i]`: which of `origins`, (source, boot epoch), it is of."""
+    """`codes[name][i]` is the place of a text in `words[name]`. `origin[i]`: which of `origins`, (source, boot epoch), it is of.
+    `row[i]`: its number in the file `files[file[i]]`."""
 
     numbers: Mapping[str, Ints]
     codes: Mapping[str, Codes]
     words: Mapping[str, Any]
     origin: Codes
     origins: tuple[tuple[str, int], ...]
+    row: Ints
+    file: Codes
+    files: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.origin)
@@ -68,36 +72,43 @@ class Rows:
             self.words,
             self.origin[chosen],
             self.origins,
+            self.row[chosen],
+            self.file[chosen],
+            self.files,
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """As the schema has them, one by one: for the few that somebody is to look at."""
+        """As the schema has them, one by one, with the file and the row that each is from: for the few that somebody is to look
+        at."""
         columns: dict[str, list[Any]] = {name: values.tolist() for name, values in self.numbers.items()}
         for name, codes in self.codes.items():
             columns[name] = self.words[name].take(pa.array(codes)).to_pylist()
         columns["source"] = [self.origins[index][0] for index in self.origin.tolist()]
         columns["boot_epoch"] = [self.origins[index][1] for index in self.origin.tolist()]
-        names = [name for name, _ in COLUMNS]
+        columns["file"] = [self.files[index] for index in self.file.tolist()]
+        columns["row"] = self.row.tolist()
+        names = [*(name for name, _ in COLUMNS), "file", "row"]
         return [dict(zip(names, values, strict=True)) for values in zip(*(columns[name] for name in names), strict=True)]
 
 
-def rows_of(tables: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[Rows, list[dict[str, Any]]]:
-    """`tables`: of `raw_files.read_file`, each with the (source, boot epoch) of its file. Also the records in which a column is
-    null; they are not among the rows."""
+def rows_of(tables: Sequence[Any], manifests: Sequence[Manifest]) -> tuple[Rows, list[dict[str, Any]]]:
+    """`tables`: of `raw_files.read_file`, each with the manifest of its file. Also the records in which a column is null; they are
+    not among the rows."""
+    origins = [(one.source, one.boot_epoch) for one in manifests]
     known = tuple(sorted(set(origins)))
     places = {origin: place for place, origin in enumerate(known)}
     lacking: list[dict[str, Any]] = []
     whole = []
-    for table in tables:
+    for table, manifest in zip(tables, manifests, strict=True):
         if any(column.null_count for column in table.columns):
             full = table.drop_null()
             missing = np.logical_or.reduce([column.is_null().to_numpy() for column in table.columns])
-            lacking += table.filter(pa.array(missing)).to_pylist()
+            lacking += [{**record, "file": manifest.name} for record in table.filter(pa.array(missing)).to_pylist()]
             table = full
         whole.append(table)
-    origin = np.repeat(
-        np.array([places[one] for one in origins], dtype=np.int32), np.array([table.num_rows for table in whole], dtype=np.int64)
-    )
+    counts = np.array([table.num_rows for table in whole], dtype=np.int64)
+    origin = np.repeat(np.array([places[one] for one in origins], dtype=np.int32), counts)
+    file = np.repeat(np.arange(len(whole), dtype=np.int32), counts)
     together = pa.concat_tables(whole).unify_dictionaries().drop_columns(["source", "boot_epoch"])
     codes, words = {}, {}
     for name in WORDS:
@@ -106,7 +117,8 @@ def rows_of(tables: Sequence[Any], origins: Sequence[tuple[str, int]]) -> tuple[
         codes[name] = np.concatenate(chunks) if chunks else np.empty(0, dtype=np.int32)
         words[name] = column.chunk(0).dictionary if chunks else pa.array([], pa.string())
     numbers = {name: together[name].to_numpy() for name in NUMBERS}
-    return Rows(numbers, codes, words, origin, known), lacking
+    row = together["row"].to_numpy()
+    return Rows(numbers, codes, words, origin, known, row, file, tuple(one.name for one in manifests)), lacking
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from workers import detail_models as details  # noqa: F401  (Django finds them h
 from workers.alerts import models as alerts  # noqa: F401
 from workers.billing import budget_models  # noqa: F401  (Django finds them here)
 from workers.billing import models as billing  # noqa: F401
+from workers.findings import models as findings  # noqa: F401
 from workers.redrive import models as redrive  # noqa: F401
 
 
@@ -98,6 +99,7 @@ class UsageRun(models.Model):
     rows = models.PositiveBigIntegerField(default=0)
     quarantined = models.PositiveBigIntegerField(default=0)
     rejected_files = models.PositiveIntegerField(default=0)
+    files = models.PositiveIntegerField(default=0)  # that its hours were computed from (`spark_jobs.inputs`)
     holes = models.PositiveIntegerField(default=0)
     message = models.TextField(blank=True)  # what went wrong and what to do
     detail = models.JSONField(default=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,8 @@ from spark_jobs.config import Result
 from spark_jobs.plan import hour_of_name
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from workers.findings.load import note_findings
+from workers.findings.outages import Outage
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.usage_details import TenantOf, replace_details
 from workers.usage_periods import is_closed, load_periods, note_corrections, sums_of
@@ -32,25 +34,32 @@ def known_inputs(since: datetime) -> dict[str, str]:
     return {f"{hour:%Y-%m-%dT%H}": inputs for hour, inputs in partitions.values_list("hour", "inputs")}
 
 
-def publish(run: UsageRun, result: Result, rows: Path, now: datetime, still_mine: Callable[[], None]) -> None:
+def publish(
+    run: UsageRun, result: Result, rows: Path, now: datetime, still_mine: Callable[[], None], outages: Sequence[Outage] = ()
+) -> None:
     """Replaces the rows of each hour of `result` by those below `rows`, flips the pointers and finishes `run`.
 
     The rows are checked against the job's checksums while they are read. `still_mine` raises if another run took over meanwhile; it
-    is asked inside the transaction, so that an older run never overwrites a newer one. Raises `RunFailed`; then nothing changed.
+    is asked inside the transaction, so that an older run never overwrites a newer one. `outages`: times of which a broker's crash
+    may have lost records. Raises `RunFailed`; then nothing changed.
     """
     with transaction.atomic(), platform_scope():
         still_mine()
         corrections = _replace_hours(run, result, rows, now)
+        found_outages = note_findings(run, result, rows.parent, outages)
         run.outcome = UsageRun.Outcome.SUCCEEDED
         run.finished_at = now
         run.hours = len(result.hours)
         run.rows = sum(hour.rows for hour in result.hours)
         run.quarantined = sum(result.quarantined.values())
         run.rejected_files = len(result.rejected_files)
-        run.holes = result.hole_count
+        run.files = result.files
+        run.holes = result.hole_count + found_outages
         run.message = _remarks(result, corrections)
         run.detail = {
             "files_read": result.files_read,
+            "bytes": result.bytes,
+            "outages": found_outages,
             "files_reused": result.files_reused,
             "rows_judged": result.rows_judged,
             "files_compacted": result.files_compacted,

@@ -17,6 +17,7 @@ from spark_jobs.config import (
     Progress,
     Request,
     Result,
+    inputs_path,
     load_directory,
     progress_from,
     progress_path,
@@ -154,6 +155,7 @@ def run_job(
     except BaseException:
         shutil.rmtree(run_directory(files.hours, run_id), ignore_errors=True)
         shutil.rmtree(load_directory(files.hours, run_id), ignore_errors=True)
+        inputs_path(files.hours, run_id).unlink(missing_ok=True)
         raise
     finally:
         files.request.unlink(missing_ok=True)

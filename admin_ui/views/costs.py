@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 from django.http import HttpResponse
 
-from admin_ui import cost_view
+from admin_ui import cost_view, evidence_view
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.pages import navigation, show
+from messaging.permissions.model import Action
 from workers.billing import costs as sums
 
 
@@ -19,6 +20,8 @@ def costs(request: ConsoleRequest) -> HttpResponse:
     today = datetime.now(UTC).date()
     asked = cost_view.asked_by(query, tenants, today)
     question = asked.question
+    everything = request.actor.may(Action.SUPERUSER) and not asked.tenant
+    seen = evidence_view.Asked(*evidence_view.days(question.first, question.last), None if everything else question.tenants)
     labels = [f"{sums.LABEL}{key}" for key in sums.label_keys(question.tenants)]
     return show(
         request,
@@ -33,5 +36,7 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         spans=cost_view.SPANS,
         currencies=[one for one in sums.currencies_of(question) if one],
         filters=[(name, getattr(question, name)) for name in cost_view.FILTERS if getattr(question, name)],
+        basis=evidence_view.basis_of(seen),
+        evidence=evidence_view.evidence_address(first=question.first, last=question.last, tenant=asked.tenant),
         **cost_view.page_of(asked, query),
     )

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import Http404, HttpResponse, JsonResponse
 from django.urls import reverse
 
+from admin_ui import evidence_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, navigation, show
 from messaging.errors import NotFound
@@ -48,6 +49,8 @@ def invoice(request: ConsoleRequest, tenant: str, invoice: str) -> HttpResponse:
         notes=list(found.credit_notes.all()),
         line=line,
         down=_down(found, line) if line else None,
+        basis=evidence_view.basis_of(evidence_view.invoice_asked(found)),
+        evidence=evidence_view.evidence_address(tenant=tenant, invoice=found.id),
     )
 
 

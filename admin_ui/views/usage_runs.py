@@ -1,15 +1,25 @@
-"""Usage runs for administrators: what each read, what it published, and what it left out."""
+"""Usage runs: what each read, what it published, and what it left out. Administrators see all of that, others what is of the
+tenants that they may see."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 
-from admin_ui.access import ConsoleRequest, page
+from admin_ui import cost_view, evidence_view
+from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.pages import navigation, show
+from messaging.permissions.model import Action
+from tenants.scoping import platform_scope
+from workers.billing.models import Invoice
+from workers.findings.load import FINDINGS_MAX
+from workers.findings.models import UsageFinding
 from workers.models import UsageRun
 
 RUNS_SHOWN, HOURS_SHOWN = 100, 200
+Kind = UsageFinding.Kind
 
 
 @page
@@ -24,8 +34,11 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     found = UsageRun.objects.filter(run_id=run).first()
     if found is None:
         raise Http404
-    detail = found.detail
-    above = [("Usage", reverse("console:usage")), ("Runs", reverse("console:usage_runs"))]
+    everything = request.actor.may(Action.SUPERUSER)
+    uids = None if everything else evidence_view.uids_of(visible_tenants(request.actor, request.user))
+    detail = found.detail if everything else {}
+    above = [("Usage", reverse("console:usage"))] + ([("Runs", reverse("console:usage_runs"))] if everything else [])
+    asked = {name: request.GET.get(name, "1") for name in ("files", "records", "holes")}
     return show(
         request,
         "pages/usage_run.html",
@@ -35,13 +48,53 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
         facts=[
             (title, detail[key])
             for title, key in (
-                ("Files read", "files_read"), ("Records read", "rows_read"), ("Duplicates", "duplicates"), ("Spark", "spark"),
-                ("Java", "java"),
+                ("Files read now", "files_read"), ("Records read now", "rows_read"), ("Duplicates", "duplicates"),
+                ("Spark", "spark"), ("Java", "java"),
             )
             if key in detail
         ],
-        quarantined=sorted(detail.get("quarantined", {}).items()),
+        everything=everything,
+        files=evidence_view.files_page(found, asked["files"]),
+        records=evidence_view.findings_page(found, [Kind.QUARANTINED], uids, asked["records"]),
+        more_records=found.quarantined > FINDINGS_MAX,
+        records_max=FINDINGS_MAX,
+        holes=evidence_view.findings_page(found, [Kind.HOLE, Kind.OUTAGE], uids, asked["holes"]),
         rejected=sorted(detail.get("rejected_files", {}).items()),
-        holes=detail.get("holes", []),
         hours=found.partitions.order_by("-hour")[:HOURS_SHOWN],
     )  # fmt: skip
+
+
+@page
+def usage_evidence(request: ConsoleRequest) -> HttpResponse:
+    """What figures of a span of days, or an invoice, are based on."""
+    tenants = visible_tenants(request.actor, request.user)
+    query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
+    tenant = query.get("tenant", "")
+    asked, of = _asked_by(
+        query, [tenant] if tenant in tenants else tenants, everything=request.actor.may(Action.SUPERUSER) and not tenant
+    )
+    return show(
+        request,
+        "pages/usage_evidence.html",
+        navigation(request, "usage"),
+        crumbs=[("Costs", reverse("console:costs"))],
+        of=of,
+        tenant=tenant if tenant in tenants else "",
+        basis=evidence_view.basis_of(asked),
+        runs=evidence_view.runs_of(asked),
+        runs_max=evidence_view.RUNS_SHOWN,
+        outages=evidence_view.outages_of(asked),
+    )
+
+
+def _asked_by(query: dict[str, str], tenants: list[str], *, everything: bool) -> tuple[evidence_view.Asked, str]:
+    uids = evidence_view.uids_of(tenants)
+    if query.get("invoice"):
+        with platform_scope():
+            invoice = Invoice.objects.filter(id=query["invoice"], tenant_uid__in=uids).first()
+        if invoice is None:
+            raise Http404
+        return evidence_view.invoice_asked(invoice), f"{invoice.get_kind_display()} {invoice.number or 'draft'} of {invoice.tenant}"
+    first, last = cost_view.days_of(query, "" if query.get("first") else "this-month", datetime.now(UTC).date())
+    start, end = evidence_view.days(first, last)
+    return evidence_view.Asked(start, end, None if everything else uids), f"{first} to {last} (UTC)"

@@ -79,7 +79,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tasks_fragment"): Action.SUPERUSER,
     ("POST", "console:task_decide"): Action.SUPERUSER,
     ("GET", "console:usage_runs"): Action.SUPERUSER,
-    ("GET", "console:usage_run"): Action.SUPERUSER,
+    ("GET", "console:usage_run"): Action.AUTHENTICATED,  # findings of the tenants that the user may see
+    ("GET", "console:usage_evidence"): Action.AUTHENTICATED,
     ("GET", "console:price_plans"): Action.SUPERUSER,
     ("GET", "console:price_plan_create"): Action.SUPERUSER,
     ("POST", "console:price_plan_create"): Action.SUPERUSER,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
-from workers.tasks.usage import UsageHole, usage_holes
+from workers.findings.outages import Outage, outages_below
 
 START_MS = 1_800_000_000_000
 
@@ -24,5 +24,5 @@ async def test_what_lies_between_the_last_records_of_a_crash_and_the_next_start_
     await boot(tmp_path, 2, START_MS + 200_000, START_MS + 260_000, ended=False)  # killed at some time after
     await boot(tmp_path, 3, START_MS + 300_000, START_MS + 360_000, ended=False)  # runs
     (tmp_path / "boots" / "torn.json").write_text("{")
-    assert usage_holes(tmp_path) == [UsageHole("broker-1", 2, START_MS + 260_000, START_MS + 300_000)]
-    assert usage_holes(tmp_path / "nowhere") == []
+    assert outages_below(tmp_path) == [Outage("broker-1", 2, START_MS + 260_000, START_MS + 300_000)]
+    assert outages_below(tmp_path / "nowhere") == []

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import ProtectedError
 
-from spark_jobs.config import quarantine_directory, run_directory
+from spark_jobs.config import inputs_path, quarantine_directory, run_directory
 from tenants.scoping import platform_scope
 from workers.alerts.models import MailUsage, Notice
 from workers.billing.budget_models import Report
@@ -77,6 +77,7 @@ def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
             forgotten += UsageRun.objects.filter(run_id=run_id).delete()[1].get("workers.UsageRun", 0)
             for directory in (run_directory(folder, run_id), quarantine_directory(folder, run_id)):
                 shutil.rmtree(directory, ignore_errors=True)
+            inputs_path(folder, run_id).unlink(missing_ok=True)
     return forgotten
 
 

@@ -15,6 +15,7 @@ from messaging.errors import MagnetarError
 from spark_jobs.config import Progress, Result, load_directory
 from spark_jobs.death import fewer_tasks
 from workers.environment import Environment, Stopping
+from workers.findings.outages import outages_below
 from workers.models import UsageRun
 from workers.usage_load import known_inputs, publish
 from workers.usage_periods import current_days, current_hours
@@ -51,7 +52,7 @@ def _run_once(environment: Environment, run_id: str, renew: Callable[[], None]) 
         result = _run(environment, run_id, now, renew)
         run = UsageRun.objects.get(run_id=run_id)
         rows = load_directory(RunFiles.of(environment.settings, run_id).hours, run_id)
-        publish(run, result, rows, environment.now(), renew)
+        publish(run, result, rows, environment.now(), renew, outages_below(RunFiles.of(environment.settings, run_id).raw))
         shutil.rmtree(rows, ignore_errors=True)  # after a failure it stays until the next run's sweep
     except (RunFailed, Stopping) as error:
         outcome = Outcome.NEEDS_SPARK if isinstance(error, NeedsSpark) else Outcome.FAILED
