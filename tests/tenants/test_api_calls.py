@@ -15,7 +15,7 @@ from controlplane.api_calls import ApiCalls, ApiMeter, Caller
 from tenants.models import Tenant
 from tests.tenants import world as people
 from tests.tenants.world import World
-from workers.tasks.usage import UsageHole, usage_holes
+from workers.findings.outages import outages_below
 
 NOON_MS = 1_795_262_400_000
 N = "/api/v1/tenants/acme/namespaces/orders"
@@ -113,11 +113,11 @@ async def test_calls_are_written_minute_by_minute_and_a_crash_shows_as_a_hole(tm
         ("acme/orders", TOPIC, "k", 1, 1, 2, "b-web"),
     ]
     await (await boot(NOON_MS + 300_000)).end()
-    assert usage_holes(raw) == []  # the crash was before the clock was set back, so nothing is between the two
+    assert outages_below(raw) == []  # the crash was before the clock was set back, so nothing is between the two
     crashed = await boot(NOON_MS + 400_000)
     now_ms += 30_000
     await crashed.collect()
     await (await boot(NOON_MS + 500_000)).end()
-    (hole,) = usage_holes(raw)
+    (hole,) = outages_below(raw)
     assert (hole.source, hole.from_ms, hole.until_ms) == ("b-web", NOON_MS + 430_000, NOON_MS + 500_000)
     assert isinstance(hole, UsageHole)

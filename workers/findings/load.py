@@ -107,8 +107,8 @@ def _of_record(run: UsageRun, record: dict[str, Any], owners: _Owners) -> UsageF
     """Quarantined records may name anything: one that does not fit together is nobody's."""
     hour = _time(hour_of_name(record["hour"]))
     tenant, namespace, topic = (str(record.get(name) or "") for name in ("tenant", "namespace", "topic"))
-    whole = namespace.startswith(f"{tenant}/") and topic.partition("://")[2].startswith(f"{namespace}/")
-    agrees = bool(tenant) and (whole or not (namespace or topic))
+    agrees = bool(tenant) and (namespace.startswith(f"{tenant}/") if namespace else not topic)
+    agrees &= not topic or topic.partition("://")[2].startswith(f"{namespace}/")
     meter, uid, of_series = named_by(str(record.get("series") or ""))
     agrees &= (meter, of_series) == (record.get("meter"), topic) and uid in ("", str(record.get("tenant_uid") or ""))
     fields = {
