@@ -15,7 +15,7 @@ from controlplane.api_calls import ApiCalls, ApiMeter, Caller
 from tenants.models import Tenant
 from tests.tenants import world as people
 from tests.tenants.world import World
-from workers.findings.outages import outages_below
+from workers.findings.outages import Outage, outages_below
 
 NOON_MS = 1_795_262_400_000
 N = "/api/v1/tenants/acme/namespaces/orders"
@@ -120,4 +120,4 @@ async def test_calls_are_written_minute_by_minute_and_a_crash_shows_as_a_hole(tm
     await (await boot(NOON_MS + 500_000)).end()
     (hole,) = outages_below(raw)
     assert (hole.source, hole.from_ms, hole.until_ms) == ("b-web", NOON_MS + 430_000, NOON_MS + 500_000)
-    assert isinstance(hole, UsageHole)
+    assert isinstance(hole, Outage)
