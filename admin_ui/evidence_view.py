@@ -9,13 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings as django_settings
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.urls import reverse
 
-from messaging.settings import Settings
-from spark_jobs.inputs import InputFile, read_inputs
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing.models import Invoice
@@ -129,24 +126,6 @@ def findings_page(run: UsageRun, kinds: Collection[str], uids: Collection[str] |
 def _evaluated(page: Page[UsageFinding]) -> Page[UsageFinding]:
     page.object_list = list(page.object_list)
     return page
-
-
-@dataclass(frozen=True)
-class FilesPage:
-    """`number` of `pages`, from 1; `pages` 0: the list of a run is kept as long as its files."""
-
-    files: list[InputFile]
-    number: int
-    pages: int
-
-
-def files_page(run: UsageRun, number: str) -> FilesPage:
-    settings: Settings = django_settings.MAGNETAR
-    pages = -(-run.files // ROWS_A_PAGE)
-    wanted = min(max(1, int(number) if number.isdecimal() and len(number) < 10 else 1), max(1, pages))
-    folder = settings.data_path.absolute() / "usage" / "hours"
-    found = list(read_inputs(folder, run.run_id, (wanted - 1) * ROWS_A_PAGE, ROWS_A_PAGE)) if pages else []
-    return FilesPage(found, wanted, pages if found else 0)
 
 
 def invoice_asked(invoice: Invoice) -> Asked:

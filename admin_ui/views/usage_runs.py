@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from django.conf import settings as django_settings
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 
@@ -14,6 +15,7 @@ from admin_ui.pages import navigation, show
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
 from workers.billing.models import Invoice
+from workers.findings.files import files_page
 from workers.findings.load import FINDINGS_MAX
 from workers.findings.models import UsageFinding
 from workers.models import UsageRun
@@ -54,7 +56,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
             if key in detail
         ],
         everything=everything,
-        files=evidence_view.files_page(found, asked["files"]),
+        files=files_page(django_settings.MAGNETAR, found, asked["files"]),
         records=evidence_view.findings_page(found, [Kind.QUARANTINED], uids, asked["records"]),
         more_records=found.quarantined > FINDINGS_MAX,
         records_max=FINDINGS_MAX,
