@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0010_alerts'),
+        ('workers', '0011_mail_limit'),
     ]
 
     operations = [
