@@ -28,7 +28,7 @@ STEPS ?= 1000000
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.installed $(VENV)/.compiled ## make .venv with everything that the platform runs on
@@ -78,6 +78,10 @@ simulate: setup $(VENV)/.installed-test ## let a million things happen to a subs
 .PHONY: invoices
 invoices: setup $(VENV)/.installed-test ## rate a million random invoices and check every line of them; ARGS="--count 10000 --seed 7"
 	$(BIN)/python -m tests.support.random_invoices $(ARGS)
+
+.PHONY: billing-campaign
+billing-campaign: setup $(VENV)/.installed-test ## kill broker, worker and Spark, and hold invoices against what clients saw; ARGS="--rounds 5 --seed 7"
+	$(BIN)/python -m tests.compat.billing_campaign $(ARGS)
 
 .PHONY: oracle
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record

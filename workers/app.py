@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
@@ -18,8 +19,8 @@ from workers.task_catalog import QUEUE, QUEUES, TASKS, TaskEntry
 RESULTS_KEPT_S = 3600
 
 
-def make_app(settings: Settings, environment: Environment | None = None) -> Celery:
-    """An application of its own. With `environment` it can run tasks; without, it only sends them.
+def make_app(settings: Settings, environment: Environment | None = None, queues: Sequence[str] = QUEUES) -> Celery:
+    """An application of its own. With `environment` it can run tasks, those of `queues`; without, it only sends them.
 
     Celery's own Django fixup is left out: it runs all system checks at start (loading every URL and view) and puts the current
     folder first on the import path. What is needed of it, closing connections after a task, is in `_run`.
@@ -34,7 +35,7 @@ def make_app(settings: Settings, environment: Environment | None = None) -> Cele
         timezone="UTC",
         enable_utc=True,
         task_default_queue=QUEUE,
-        task_queues=[Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
+        task_queues=[Queue(name) for name in queues],  # type: ignore[no-untyped-call]
         task_routes={entry.name: {"queue": entry.queue} for entry in TASKS},
         # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
         # server, for good if it never looks, and waits for twenty seconds where there is no server.

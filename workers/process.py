@@ -1,4 +1,4 @@
-"""Celery's worker and beat as two threads of a process that somebody else starts, watches and stops."""
+"""Celery's workers, one for each pool, and beat, as threads of a process that somebody else starts, watches and stops."""
 
 from __future__ import annotations
 
@@ -9,25 +9,44 @@ from typing import Any
 from celery import Celery
 
 from messaging import logs
+from messaging.settings import ConfigError, Settings
+from workers.app import make_app
+from workers.environment import Environment
+from workers.task_catalog import POOLS, Pool
 
 log = logs.get_logger("magnetar.worker")
-CONCURRENCY = 6  # tasks at once: a long one of each kind, and room for short ones
+CONCURRENCY = 6  # tasks at once of a worker that takes all queues
+BEAT_POOL = "control"  # the process with this pool has beat
 _BEAT_INTERVAL_S = 5  # how soon a changed schedule is seen
 _RETRY_S = 1.0
 
 
-class Worker:
-    """`start` returns at once; `consuming` is set when tasks are taken. `stop` asks, `join` waits."""
+def pools_of(settings: Settings) -> dict[str, Pool]:
+    """Those that this process has, by name. Raises `ConfigError`."""
+    wanted = [name.strip() for name in settings.worker_pools.split(",") if name.strip()] or list(POOLS)
+    for name in wanted:
+        if name not in POOLS:
+            raise ConfigError(f"worker_pools: {name[:40]!r} is not one of {', '.join(POOLS)}")
+    return {name: POOLS[name] for name in wanted}
 
-    def __init__(self, app: Celery) -> None:
+
+def make_workers(settings: Settings, environment: Environment) -> list[Worker]:
+    """One for each pool. Not started. Raises `ConfigError`."""
+    return [Worker(make_app(settings, environment, pool.queues), pool.threads, name) for name, pool in pools_of(settings).items()]
+
+
+class Worker:
+    """`start` returns at once; `started` is set when tasks are taken. `stop` asks, `join` waits."""
+
+    def __init__(self, app: Celery, threads: int = CONCURRENCY, name: str = "magnetar") -> None:
         app.set_current()
         app.set_default()
         app.finalize()
-        self.consuming = threading.Event()
+        self.started = threading.Event()
         self.failed: BaseException | None = None
-        self._app = app
+        self.app, self._threads, self._name = app, threads, name
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
         self._controller: Any = None
 
     def start(self) -> None:
@@ -37,14 +56,14 @@ class Worker:
         with warnings.catch_warnings():
             # As root Celery warns of pickled messages on each start; this application accepts JSON alone.
             warnings.simplefilter("ignore")
-            self._controller = self._app.WorkController(
+            self._controller = self.app.WorkController(
                 pool="threads",
-                concurrency=CONCURRENCY,
-                hostname="magnetar",
+                concurrency=self._threads,
+                hostname=self._name,
                 without_gossip=True,
                 without_mingle=True,
                 without_heartbeat=True,
-                ready_callback=lambda consumer: self.consuming.set(),
+                ready_callback=lambda consumer: self.started.set(),
             )
         self._thread.start()
 

@@ -61,4 +61,6 @@ def queue_configuration(settings: Settings) -> dict[str, Any]:
 
 
 def worker_ready_file(settings: Settings) -> Path:
-    return settings.data_path / "run" / "worker.json"
+    """Of a process with some of the pools a file of its own."""
+    pools = "".join(f"-{name.strip()}" for name in settings.worker_pools.split(",") if name.strip())
+    return settings.data_path / "run" / f"worker{pools}.json"

@@ -24,6 +24,23 @@ MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage",
 REDRIVES, NOTICES = "magnetar.redrives", "magnetar.notices"
 
 
+class Pool(NamedTuple):
+    """Queues whose tasks share threads, and how many those are: one for each kind of task that may be long, and some for what
+    passes quickly. Tasks of other pools, however long they take, do not hold up those of this one."""
+
+    queues: tuple[str, ...]
+    threads: int
+
+
+POOLS: dict[str, Pool] = {
+    "control": Pool((CONTROL, QUEUE), 6),
+    "maintenance": Pool((MAINTENANCE,), 3),
+    "usage": Pool((USAGE, BILLING), 5),
+    "redrives": Pool((REDRIVES,), 4),
+    "notices": Pool((NOTICES,), 4),
+}
+
+
 class TaskEntry(NamedTuple):
     """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds; "": the task runs
     only when it is asked for. `ids`: its arguments, each the id of a row or a name.
@@ -66,9 +83,9 @@ TASKS: tuple[TaskEntry, ...] = (
         CONTROL,
     ),
     TaskEntry(REDRIVE, "Redrive dead letters", "workers.redrive.task:redrive", "", REDRIVES, ids=("job",), retry_s=5),
-    TaskEntry(EVALUATE_ALERTS, "Evaluate alert rules", "workers.alerts.tasks:evaluate_alerts", "alert_interval_s", NOTICES),
+    TaskEntry(EVALUATE_ALERTS, "Evaluate alert rules", "workers.alerts.tasks:evaluate_alerts", "alert_interval_s", CONTROL),
     TaskEntry(
-        NOTICE_KEYS, "Notice keys that expire", "workers.alerts.tasks:notice_expiring_keys", "key_notice_interval_s", NOTICES
+        NOTICE_KEYS, "Notice keys that expire", "workers.alerts.tasks:notice_expiring_keys", "key_notice_interval_s", CONTROL
     ),
     TaskEntry(SEND_NOTICE, "Send notices", "workers.alerts.tasks:send_notice", "", NOTICES, ids=("notice",), retry_s=30),
     TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),

@@ -1,4 +1,4 @@
-"""The worker process, `python -m controlplane.worker`: Celery worker and beat in one process, until SIGTERM or SIGINT."""
+"""The worker process, `python -m controlplane.worker`: Celery workers and beat in one process, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -47,37 +47,38 @@ def main(settings: Settings) -> int:
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
     set_up(settings, "controlplane.worker_settings")
-    from workers.app import make_app
     from workers.environment import Environment, environment_of
     from workers.memory import trim_memory
-    from workers.process import Beat, Worker
+    from workers.process import BEAT_POOL, Beat, Worker, make_workers, pools_of
     from workers.queue import worker_ready_file
     from workers.schedule import ensure_schedule
 
     real = environment_of(settings)
     environment = Environment(settings, real.rpc, stopping, real.now)
-    ensure_schedule(settings)
-    app = make_app(settings, environment)
-    worker, beat = Worker(app), Beat(app)
+    workers = make_workers(settings, environment)
+    beat = Beat(workers[0].app) if BEAT_POOL in pools_of(settings) else None
+    if beat is not None:
+        ensure_schedule(settings)
     ready_file = worker_ready_file(settings)
     ready_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    worker.start()
-    beat.start()
+    parts: list[Worker | Beat] = [*workers, *([beat] if beat is not None else [])]
+    for part in parts:
+        part.start()
     ready = False
-    while not stopping.is_set() and not worker.ended:
-        if not ready and beat.started.is_set() and worker.consuming.wait(0.01):
+    while not stopping.is_set() and not any(worker.ended for worker in workers):
+        if not ready and all(part.started.is_set() for part in parts):
             _write(ready_file, {"pid": os.getpid()})
             ready = True
-            log.info("worker-ready", queue=app.conf.broker_url.partition("://")[0])
+            log.info("worker-ready", queue=workers[0].app.conf.broker_url.partition("://")[0])
             trim_memory()
         stopping.wait(_WATCH_S if ready else 0.01)
     ended_by_itself = not stopping.is_set()
     stopping.set()
     ready_file.unlink(missing_ok=True)
     deadline = time.monotonic() + STOP_S
-    worker.stop()
-    beat.stop()
-    clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in (beat, worker))
+    for part in parts:
+        part.stop()
+    clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in reversed(parts))
     if not clean:
         # A task hangs in a call that nothing can interrupt. Its message was not acknowledged: another worker gets it.
         log.warning("worker-stop-overdue", why="a task does not return; its message goes to another worker")

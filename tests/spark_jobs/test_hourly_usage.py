@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, cast
 
-import duckdb
 import pytest
 
 from messaging.broker.usage import writer
 from messaging.broker.usage.record import UsageRecord
 from messaging.broker.usage.writer import write
 from messaging.usage_schema import COLUMNS, COUNTERS
-from spark_jobs.inputs import read_inputs
 from tests.spark_jobs.job import Job
-from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
-
-NEW = "persistent://acme/orders/new"
-
-
-OLD = "persistent://acme/orders/old"
-
-
-OTHER = "non-persistent://globex/sensors/heat"
-
-
-def golden() -> list[UsageRecord]:
-    """Twenty minutes to and after noon, three topics, two tenants."""
-    before = NOON_MS - MINUTE_MS
-    return [
-        record("messages_in", 10, before, seq=0, cumulative=10),
-        record("messages_in", 5, NOON_MS, seq=1, cumulative=15),
-        record("bytes_in", 1000, before),
-        record("bytes_in", 2**62, NOON_MS, seq=1, cumulative=2**62 + 1000),
-        record("messages_out", 7, NOON_MS, topic=OLD),
-        # 500 B for the last minute of the hour, carried over a silence of three minutes across it, then 200 B for a minute.
-        record("stored_bytes", 500, before, seq=0),
-        record("stored_bytes", 200, NOON_MS + 3 * MINUTE_MS, seq=1),
-        # A silence of six minutes: nothing is carried.
-        record("backlog_entries", 9, NOON_MS, seq=0, width_ms=30_000),
-        record("backlog_entries", 3, NOON_MS + 6 * MINUTE_MS + 30_000, seq=1, width_ms=10_000),
-        record("bytes_out", 1, NOON_MS, topic=OTHER),
-        # 999 milliseconds of one byte are no whole second.
-        record("stored_bytes", 1, NOON_MS, topic=OTHER, width_ms=999),
-    ]
+from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NEW, NOON_MS, OLD, OTHER, golden, record, reference, write_all
 
 
 def test_a_day_computed_by_hand(job: Job) -> None:
@@ -106,54 +74,6 @@ def test_conservation_from_topics_to_manifests(job: Job) -> None:
             by_tenant[row[1]] = by_tenant.get(row[1], 0) + row[5 + index]
             by_namespace[row[3]] = by_namespace.get(row[3], 0) + row[5 + index]
         assert sum(by_tenant.values()) == sum(by_namespace.values()) == sum(row[5 + index] for row in rows) == manifests[meter]
-
-
-def quarantined(job: Job) -> list[dict[str, Any]]:
-    files = (job.directory / "hours").glob("quarantine*/*.json")
-    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
-
-
-def record_at(job: Job, file: str, row: int) -> dict[str, Any]:
-    """As another reader sees it."""
-    found = duckdb.sql(f"select * from read_parquet('{job.raw / file}', file_row_number=true) where file_row_number = {row}")
-    assert found is not None
-    (values,) = found.fetchall()
-    return {name: value for name, value in zip(found.columns, values, strict=True) if name in dict(COLUMNS)}
-
-
-def test_copies_of_a_record_count_once_and_altered_ones_not_at_all(job: Job) -> None:
-    records = golden()
-    write_all(records, job.raw)
-    write_all(records[:5], job.raw)
-    altered = records[4]._replace(value=8)
-    write_all([altered], job.raw)
-    result = job.run()
-    assert result.duplicates == 5
-    assert result.quarantined == {"conflict": 2}
-    assert job.hours() == {key: value for key, value in reference(records).items() if key != (NOON_MS, OLD)}
-    rows = quarantined(job)
-    assert sorted(row["value"] for row in rows) == [7, 8]
-    assert {row["topic"] for row in rows} == {OLD}
-    for row in rows:
-        assert record_at(job, row["file"], row["row"]) == {name: row[name] for name, _ in COLUMNS}
-
-
-def test_records_that_break_the_rules_are_quarantined(job: Job) -> None:
-    records = [
-        record("messages_in", 1, NOON_MS),
-        record("messages_in", 2, NOON_MS, seq=1)._replace(tenant="globex"),
-        record("messages_in", 4, NOON_MS, seq=2, width_ms=2 * MINUTE_MS),
-        record("messages_in", -8, NOON_MS, seq=3, cumulative=8),
-        record("messages_in", 16, NOON_MS, seq=4)._replace(series="messages_in|another"),
-        record("messages_in", 32, NOON_MS, seq=5)._replace(namespace="acme/other"),
-        record("likes", 64, NOON_MS),
-    ]
-    write_all(records, job.raw)
-    result = job.run()
-    assert result.quarantined == {"invalid": 6}
-    for row in quarantined(job):
-        assert record_at(job, row["file"], row["row"]) == {name: row[name] for name, _ in COLUMNS}
-    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
 
 
 def test_meters_of_clients_and_tenants_are_no_part_of_what_topics_used(job: Job) -> None:
@@ -231,26 +151,6 @@ def test_a_file_that_belies_its_manifest_is_left_out(job: Job) -> None:
     result = job.run()
     assert "sums" in result.rejected_files[liar.relative_to(job.raw).as_posix()]
     assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
-
-
-def test_a_lost_file_shows_as_a_hole_and_a_file_not_read_does_not(job: Job) -> None:
-    series = [record("messages_in", 5, NOON_MS + i * MINUTE_MS, seq=i, cumulative=5 * i + 5) for i in range(4)]
-    other = record("messages_in", 1, NOON_MS - 2 * HOUR_MS, topic=OLD, seq=0)
-    other_later = record("messages_in", 1, NOON_MS + 30 * MINUTE_MS, topic=OLD, seq=1, cumulative=2)
-    write_all([other], job.raw)
-    job.run()
-    write_all([series[0], series[3], other_later], job.raw)
-    result = job.run()
-    assert [hour.hour for hour in result.hours] == ["2026-11-21T12"]  # the hour with `other` in it is not read again
-    (hole,) = result.holes
-    assert (hole.series, hole.first_missing, hole.last_missing, hole.missing_value) == (f"messages_in|{NEW}", 1, 2, 10)
-    assert (hole.from_ms, hole.until_ms) == (NOON_MS + MINUTE_MS, NOON_MS + 3 * MINUTE_MS)
-    used = {one.name: one for one in read_inputs(job.directory / "hours", result.run_id, 0, 10)}
-    assert used.keys() == {path.relative_to(job.raw).as_posix() for path in job.raw.glob("date=*/hour=12/*.parquet")}
-    for name, one in used.items():
-        data = (job.raw / name).read_bytes()
-        assert (one.sha256, one.bytes, one.rows) == (hashlib.sha256(data).hexdigest(), len(data), 3)
-    assert (result.files, result.bytes) == (len(used), sum(one.bytes for one in used.values()))
 
 
 def test_brokers_that_overlap_do_not_charge_storage_twice(job: Job) -> None:

@@ -14,6 +14,10 @@ HOUR_MS = 3_600_000
 NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00 UTC
 MINUTE_MS = 60_000
 
+NEW = "persistent://acme/orders/new"
+OLD = "persistent://acme/orders/old"
+OTHER = "non-persistent://globex/sensors/heat"
+
 Hours = dict[tuple[int, str], tuple[int, ...]]
 
 
@@ -96,3 +100,24 @@ def _integral(steps: list[UsageRecord], hour: int) -> int:
                 until = following
         total += step.value * max(0, min(until, hour + HOUR_MS) - max(step.interval_start_ms, hour))
     return total
+
+
+def golden() -> list[UsageRecord]:
+    """Twenty minutes to and after noon, three topics, two tenants."""
+    before = NOON_MS - MINUTE_MS
+    return [
+        record("messages_in", 10, before, seq=0, cumulative=10),
+        record("messages_in", 5, NOON_MS, seq=1, cumulative=15),
+        record("bytes_in", 1000, before),
+        record("bytes_in", 2**62, NOON_MS, seq=1, cumulative=2**62 + 1000),
+        record("messages_out", 7, NOON_MS, topic=OLD),
+        # 500 B for the last minute of the hour, carried over a silence of three minutes across it, then 200 B for a minute.
+        record("stored_bytes", 500, before, seq=0),
+        record("stored_bytes", 200, NOON_MS + 3 * MINUTE_MS, seq=1),
+        # A silence of six minutes: nothing is carried.
+        record("backlog_entries", 9, NOON_MS, seq=0, width_ms=30_000),
+        record("backlog_entries", 3, NOON_MS + 6 * MINUTE_MS + 30_000, seq=1, width_ms=10_000),
+        record("bytes_out", 1, NOON_MS, topic=OTHER),
+        # 999 milliseconds of one byte are no whole second.
+        record("stored_bytes", 1, NOON_MS, topic=OTHER, width_ms=999),
+    ]

@@ -82,7 +82,7 @@ def celery_app(transactional_db: None, queue: Settings, broker: WorkerBroker, cl
     app = make_app(queue, Environment(queue, broker, now=clock))
     worker = Worker(app)
     worker.start()
-    assert worker.consuming.wait(20), worker.failed
+    assert worker.started.wait(20), worker.failed
     yield app
     worker.stop()
     assert worker.join(10)

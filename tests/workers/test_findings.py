@@ -15,7 +15,6 @@ from spark_jobs.config import HourResult, Result, SequenceGap, quarantine_direct
 from spark_jobs.plan import HOUR_MS, hour_name
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from tests.spark_jobs.usage_files import MINUTE_MS, NOON_MS
 from workers.findings import load
 from workers.findings.load import named_by, note_findings
 from workers.findings.models import UsageFinding
@@ -23,6 +22,8 @@ from workers.findings.outages import Outage
 from workers.models import UsageRun
 
 pytestmark = pytest.mark.django_db
+MINUTE_MS = 60_000
+NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00 UTC
 NOON = datetime.fromtimestamp(NOON_MS / 1000, UTC)
 TOPIC = "persistent://acme/orders/new"
 RESULT = Result("r1", hours=(HourResult(hour_name(NOON_MS), "", 0, "", {}),))

@@ -97,7 +97,7 @@ def test_what_redis_lost_is_sent_again_and_done_once(
     worker = Worker(app)
     worker.start()
     try:
-        assert worker.consuming.wait(20), worker.failed
+        assert worker.started.wait(20), worker.failed
         ask_for(NAME, job="after")
         eventually_sync(lambda: "after" in counted, timeout_s=20)
         server.kill()

@@ -136,7 +136,7 @@ def test_without_any_server_tasks_cross_files(
     worker = Worker(app)
     worker.start()
     try:
-        assert worker.consuming.wait(20), worker.failed
+        assert worker.started.wait(20), worker.failed
         sent = make_app(settings_of()).send_task(COLLECT_USAGE)
         eventually_sync(lambda: TaskRun.objects.filter(task_id=sent.id, outcome="succeeded").exists())
     finally:

@@ -16,7 +16,7 @@ from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
 from messaging.broker.runtime.topics.dead_letter_state import parts_moved
 from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, NotAllowed, NotReady
+from messaging.errors import Conflict, InvalidValue, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
@@ -99,7 +99,7 @@ class Redrive:
     async def _move(
         self, topic: Topic, subscription: Subscription, target: Topic, request: schema.RedriveMove
     ) -> schema.RedriveMoved:
-        positions = [Position(one[0], one[1]) for one in request.positions]
+        positions = _positions_of(request.positions)
         await target.publisher.wait_for_pending()  # what a call that was given up may still be storing
         behind = (request.ledger_id, request.entry_id)
         step = Move(request.step, tuple(positions), target.text, behind, (Part(len(positions), request.step),))
@@ -156,6 +156,16 @@ class Redrive:
     @property
     def _unpacked_max(self) -> int:
         return self._broker.settings.message_bytes_max * UNPACKED_TIMES_MAX
+
+
+def _positions_of(pairs: Sequence[Sequence[int]]) -> list[Position]:
+    """Raises `InvalidValue`: what is named twice would move twice."""
+    if any(len(one) != 2 for one in pairs):
+        raise InvalidValue("positions are pairs of a ledger and an entry")
+    positions = [Position(one[0], one[1]) for one in pairs]
+    if len(set(positions)) != len(positions):
+        raise InvalidValue("positions name an entry twice")
+    return positions
 
 
 class _Charged:
