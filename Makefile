@@ -83,6 +83,10 @@ invoices: setup $(VENV)/.installed-test ## rate a million random invoices and ch
 billing-campaign: setup $(VENV)/.installed-test ## kill broker, worker and Spark, and hold invoices against what clients saw; ARGS="--rounds 5 --seed 7"
 	$(BIN)/python -m tests.compat.billing_campaign $(ARGS)
 
+.PHONY: redrive-campaign
+redrive-campaign: setup $(VENV)/.installed-test ## kill worker and broker in the middle of redrives; ARGS="--kills 10 --seed 7"
+	$(BIN)/python -m tests.compat.redrive_campaign $(ARGS)
+
 .PHONY: oracle
 oracle: setup $(VENV)/.installed-test ## compare with a real Pulsar what clients observe; ARGS="--only 'seeks.*'", ARGS=--record
 	$(BIN)/python -m tests.compat.oracle $(ARGS)

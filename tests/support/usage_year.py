@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from random import Random
 
 from tenants.models import Tenant
+from workers.billing.exact_sums import columns_of
 from workers.billing.models import Charge, CostSeries, MonthCharge
 
 GIB = 2**30
@@ -42,7 +43,7 @@ def fill_year(tenant: Tenant, last: date, topics: int = 1000, namespaces: int = 
             of_month[1] += one.nano
     MonthCharge.unscoped.bulk_create(
         (
-            MonthCharge(series_id=pk, day=day, meter=meter, quantity=quantity, nano=nano, currency="EUR")
+            MonthCharge(series_id=pk, day=day, meter=meter, nano=nano, currency="EUR", **columns_of(quantity))
             for (pk, day, meter), (quantity, nano) in months.items()
         ),
         batch_size=ROWS_AN_INSERT,

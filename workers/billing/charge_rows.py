@@ -10,6 +10,7 @@ from typing import Any
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing.attribution import Amounts, PartKey
+from workers.billing.exact_sums import columns_of, quantity_of
 from workers.billing.models import Charge, CostSeries, MonthCharge
 from workers.rating.rate import month_of
 
@@ -55,17 +56,17 @@ def _series_of(tenant: Tenant, wanted: set[tuple[str, str, str, str]]) -> dict[t
 def _write(table: Any, held: Any, wanted: Mapping[RowKey, tuple[int, int, str]]) -> int:
     left = dict(wanted)
     gone: list[int] = []
-    rows = held.order_by().values_list("pk", "series_id", "day", "meter", "quantity", "nano", "currency")
-    for pk, series, day, meter, *values in rows.iterator(ROWS_A_WRITE):
+    rows = held.order_by().values_list("pk", "series_id", "day", "meter", "quantity_high", "quantity", "nano", "currency")
+    for pk, series, day, meter, high, low, *values in rows.iterator(ROWS_A_WRITE):
         new = left.get((series, day, meter))
         if new is None:
             gone.append(pk)
-        elif new == tuple(values):
+        elif new == (quantity_of(high, low), *values):
             del left[series, day, meter]
     for begin in range(0, len(gone), DELETED_TOGETHER):
         held.filter(pk__in=gone[begin : begin + DELETED_TOGETHER]).delete()
     changed = (
-        table(series_id=series, day=day, meter=meter, quantity=quantity, nano=nano, currency=currency)
+        table(series_id=series, day=day, meter=meter, nano=nano, currency=currency, **columns_of(quantity))
         for (series, day, meter), (quantity, nano, currency) in left.items()
     )
     with platform_scope():
@@ -74,6 +75,6 @@ def _write(table: Any, held: Any, wanted: Mapping[RowKey, tuple[int, int, str]])
             batch_size=ROWS_A_WRITE,
             update_conflicts=True,
             unique_fields=["series", "day", "meter"],
-            update_fields=["quantity", "nano", "currency"],
+            update_fields=["quantity", "quantity_high", "nano", "currency"],
         )
     return len(gone) + len(left)

@@ -15,6 +15,7 @@ from django.db.models import QuerySet, Sum
 
 from tenants.models import Namespace
 from tenants.scoping import platform_scope
+from workers.billing import exact_sums
 from workers.billing.models import NANO, Charge, MonthCharge
 from workers.rating.money import CURRENCIES
 from workers.rating.units import METERS
@@ -77,7 +78,8 @@ def ask(question: Question, names_max: int = 12) -> Costs:
     costs = Costs(question.currency, steps_of(question.first, question.last, question.step))
     totals: dict[str, int] = defaultdict(int)
     quantities: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for name, meter, nano, quantity in rows.values_list(column, "meter").annotate(Sum("nano"), Sum("quantity")):
+    for name, meter, nano, *parts in rows.values_list(column, "meter").annotate(Sum("nano"), **exact_sums.sums()):
+        quantity = exact_sums.exact(*parts)
         shown = _shown(name, question.by, labels)
         totals[shown] += nano
         if quantity:
@@ -118,10 +120,10 @@ def cells_of(question: Question) -> Iterator[tuple[str, date, str, int, int]]:
     """(name, day, meter, cost, quantity), every one of them."""
     labels = _labels(question)
     column = "series__namespace" if labels is not None else LEVELS[question.by]
-    for name, day, meter, nano, quantity in (
-        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), Sum("quantity")).iterator()
+    for name, day, meter, nano, *parts in (
+        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), **exact_sums.sums()).iterator()
     ):
-        yield _shown(name, question.by, labels), day, meter, nano, quantity
+        yield _shown(name, question.by, labels), day, meter, nano, exact_sums.exact(*parts)
 
 
 def _rows(question: Question) -> QuerySet[Any]:

@@ -222,6 +222,7 @@ class Charge(models.Model):
     day = models.DateField()
     meter = models.CharField(max_length=32)
     quantity = models.BigIntegerField()
+    quantity_high = models.BigIntegerField(default=0)  # what is above it, in units of 2^62 (`workers.billing.exact_sums`)
     nano = models.BigIntegerField()
     currency = models.CharField(max_length=3)
 
@@ -245,6 +246,7 @@ class MonthCharge(models.Model):
     day = models.DateField()  # the first of the month
     meter = models.CharField(max_length=32)
     quantity = models.BigIntegerField()
+    quantity_high = models.BigIntegerField(default=0)  # what is above it, in units of 2^62 (`workers.billing.exact_sums`)
     nano = models.BigIntegerField()
     currency = models.CharField(max_length=3)
 

@@ -11,7 +11,7 @@ from django.db.models import Sum
 from messaging.errors import PreconditionFailed
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.billing import costs, usage
+from workers.billing import costs, exact_sums, usage
 from workers.billing.drafts import segments_between
 from workers.billing.models import Charge
 from workers.billing.usage import METER_NAMES
@@ -85,11 +85,11 @@ def savings(tenant_uid: str, now: datetime) -> list[Saving]:
         charges = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=since).exclude(series__topic="")
     currency = ""
     columns = ("series__topic", "series__subscription", "meter", "currency")
-    for topic, subscription, meter, code, quantity, nano in (
-        charges.order_by().values_list(*columns).annotate(Sum("quantity"), Sum("nano"))
+    for topic, subscription, meter, code, nano, *sums in (
+        charges.order_by().values_list(*columns).annotate(Sum("nano"), **exact_sums.sums())
     ):
         for used in (topics[topic], *([parts[topic, subscription]] if subscription else ())):
-            used.quantities[meter] += quantity
+            used.quantities[meter] += exact_sums.exact(*sums)
             used.nano += nano
         currency = code or currency
     idle = [(topic, name) for (topic, name), used in parts.items() if _why(used.quantities) == WAITING]

@@ -152,10 +152,15 @@ def _parquet(rows: list[ReportRow]) -> bytes:
     import arro3.core as arrow
     from arro3.io import write_parquet
 
-    types = {"quantity": arrow.DataType.int64()}
+    # Byte-seconds of very much data do not fit in 64 bits: then quantities are text, as costs are.
+    fits = all(abs(row.quantity) < 2**63 for row in rows)
+    types = {"quantity": arrow.DataType.int64()} if fits else {}
     names = ("day", "name", "meter", "quantity", "cost", "currency")
     schema = arrow.Schema([arrow.Field(name, types.get(name, arrow.DataType.string()), nullable=False) for name in names])
-    arrays = [arrow.Array([getattr(row, name) for row in rows], type=types.get(name, arrow.DataType.string())) for name in names]
+    values = {name: [getattr(row, name) for row in rows] for name in names}
+    if not fits:
+        values["quantity"] = [str(quantity) for quantity in values["quantity"]]
+    arrays = [arrow.Array(values[name], type=types.get(name, arrow.DataType.string())) for name in names]
     file = io.BytesIO()
     write_parquet(arrow.RecordBatch.from_arrays(arrays, schema=schema), file, compression="zstd(3)")
     return file.getvalue()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from arro3.io import read_parquet
 from django.db.models import Sum
 
 from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, with_plan
 from workers.billing import drafts, drilldown, usage
 from workers.billing.attribution import by_part
+from workers.billing.budget_models import Report
 from workers.billing.charge_rows import write_charges
+from workers.billing.costs import DAY, MONTH, Question, ask, cells_of
 from workers.billing.models import NANO, BillingAccount, Charge, HourDigest, Invoice
+from workers.billing.reports import contents_of
 from workers.environment import Stopping
 from workers.rating.verify import verify
 
@@ -194,3 +200,21 @@ def test_a_line_is_taken_apart_without_reading_its_hours(monkeypatch: pytest.Mon
     monkeypatch.setattr(usage, "rows_between", None)
     monkeypatch.setattr(usage, "totals_of_hours", None)
     assert drilldown.usage_of_line(invoice, second) == expected[second]
+
+
+def test_more_byte_seconds_than_64_bits_hold_are_exact() -> None:
+    """A hundred terabytes for a month: one tenant's must not end everybody's billing, and no page may fail to add them up."""
+    tenant = tenant_of()
+    with_plan(tenant)
+    held = 2**62 + 1  # of one topic and day; here in one hour of it
+    for day in range(3):
+        use(tenant, MARCH + 24 * day * HOUR, stored_byte_seconds=held)
+        use(tenant, MARCH + 24 * day * HOUR, topic="orders/old", stored_byte_seconds=held)
+    drafts.refresh(tenant, MARCH, MARCH + 80 * HOUR)
+    month = Question([tenant.uid], MARCH.date(), APRIL.date() - timedelta(days=1), "namespace", MONTH, "EUR")
+    for question in (month, replace(month, step=DAY)):
+        assert ask(question).quantities["acme/orders"]["stored_byte_seconds"] == 6 * held
+        assert sum(quantity for *_, meter, _, quantity in cells_of(question) if meter == "stored_byte_seconds") == 6 * held
+    report = Report(name="r", tenant=tenant.name, by="namespace", first=month.first, last=month.last, made_at=APRIL, runs=[])
+    (batch,) = read_parquet(io.BytesIO(contents_of(report, month)["report.parquet"]))
+    assert str(6 * held) in batch["quantity"].to_pylist()
