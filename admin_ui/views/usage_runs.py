@@ -48,7 +48,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
         crumbs=above,
         run=found,
         facts=[
-            (title, detail[key])
+            (title, f"{detail[key]:,}" if isinstance(detail[key], int) else detail[key])
             for title, key in (
                 ("Files read now", "files_read"), ("Records read now", "rows_read"), ("Duplicates", "duplicates"),
                 ("Spark", "spark"), ("Java", "java"),

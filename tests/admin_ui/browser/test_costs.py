@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.conf import settings as django_settings
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from messaging.settings import Settings
 from tenants.access import platform_actor
@@ -26,6 +26,8 @@ OFF_SCREEN = """[...document.querySelectorAll('.table-scroll, main')].filter(it 
     .map(it => `${it.getAttribute('aria-label')}: ${it.scrollWidth} of ${it.clientWidth}`)"""
 HIGHEST_ROW = "Math.max(...[...document.querySelectorAll('.table tbody tr')].map(it => it.offsetHeight))"
 DAYS = 40
+LAPTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.mark.slow
@@ -88,3 +90,7 @@ def test_budgets_and_reports_fit_the_screen(visit: Callable[..., Page]) -> None:
         expect(page.locator(".table tbody tr").first).to_be_visible()
         assert page.evaluate(OFF_SCREEN) == []
         assert page.evaluate(HIGHEST_ROW) < 150
+        page.set_viewport_size(PHONE)
+        assert page.evaluate(OFF_SCREEN) == []  # each row is a card, and no number is to be scrolled to
+        expect(page.get_by_role("cell").first).to_be_visible()
+        page.set_viewport_size(LAPTOP)
