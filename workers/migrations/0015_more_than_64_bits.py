@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0013_usage_findings'),
+        ('workers', '0014_usage_findings'),
     ]
 
     operations = [
