@@ -167,7 +167,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     webhook_allowed_networks: str = ""  # networks that are not public and that webhooks may reach: 10.1.0.0/16, fd00::/8
     repeat_interval_s: Positive = 15  # how often tasks that failed or were lost, and change events that wait, are looked for
     worker_pools: str = ""  # which tasks a worker process runs: control, maintenance, usage, redrives, notices; empty: all
-    repeat_interval_s: Positive = 15  # how often tasks that failed, or whose worker or message was lost, are looked for
     forget_interval_s: Positive = 3_600  # how often runs and versions are deleted that are too old
     task_history_days: Positive = 7  # how long runs of tasks are kept
     usage_versions_kept_days: Positive = 90  # how long the files of usage hours are kept that a newer version has replaced
