@@ -30,6 +30,7 @@ TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.s
 AutoPartitions = Annotated[int, Meta(ge=0, le=10_000)]
 InactiveMode = Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"]
 KeySharedPoints = Annotated[int, Meta(ge=1, le=1000)]
+CompactionsAtOnce = Annotated[int, Meta(ge=1, le=8)]  # as many as the broker serves
 
 # Read by tests and the Makefile only.
 OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
@@ -147,6 +148,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     partitions_per_topic_max: TopicPartitions = 10_000  # more are refused
     auto_created_topics_per_second: Positive = 100  # per tenant; further clients have to retry
     auto_created_topics_burst: Positive = 10_000  # allowed at once, for the first start of an application
+    compactions_at_once: CompactionsAtOnce = 2  # topics a worker compacts at a time, each of another tenant
     topic_compaction_retain_null_key: bool = False  # compaction keeps messages without a key; else it removes them
     # Policy defaults
     message_ttl_s: Counted = 0  # 0: messages do not expire

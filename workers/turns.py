@@ -12,12 +12,13 @@ class Turns:
     def __init__(self) -> None:
         self._spent_s: dict[str, float] = {}  # of tenants that waited when somebody was last chosen
 
-    def next(self, waiting: Collection[str]) -> str:
-        """One of the tenants `waiting`, of which there is at least one; the first of them, when several have had as little."""
+    def next(self, waiting: Collection[str], served: Collection[str] = ()) -> str:
+        """One of the tenants `waiting`, of which there is at least one; the first of them, when several have had as little.
+        `served`: others, who have their turn at the moment."""
         known = [self._spent_s[tenant] for tenant in waiting if tenant in self._spent_s]
         level = min(known, default=0.0)
-        self._spent_s = {tenant: self._spent_s.get(tenant, level) for tenant in waiting}
-        return min(self._spent_s, key=self._spent_s.__getitem__)
+        self._spent_s = {tenant: self._spent_s.get(tenant, level) for tenant in (*waiting, *served)}
+        return min(waiting, key=self._spent_s.__getitem__)
 
     def took(self, tenant: str, seconds: float) -> None:
         """So long was spent for a tenant that was chosen."""

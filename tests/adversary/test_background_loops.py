@@ -80,6 +80,15 @@ async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
     at.broker.peers.unread.discard(one)
 
 
+async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> None:
+    storage = at.broker.storage
+    storage.leave(1 << 40, "persistent://acme/orders/t")
+    with patch.context() as patched:
+        patched.setattr(storage.meta, "get_topic", boom)
+        await at.turns.next("collect_left_ledgers")
+    assert storage.left
+
+
 async def in_dead_letters(at: Running, patch: pytest.MonkeyPatch) -> None:
     one: Any = DeadLettersLater()
     at.broker.dead_letters.due(one, one)
@@ -208,6 +217,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "arrivals": (in_arrivals, again),
     "check_signing_keys": (in_check_signing_keys, again),
     "checkpoint_cursors": (in_checkpoint_cursors, checkpoint_again),
+    "collect_left_ledgers": (in_collect_left_ledgers, again),
     "collect_usage": (in_collect_usage, again),
     "dead_letters": (in_dead_letters, again),
     "dispatch": (in_dispatch, never_again),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
 from messaging.errors import NotReady
+from messaging.settings import Settings
 from tests.support.worker_broker import Clock, WorkerBroker
 from workers import part_files
 from workers.compaction import compact_topic
-from workers.environment import Environment
+from workers.environment import Environment, Stopping
 from workers.part_files import DiskPart
 from workers.runs import run_recorded
 from workers.task_catalog import COMPACT_TOPICS
@@ -78,10 +81,15 @@ def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
 
 
 def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
-    environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    environment: Environment,
+    broker: WorkerBroker,
+    clock: Clock,
+    settings_of: Callable[..., Settings],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Seen: the topics of one tenant were compacted one after another, before those of the next. What a tenant begins to wait for
     in the middle of them is found within a minute."""
+    environment = replace(environment, settings=settings_of(compactions_at_once=1))
     tenants = ("acme", "other", "third")
     broker.real.tell(2, {("tenant", name): {} for name in tenants} | {("namespace", f"{name}/kept"): {} for name in tenants})
     requested(environment, broker, *(f"t{number:02}" for number in range(30)))
@@ -104,6 +112,65 @@ def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 33
     assert served[:5] == ["acme", "other", "acme", "acme", "other"]
     assert served.index("third") <= 8
+
+
+def test_a_large_topic_does_not_hold_up_those_of_other_tenants(
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tenant's topics are compacted one after another, and two tenants' at once; a third waits for its turn."""
+    tenants = ("acme", "other", "third")
+    broker.real.tell(2, {("tenant", name): {} for name in tenants} | {("namespace", f"{name}/kept"): {} for name in tenants})
+    for tenant in tenants:
+        for name in ("one", "two"):
+            broker.add(f"persistent://{tenant}/kept/{name}", [1, 1])
+            environment.rpc.call("topics.compact", TopicRef(topic=f"persistent://{tenant}/kept/{name}"))
+    lock, begun, others_done = threading.Lock(), threading.Event(), threading.Event()
+    under_way: list[str] = []
+    seen: list[list[str]] = []
+    ended: list[str] = []
+
+    def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
+        tenant = topic.split("/")[2]
+        with lock:
+            under_way.append(tenant)
+            seen.append(sorted(under_way))
+        if tenant != "acme":
+            assert begun.wait(30)
+        elif topic.endswith("one"):
+            begun.set()
+            assert others_done.wait(30)  # as long as all topics of the others take
+        with lock:
+            under_way.remove(tenant)
+            ended.append(tenant)
+            if ended.count("other") + ended.count("third") == 4:
+                others_done.set()
+        return 1
+
+    monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
+    assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["removed_messages"] == 6
+    assert max(map(len, seen)) == 2 and all(len(set(one)) == len(one) for one in seen)
+    assert ended[-2:] == ["acme", "acme"]
+
+
+def test_a_run_that_loses_its_lease_ends_what_is_under_way(
+    environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested(environment, broker, "one")
+    begun = threading.Event()
+
+    def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
+        begun.set()
+        while True:  # until it is told to give up
+            renew()
+
+    def lost() -> None:
+        if begun.is_set():
+            raise Stopping("another worker took over the lease")
+
+    monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
+    monkeypatch.setattr("workers.tasks.compaction.RENEW_S", 0.001)
+    with pytest.raises(Stopping, match="took over"):
+        compact_topics(environment, "run-1", lost)
 
 
 def test_files_of_a_compaction_leave_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

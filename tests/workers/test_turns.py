@@ -19,6 +19,17 @@ def test_the_tenant_that_took_least_is_next() -> None:
     assert turns.next(["a", "b"]) == "a"
 
 
+def test_those_who_are_served_lose_no_time_that_was_spent_for_them() -> None:
+    turns = Turns()
+    assert turns.next(["a", "b"]) == "a"
+    assert turns.next(["b"], ["a"]) == "b"
+    turns.took("a", 10.0)
+    assert turns.next(["a"], ["b"]) == "a"
+    turns.took("b", 12.0)
+    turns.took("a", 5.0)
+    assert turns.next(["a", "b"]) == "b"
+
+
 def test_one_that_begins_to_wait_later_is_level_with_the_others() -> None:
     turns = Turns()
     for _ in range(100):

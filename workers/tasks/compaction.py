@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import timedelta
-from typing import Any
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import datetime, timedelta
+from threading import Event
+from typing import Any, NamedTuple
 
 from messaging import logs
 from messaging.adminrpc.schema import CompactionsDue
@@ -19,41 +21,93 @@ log = logs.get_logger("magnetar.worker")
 PAGE_TOPICS = 500
 FAILURES_TOLD_MAX = 20
 TENANT_TOPICS = 100  # of one tenant in a list of what is due
+RENEW_S = 1.0  # between two looks at the lease, while topics are compacted
 LISTED_FOR = timedelta(minutes=1)  # then the broker is asked again: another tenant may have begun to wait
 
 
 def compact_topics(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
-    """One topic after another, until none is due; the next one is of the tenant for which least time was spent in this run. A topic
-    that fails does not hold up the others.
+    """Compacts topics until none is due: of `compactions_at_once` tenants at a time, and of each one topic after another. The next
+    one is of the tenant for which least time was spent in this run. A topic that fails does not hold up the others.
 
     Safe to run twice and to kill at any moment: a topic is compacted when the broker has stored so, and untouched before. Raises
     `MagnetarError` when the broker is away."""
-    compacted = removed = 0
-    failed: dict[str, str] = {}
-    tried: set[str] = set()
-    turns = Turns()
-    while waiting := _waiting(environment, tried, renew):
-        listed = environment.now()
-        while waiting:
-            tenant = turns.next(waiting)
+    run = _Run(environment, task_id)
+    most = environment.settings.compactions_at_once
+    with ThreadPoolExecutor(most, thread_name_prefix="compaction") as threads:
+        try:
+            _serve(run, most, threads, renew)
+        except BaseException:
+            run.ended.set()  # those under way give up at their next step
+            raise
+    return run.summary()
+
+
+class _Served(NamedTuple):
+    tenant: str
+    topic: str
+    begun: datetime
+
+
+class _Run:
+    """What was tried, and what became of it."""
+
+    def __init__(self, environment: Environment, task_id: str) -> None:
+        self.environment = environment
+        self.tried: set[str] = set()
+        self.ended = Event()
+        self._task_id = task_id
+        self._compacted = self._removed = 0
+        self._failed: dict[str, str] = {}
+
+    def compact(self, topic: str) -> int:
+        """In a thread of its own."""
+        return compact_topic(self.environment, topic, self._task_id, self._go_on)
+
+    def _go_on(self) -> None:
+        if self.ended.is_set() or self.environment.stopping.is_set():
+            raise Stopping("the run has ended")
+
+    def finished(self, topic: str, outcome: Future[int]) -> None:
+        """Raises `Stopping`."""
+        try:
+            self._removed += outcome.result()
+            self._compacted += 1
+        except Stopping:
+            raise
+        except Exception as error:  # whatever is in a topic, its neighbours are not to wait for it
+            if len(self._failed) < FAILURES_TOLD_MAX:
+                self._failed[topic] = _why(error, topic)
+
+    def summary(self) -> dict[str, Any]:
+        failures = len(self.tried) - self._compacted
+        return {"compacted": self._compacted, "removed_messages": self._removed, "failures": failures, "failed": self._failed}
+
+
+def _serve(run: _Run, most: int, threads: ThreadPoolExecutor, renew: Callable[[], None]) -> None:
+    environment, turns = run.environment, Turns()
+    waiting, listed, stale = dict[str, deque[str]](), environment.now(), True
+    served: dict[Future[int], _Served] = {}
+    while True:
+        if stale:
+            waiting, listed = _waiting(environment, run.tried, renew), environment.now()
+        busy = {one.tenant for one in served.values()}
+        while len(served) < most and (free := [tenant for tenant in waiting if tenant not in busy]):
+            tenant = turns.next(free, busy)
             topic = waiting[tenant].popleft()
             if not waiting[tenant]:
                 del waiting[tenant]
-            tried.add(topic)
-            begun = environment.now()
-            try:
-                removed += compact_topic(environment, topic, task_id, renew)
-                compacted += 1
-            except Stopping:
-                raise
-            except Exception as error:  # whatever is in a topic, its neighbours are not to wait for it
-                if len(failed) < FAILURES_TOLD_MAX:
-                    failed[topic] = _why(error, topic)
-            ended = environment.now()
-            turns.took(tenant, (ended - begun).total_seconds())
-            if ended - listed >= LISTED_FOR:
-                break
-    return {"compacted": compacted, "removed_messages": removed, "failures": len(tried) - compacted, "failed": failed}
+            run.tried.add(topic)
+            busy.add(tenant)
+            served[threads.submit(run.compact, topic)] = _Served(tenant, topic, environment.now())
+        if not served:
+            return
+        done, _ = wait(served, RENEW_S, FIRST_COMPLETED)
+        renew()
+        for outcome in done:
+            one = served.pop(outcome)
+            run.finished(one.topic, outcome)
+            turns.took(one.tenant, (environment.now() - one.begun).total_seconds())
+        stale = bool(done and not waiting) or environment.now() - listed >= LISTED_FOR
 
 
 def _why(error: Exception, topic: str) -> str:

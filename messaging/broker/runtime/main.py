@@ -23,7 +23,7 @@ from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Addresses, Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.orphans import LOOP, collect_after_start
+from messaging.broker.runtime.orphans import COLLECT_LEFT_S, LEFT_LOOP, LOOP, collect_after_start, collect_of_this_run
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.usage_setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.wire.commands import Commands
@@ -160,6 +160,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     metering = background.until_done("meter_stored_topics", partial(meter_stored_topics, service))
     stack.callback(metering.cancel)
     background.spawn(collect_after_start(storage), LOOP)
+    background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service
 
 

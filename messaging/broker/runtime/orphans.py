@@ -1,4 +1,5 @@
-"""Deletes ledgers that a crash left behind, once after each start, when the rush of reconnecting clients is over."""
+"""Deletes ledgers that nothing refers to: those that a crash left behind once after each start, when the rush of reconnecting
+clients is over, and those of this run from time to time."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import asyncio
 import structlog
 
 from messaging.storage.ledger_store import Fenced, StoreError
-from messaging.storage.managed.orphans import collect_orphans
+from messaging.storage.managed.orphans import Collected, collect_left, collect_orphans
 from messaging.storage.managed.storage import Storage
 
 log = structlog.get_logger("broker.orphans")
 
 COLLECT_AFTER_S = 15.0
-LOOP = "collect_orphans"
+COLLECT_LEFT_S = 60.0
+LOOP, LEFT_LOOP = "collect_orphans", "collect_left_ledgers"
 
 
 async def collect_after_start(storage: Storage) -> None:
@@ -29,5 +31,18 @@ async def collect_after_start(storage: Storage) -> None:
         health.failed(error)
         return
     health.succeeded()
+    _tell(collected)
+
+
+async def collect_of_this_run(storage: Storage) -> None:
+    """Raises `StoreError`: what is left is tried again."""
+    if storage.left:
+        try:
+            _tell(await collect_left(storage))
+        except Fenced:
+            storage.left.clear()  # they are another's to collect
+
+
+def _tell(collected: Collected) -> None:
     if collected.ledgers:
         log.info("orphans.collected", ledgers=collected.ledgers, bytes=collected.length_bytes)

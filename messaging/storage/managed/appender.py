@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from array import array
-from contextlib import suppress
 
 from messaging.storage.ledger_store import (
     Buffer,
@@ -106,23 +105,28 @@ class Appender(OwnedTopicRecord):
 
     async def _create(self) -> LedgerWriter:
         ledger_id = await self.storage.meta.next_ledger_id(self.storage.fence)
-        writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
-        added = LedgerRecord(ledger_id, created_ms=self.stamp())
         try:
-            await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
-        except (StoreError, MetaConflict):
-            await self._drop_unnamed(ledger_id)
+            writer = await self.storage.ledgers.create(self.storage.fence, ledger_id, self.properties)
+            added = LedgerRecord(ledger_id, created_ms=self.stamp())
+            try:
+                await self.update(lambda record: record.with_ledgers((*record.ledgers, added)))
+            except (StoreError, MetaConflict):
+                await self._drop_unnamed(ledger_id)
+                raise
+        except asyncio.CancelledError:
+            self.storage.leave(ledger_id, self.record.name)
             raise
         self._opened_ms = added.created_ms
         return writer
 
     async def _drop_unnamed(self, ledger_id: int) -> None:
-        """Deletes a ledger that could not be added to the record, if that is certain; else the orphan collection of the next start
-        decides."""
-        with suppress(StoreError):
+        """Deletes a ledger that could not be added to the record, if that is certain; else this is decided later."""
+        try:
             stored = await self.storage.meta.get_topic(self.record.name)
             if stored is None or ledger_id not in stored.ledger_ids:
                 await self.storage.ledgers.delete(self.storage.fence, ledger_id)
+        except StoreError:
+            self.storage.leave(ledger_id, self.record.name)
 
     def append(self, header: bytes, data: Buffer, end_offsets: array[int], pending: PendingAppend) -> Position:
         """Appends a block and returns the position of its first entry immediately. `pending.confirmed` runs on the loop, in append

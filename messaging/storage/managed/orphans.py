@@ -16,6 +16,11 @@ mistaken for an orphan, although topics are loaded, trimmed, deleted and recreat
 - a topic that exists throughout is on exactly one page, because pages are ordered by name. Each page is a consistent read.
 
 A ledger that its topic deletes first is deleted twice, which is allowed.
+
+A ledger of this owner becomes an orphan, too, if it could not be deleted, or if nobody knows whether the record of its topic refers
+to it, because the change failed and the record could not be read. These are remembered (`Storage.left`), and looked at again while
+the broker runs. That a record does not refer to such a ledger is certain once it was read: calls of the metadata are carried out in
+the order in which they are made, and no later change adds a ledger that an earlier one did not.
 """
 
 from __future__ import annotations
@@ -55,6 +60,19 @@ async def collect_orphans(storage: Storage) -> Collected:
                 raise outcome
             if outcome is not None:
                 sizes_bytes.append(outcome)
+    return Collected(len(sizes_bytes), sum(sizes_bytes))
+
+
+async def collect_left(storage: Storage) -> Collected:
+    """Deletes some of the ledgers that this owner has left, except those that a record refers to. Raises `StoreError`: what was not
+    decided stays left."""
+    sizes_bytes: list[int] = []
+    for ledger_id, topic in list(storage.left.items())[:DELETES_MAX]:
+        stored = await storage.meta.get_topic(topic) if topic else None
+        if stored is None or ledger_id not in stored.ledger_ids:
+            size_bytes = await _delete(storage, ledger_id)
+            sizes_bytes += [] if size_bytes is None else [size_bytes]
+        storage.left.pop(ledger_id, None)
     return Collected(len(sizes_bytes), sum(sizes_bytes))
 
 

@@ -9,19 +9,23 @@ from dataclasses import dataclass, field
 from messaging.background import BackgroundLoops
 from messaging.clock import ExpiryClock
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
-from messaging.storage.ledger_store import DiskFull, Fence, LedgerInfo, LedgerStore
+from messaging.storage.ledger_store import DiskFull, Fence, Fenced, LedgerInfo, LedgerStore, NoSuchLedger, StoreError
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
 
 # Counts of data skipped because it was unreadable, by what needed it; `docs/metrics.md` describes the consequences.
+LEFT_MAX = 10_000
 DAMAGE = ("delivery", "deduplication", "ledger", "cursor", "segment", "delayed")
 
 
 @dataclass(slots=True)
 class Storage:
     """The stores as used by the owner of one range, its clock (milliseconds) and limits, and what belongs to the process:
-    background tasks, the disk space reserve, counters of damage."""
+    background tasks, the disk space reserve, counters of damage.
+
+    `left`: ledgers of this owner that are to be deleted later (`managed.orphans`). With the name of a topic: only if its record
+    does not refer to it."""
 
     ledgers: LedgerStore
     meta: MetaStore
@@ -32,6 +36,7 @@ class Storage:
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
     reserve: DiskReserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
+    left: dict[int, str] = field(default_factory=dict)
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
     @property
@@ -57,5 +62,16 @@ class Storage:
             return await self.ledgers.info(ledger_id)
 
     async def delete_ledger(self, ledger_id: int) -> None:
-        """Deletes a ledger that no record refers to any more. Raises `StoreError`."""
-        await self.ledgers.delete(self.fence, ledger_id)
+        """Deletes a ledger that no record refers to any more. Raises `StoreError`; it is then deleted later."""
+        try:
+            await self.ledgers.delete(self.fence, ledger_id)
+        except (Fenced, NoSuchLedger):
+            raise
+        except StoreError:
+            self.leave(ledger_id)
+            raise
+
+    def leave(self, ledger_id: int, topic: str = "") -> None:
+        """To be deleted later; beyond `LEFT_MAX`, after the next start."""
+        if len(self.left) < LEFT_MAX:
+            self.left[ledger_id] = topic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.schemas.model import Schema, encode_version
+from messaging.broker.core.schemas.registry import has_schema
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_schemas import message_of, schema_of
 from messaging.broker.runtime.wire.connection import Connection
@@ -42,6 +43,8 @@ async def get_or_create_schema(service: Broker, connection: Connection, body: pb
     name = parse_topic(resource.topic)
     if not await service.topics.exists(name) and await service.topics.partitioned.get(name.base) is None:
         raise TopicNotFound(f"topic {name} does not exist: open a producer or consumer of it first")
-    found = await service.schemas.register(name, schema_of(body.schema), role_of(connection), by_client=True)
-    answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=encode_version(found.version))
+    schema, version = schema_of(body.schema), b""
+    if has_schema(schema):  # Java asks for messages without one, too
+        version = encode_version((await service.schemas.register(name, schema, role_of(connection), by_client=True)).version)
+    answer = pb.GetOrCreateSchemaResponse(request_id=body.request_id, schema_version=version)
     connection.send(frames.command(pb.Command.GET_OR_CREATE_SCHEMA_RESPONSE, get_or_create_schema_response=answer))
