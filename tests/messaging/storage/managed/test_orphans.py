@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.storage.ledger_store import WHOLE, Fence, Fenced, Position, StoreError, Unavailable
+from messaging.storage.ledger_store import WHOLE, Fenced, Position, StoreError, Unavailable
 from messaging.storage.managed import orphans
-from messaging.storage.managed import storage as storage_module
 from messaging.storage.managed.cursor_log import KEY, CursorLog
 from messaging.storage.managed.ledger import ManagedLedger, Storage
-from messaging.storage.managed.orphans import Collected, collect_left, collect_orphans
+from messaging.storage.managed.orphans import Collected, collect_orphans
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import NOTHING
 from messaging.storage.meta_store import LedgerRecord, PartitionedRecord, TopicRecord
@@ -124,92 +123,6 @@ async def test_what_lost_its_name_and_was_not_deleted_goes() -> None:
     assert set(await after.store.ledger_ids(WHOLE)) == {second} | {one.ledger_id for one in after.ledger.record.ledgers}
     assert [data for _, data in await after.read_all()] == [b"b"]
     assert first not in await after.store.ledger_ids(WHOLE) and last < after.storage.owned.first_ledger_id
-
-
-class Away(MemoryMetaStore):
-    """`away`: changes and reads of topics fail. `after_doing`: changes are made all the same. `stuck`: changes wait for it."""
-
-    away = after_doing = False
-    waiting = False
-    stuck: asyncio.Event | None = None
-
-    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
-        if self.stuck is not None:
-            self.waiting = True
-            await self.stuck.wait()
-        if self.away and self.after_doing:
-            await super().cas_topic(fence, record)
-        if self.away:
-            raise Unavailable("away")
-        return await super().cas_topic(fence, record)
-
-    async def get_topic(self, name: str) -> TopicRecord | None:
-        if self.away:
-            raise Unavailable("away")
-        return await super().get_topic(name)
-
-
-@pytest.mark.parametrize("after_doing", [False, True])
-async def test_a_ledger_of_unknown_outcome_is_decided_while_the_broker_runs(after_doing: bool) -> None:
-    meta = Away()
-    world = await World(meta=meta).start()
-    meta.away, meta.after_doing = True, after_doing
-    with pytest.raises(Unavailable):
-        await world.ledger.writable()
-    (made,) = await world.store.ledger_ids(WHOLE)
-    assert world.storage.left == {made: NAME}
-    with pytest.raises(Unavailable):
-        await collect_left(world.storage)
-    assert world.storage.left, "nothing is known yet"
-    meta.away = False
-    assert await collect_left(world.storage) == (Collected(0, 0) if after_doing else Collected(1, 0))
-    assert await world.store.ledger_ids(WHOLE) == ([made] if after_doing else [])
-    assert not world.storage.left
-    after = await world.crash()
-    assert [one.ledger_id for one in after.ledger.record.ledgers] == ([made] if after_doing else [])
-
-
-async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:
-    meta = Away()
-    world = await World(meta=meta).start()
-    meta.stuck = asyncio.Event()
-    making = asyncio.create_task(world.ledger.writable())
-    await eventually(lambda: meta.waiting)
-    making.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await making
-    meta.stuck = None
-    assert await collect_left(world.storage) == Collected(1, 0)
-    assert await world.store.ledger_ids(WHOLE) == []
-    await world.ledger.writable()
-    assert not world.storage.left
-
-
-async def test_what_could_not_be_deleted_is_deleted_while_the_broker_runs() -> None:
-    world = await World().start()
-    for entry in (b"a", b"b"):
-        await world.ledger.writable()
-        world.append(entry)
-        await eventually(lambda: world.ledger.in_flight == 0)
-        await world.ledger.roll()
-    first = world.ledger.record.ledgers[0].ledger_id
-    world.store.fail_next("delete", Unavailable("away"))
-    with pytest.raises(Unavailable):
-        await world.ledger.trim(Position(first, 0), NOTHING)
-    assert await collect_left(world.storage) == Collected(1, 1)
-    assert first not in await world.store.ledger_ids(WHOLE)
-    assert [data for _, data in await world.read_all()] == [b"b"]
-
-
-async def test_few_at_a_time_and_not_more_than_can_be_remembered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orphans, "DELETES_MAX", 2)
-    monkeypatch.setattr(storage_module, "LEFT_MAX", 3)
-    for _ in range(4):
-        run.storage.leave(await run.make(10))
-    assert len(run.storage.left) == 3
-    assert [await collect_left(run.storage) for _ in range(3)] == [Collected(2, 20), Collected(1, 10), Collected(0, 0)]
-    run.storage.leave(1 << 40)  # that is not there any more
-    assert await collect_left(run.storage) == Collected(0, 0) and not run.storage.left
 
 
 async def test_a_crash_in_the_middle_of_deleting_a_topic_or_of_a_checkpoint(run: Run) -> None:
