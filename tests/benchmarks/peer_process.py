@@ -25,7 +25,8 @@ _HTTP_S = 30.0
 class PeerBroker:
     """Blocks until the peer is healthy. Raises `Stalled` when it does not start, or does not sync what it receipts."""
 
-    def __init__(self, script: Path, folder: Path) -> None:
+    def __init__(self, script: Path, folder: Path, **settings: str) -> None:
+        """`settings` are added to its configuration. What is in `folder` of a peer that was killed is what this one starts on."""
         broker_port, web_port = _free_port(), _free_port()
         self.address = ("127.0.0.1", broker_port)
         self._web = f"http://127.0.0.1:{web_port}/admin/v2"
@@ -33,9 +34,15 @@ class PeerBroker:
         data = folder / "peer"
         # What a virtual machine unpacks for itself would stay in the temporary folder, since the peer is killed.
         unpacked = folder / "peer-unpacked"
-        unpacked.mkdir()
+        unpacked.mkdir(exist_ok=True)
+        added = folder / "peer-added.conf"
+        added.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         start = time.perf_counter()
-        variables = os.environ | {"DATA_DIR": str(data), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={unpacked}"}
+        variables = os.environ | {
+            "DATA_DIR": str(data),
+            "EXTRA_CONF": str(added),
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={unpacked}",
+        }
         self.process = processes.start([script, "standalone", str(broker_port), str(web_port)], self.log, variables)
         self._wait(folder / "peer.log")
         self.start_s = time.perf_counter() - start

@@ -29,6 +29,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   neighbours    what a tenant feels of hostile others: four minutes
   rates         how exact publish and dispatch rates are: a minute and a half
   delayed       1, 10 and 100 million delayed messages: a quarter of an hour, 10 GB
+  delayed-peer  a million delayed messages on Magnetar and on a Pulsar: five minutes              (needs --peer)
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       a namespace of 100,000 topics listed over the admin API: two minutes
   billing       hourly usage from 10^5 to 10^8 records beside pyarrow: half an hour

@@ -17,6 +17,7 @@ from tests.benchmarks import (
     catch_up,
     compaction,
     delayed,
+    delayed_peer,
     dispatch,
     floors,
     listing,
@@ -117,6 +118,11 @@ def _delayed(order: Order) -> Section:
     return delayed.run(order.directory, tuple(int(count * order.scale) for count in delayed.COUNTS), order.progress)
 
 
+def _delayed_peer(order: Order) -> Section:
+    assert order.peer is not None
+    return delayed_peer.run(order.directory, order.peer, int(delayed_peer.COUNT * order.scale), order.progress)
+
+
 class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
@@ -138,6 +144,7 @@ PARTS = {
     "compaction": Part(_compaction),
     "billing": Part(_billing),
     "delayed": Part(_delayed),
+    "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }
 PAGES = {  # of more than one part
     "the-log": ("append", "peer", "acks", "topics", "catch-up", "restart"),

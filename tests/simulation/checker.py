@@ -12,18 +12,20 @@ from collections.abc import Callable
 
 from tests.simulation.model import Chunk, Consumer, Message, Place, Subscribed
 
-EARLY_MS = 1_000  # a delayed message may come so much before its time
-
 
 class Violated(AssertionError):
     """The broker broke a promise."""
 
 
 class Checker:
-    """`durable` says whether these bytes would survive a power loss now. `note` takes a line for the trace."""
+    """`durable` says whether these bytes would survive a power loss now. `note` takes a line for the trace. `early_ms`: a delayed
+    message may come so much before its time."""
 
-    def __init__(self, durable: Callable[[bytes], bool], note: Callable[[str], None], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, durable: Callable[[bytes], bool], note: Callable[[str], None], now_ms: Callable[[], int], early_ms: int
+    ) -> None:
         self.now_ms = now_ms
+        self.early_ms = early_ms
         self.messages: dict[str, Message] = {}
         self.subscriptions: dict[tuple[str, str], Subscribed] = {}
         self.counts: dict[str, int] = {}
@@ -113,7 +115,7 @@ class Checker:
                 raise Violated(
                     f"{text} at {place} was delivered to {subscribed.name} again: its acknowledgement had been confirmed"
                 )
-            if subscribed.shared and message.due_ms > self.now_ms() + EARLY_MS:
+            if subscribed.shared and message.due_ms > self.now_ms() + self.early_ms:
                 raise Violated(f"{text} was delivered {message.due_ms - self.now_ms()} ms too early")
             for other in subscribed.consumers.values():
                 if other is not consumer and text in other.holds and text not in other.unsure:

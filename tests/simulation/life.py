@@ -23,6 +23,7 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import Done
 from messaging.storage.managed.cursor_log import RETRY_S
 from messaging.storage.managed.retention import Limits
+from tests.simulation.small_runs import SEALED
 from tests.simulation.sockets import context_of
 from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
@@ -54,6 +55,7 @@ class Life:
         meta: MemoryMetaStore,
         *,
         deduplicates: bool,
+        strict: bool,
     ) -> None:
         self.loop = VirtualLoop(clock)
         self.random = random
@@ -70,6 +72,7 @@ class Life:
         self.service: Broker
         self._settings = settings
         self._policies = {"deduplication": deduplicates}
+        self._strict = strict
         self._threads = Threads.current = Threads(self.loop, random)
         self.edge: EdgeContext | None = None  # until a WebSocket is opened
         self.loop.executor = ThreadPool(8)
@@ -151,6 +154,8 @@ class Life:
             expiry_clock=ExpiryClock(wall_ms, boottime_ms),
         )
         store.on_failed = self.service.store_failed
+        self.service.topics.services.delayed_delivery_strict = self._strict
+        self.service.topics.services.delayed_seal_entries = SEALED
         self._commands = Commands(self.service)
         self.service.before_stop.append(self._commands.stop)
         feed = [

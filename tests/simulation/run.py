@@ -1,7 +1,7 @@
 """One run: clients come, things happen step by step, everything is read in the end. The same seed gives the same run.
 
 simulate(seed)
-operations.py, operations_elsewhere.py   what can happen   invariants.py, checker.py   what must hold
+operations.py, operations_elsewhere.py, operations_of_delays.py   what can happen   invariants.py, checker.py   what must hold
 simulation.py    the world                      life.py                     the broker in it
 client.py, producer.py, consumer.py, non_persistent.py, web_socket_clients.py   its clients
     network.py, sockets.py      their connections
@@ -17,23 +17,26 @@ from random import Random
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.settings import Settings
-from tests.simulation import invariants, operations, operations_elsewhere
+from tests.simulation import invariants, operations, operations_elsewhere, operations_of_delays
 from tests.simulation.checker import Violated
 from tests.simulation.client import Client
 from tests.simulation.consumer import ConsumerClient
 from tests.simulation.environment import substituted
 from tests.simulation.non_persistent import NonPersistentClients
 from tests.simulation.operation_table import OPERATIONS
+from tests.simulation.operations_of_delays import LONG_DELAY_S
 from tests.simulation.producer import ProducerClient
 from tests.simulation.simulation import READS_SETTLE_S, Simulation, Trace
+from tests.simulation.small_runs import small_runs
 from tests.simulation.web_socket_clients import TOPIC as WEB_SOCKET_TOPIC
 from tests.simulation.web_socket_clients import WebSocketClient, WebSocketClients
 
-assert operations and operations_elsewhere  # they fill the table
+assert operations and operations_elsewhere and operations_of_delays  # they fill the table
 STEPS = 300
 STEP_S_MAX = 0.02
 RESTS = 0.04  # of the steps, after which everything under way comes to its end
 REST_S = 2.0  # how long that takes at most
+LONG_RESTS = 0.2  # of those, so long that everything which was delayed comes
 KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared, pb.Subscribe.Key_Shared)
 ROUNDS_MAX, ROUND_S = 1_000, 0.1  # in which all messages of WebSockets come
 PERMITS_OF_READER = 1_000_000
@@ -51,7 +54,7 @@ def simulate(seed: int, settings: Settings, steps: int = STEPS) -> Result:
     """`settings` names a directory that the broker may write what is not simulated to: the snapshot of the feed."""
     simulation = Simulation(seed, settings, invariants.AFTER_EVERY_STEP)
     violation = ""
-    with substituted(simulation.clock, Random(f"chance in {seed}")):
+    with substituted(simulation.clock, Random(f"chance in {seed}")), small_runs(simulation.checker.count):
         try:
             begin(simulation)
             for _ in range(steps):
@@ -91,24 +94,25 @@ def step(simulation: Simulation) -> None:
         simulation.note(f"{name}: {done}")
         simulation.checker.count(name)
     if simulation.random.random() < RESTS:
-        rest(simulation)
+        rest(simulation, LONG_DELAY_S + REST_S if simulation.random.random() < LONG_RESTS else REST_S)
         if not simulation.full and simulation.clock.now_s > simulation.reads_good_from_s:
             simulation.require(invariants.AT_REST)
     else:
         simulation.run_for(simulation.random.random() * STEP_S_MAX)
 
 
-def rest(simulation: Simulation) -> None:
+def rest(simulation: Simulation, seconds: float = REST_S) -> None:
     """Until nothing is under way. A crash that was to come does not."""
     simulation.life.crash_at = 0
-    simulation.run_for(REST_S)
+    simulation.run_for(seconds)
 
 
 def end(simulation: Simulation) -> None:
     """All clients go, everything that is owed is read, and nothing is left behind in memory."""
     simulation.free_disk()
     simulation.mend_reads()
-    simulation.run_for(READS_SETTLE_S)
+    simulation.clock.wall_off_s = 0.0
+    simulation.run_for(max(READS_SETTLE_S, LONG_DELAY_S))
     rest(simulation)
     simulation.require(invariants.AT_REST)
     finish_without_storing(simulation)

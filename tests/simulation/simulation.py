@@ -33,6 +33,7 @@ READS_SETTLE_S = DOUBT_S + 2 * READ_RETRY_S
 RECOVERY_OPERATIONS = 40  # before one of the first so many
 LINES_KEPT = 200
 DISK_BYTES = 64 << 20
+TICK_MS = 1_000  # without strict delivery a delayed message may come so much before its time
 
 
 class Trace:
@@ -66,7 +67,9 @@ class Simulation:
         self.trace = Trace(self.clock)
         self.disk = FakeDisk(DISK_BYTES)
         self.topics = [f"persistent://public/default/t{number}" for number in range(2)]
-        self.checker = Checker(lambda data: self.disk.holds(data), self.note, self._wall_ms)
+        self.strict = self.random.random() < 0.5
+        early_ms = 0 if self.strict else TICK_MS
+        self.checker = Checker(lambda data: self.disk.holds(data), self.note, self._clients_ms, early_ms)
         self.producers: list[ProducerClient] = []
         self.consumers: list[ConsumerClient] = []
         self.non_persistent: NonPersistentClients | None = None  # until they have come
@@ -90,8 +93,12 @@ class Simulation:
     def note(self, line: str) -> None:
         self.trace.note(line)
 
-    def _wall_ms(self) -> int:
+    def _clients_ms(self) -> int:
         return int((EPOCH_S + self.clock.now_s) * 1000)
+
+    def due_ms(self) -> int:
+        """What is due before is not held back: a clock that is behind delays, one that is ahead does not hurry."""
+        return self._clients_ms() + min(0, int(self.clock.wall_off_s * 1000))
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Happens whether or not the broker of now lives then."""
@@ -148,7 +155,10 @@ class Simulation:
 
     def begin_life(self) -> None:
         """Until the broker serves. One that comes after a crash may meet the next one while it recovers."""
-        self.life = Life(self._settings, self.clock, self.random, self.disk, self._meta, deduplicates=self.deduplicates)
+        self.clock.wall_off_s = 0.0  # whoever starts has no other clock to compare it with
+        self.life = Life(
+            self._settings, self.clock, self.random, self.disk, self._meta, deduplicates=self.deduplicates, strict=self.strict
+        )
         self.life.died = self._died
         self.life.reads_fail = lambda: self.reads_fail
         if self._left_behind is not None and self.random.random() < CRASHES_IN_RECOVERY:

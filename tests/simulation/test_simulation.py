@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from messaging.broker.core.delayed.run_jobs import StoredRun
+from messaging.broker.core.delayed.topic_delays import DelayPolicy
 from messaging.broker.core.dispatch.dropping import DroppingShared
 from messaging.broker.http.websocket.window import PushWindow
 from messaging.identity import create_secrets
@@ -42,6 +44,9 @@ COUNTED = {
     "kills",
     "power losses",
     "producers closed",
+    "dead sectors",
+    "delayed messages that were looked for",
+    *(f"{job} of delayed messages" for job in ("Seal", "Load", "Merge", "Rewrite", "Drop")),
 }
 
 FLOW_BYTES = 16  # of a FLOW command with small numbers
@@ -126,6 +131,17 @@ def test_a_web_socket_that_stops_sending_is_noticed(run: Run, monkeypatch: pytes
 def test_a_non_persistent_topic_that_delivers_nothing_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DroppingShared, "share", lambda strategy, block, ranges: ([], None))
     assert any("0 of 2 messages came to shared" in found for found in violations(run, range(2)))
+
+
+def test_a_delayed_message_that_comes_early_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    cutoff_ms = DelayPolicy.cutoff_ms
+    monkeypatch.setattr(DelayPolicy, "cutoff_ms", lambda policy, now_ms: cutoff_ms(policy, now_ms) + 300)
+    assert any("ms too early" in found for found in violations(run, range(2)))
+
+
+def test_delayed_messages_that_are_stored_and_forgotten_are_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoredRun, "done", property(lambda stored: True))
+    assert any("are not delivered" in found or "never came" in found for found in violations(run, range(1)))
 
 
 def test_an_acknowledgement_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

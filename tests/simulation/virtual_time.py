@@ -14,10 +14,12 @@ EPOCH_S = 1_700_000_000  # wall-clock time when a simulation begins
 
 
 class VirtualClock:
-    """Seconds since the simulation began. It survives crashes of the simulated broker."""
+    """Seconds since the simulation began. It survives crashes of the simulated broker. `wall_off_s`: how much the wall clock of the
+    broker's machine is ahead; that of its clients is right."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.wall_off_s = 0.0
 
     def time_module(self, sleep: Callable[[float], None]) -> Any:
         """What stands for Python's `time` in the modules of the broker. `sleep` blocks a simulated thread."""
@@ -30,7 +32,7 @@ class _TimeModule:
         self.sleep = sleep
 
     def time(self) -> float:
-        return EPOCH_S + self._clock.now_s
+        return EPOCH_S + self._clock.now_s + self._clock.wall_off_s
 
     def monotonic(self) -> float:
         return self._clock.now_s

@@ -21,7 +21,7 @@ class RunDisk:
 
     def jobs(self, index: RunIndex, now_ms: int) -> list[Job]:
         found = (index.seal(now_ms), index.merge(), index.rewrite(), index.drop())
-        return [*index.loads(now_ms), *(job for job in found if job is not None)]
+        return [*index.loads(max(now_ms, index.releasing_ms)), *(job for job in found if job is not None)]
 
     def work(self, index: RunIndex, now_ms: int) -> int:
         """Does all jobs until there are none. Returns how many those were."""
@@ -36,7 +36,8 @@ class RunDisk:
 
     def do(self, index: RunIndex, job: Job) -> None:
         if isinstance(job, Load):
-            index.loaded(job, RunHead.of_block(self.runs[job.run.record.ledger_id][0][job.block]))
+            stored = self.runs.get(job.run.record.ledger_id)  # it may have been merged meanwhile
+            index.loaded(job, None if stored is None else RunHead.of_block(stored[0][job.block]))
         elif isinstance(job, Seal):
             parts = [of_arrays(one.times, one.positions) for one in job.chunks] + [of_slot(one) for one in job.slots]
             index.sealed(job, None if self.full else self.write(encode_run(parts)))

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,11 +128,24 @@ def _plan(world: World, keys: Keys) -> dict[str, str]:
         "interwoven": _chunked(world, "interwoven", INTERWOVEN),
         "unfinished": _chunked(world, "unfinished", UNFINISHED),
         "admin": world.platform.web_url,
+        "delayed": _delayed(world),
         "enforced": world.namespace(schemaValidationEnforced=True),
         "deduplicated": world.namespace(deduplication=True),
         "public_key": keys.public,
         "private_key": keys.private,
     }
+
+
+def _delayed(world: World) -> str:
+    """A topic for a client that cannot publish such messages: with a Shared subscription, which has one for much later, too."""
+    topic = world.topic("delayed-already")
+    world.consumer(topic, "s", "Shared").close()
+    producer = world.producer(topic)
+    producer.send(b"much later", deliver_after=timedelta(hours=1))
+    producer.send(b"soon", deliver_after=timedelta(seconds=3))
+    producer.send(b"now")
+    producer.close()
+    return topic
 
 
 def _chunked(world: World, suffix: str, frames: tuple[bytes, ...]) -> str:

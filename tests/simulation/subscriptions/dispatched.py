@@ -9,7 +9,7 @@ from random import Random
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dead_letters import DeadLetterPolicy, DeadLetterRecord, DeadLetters
-from messaging.broker.core.delayed.index import DelayedIndex, MemoryIndex
+from messaging.broker.core.delayed.run_jobs import Job, Load
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.entries import EntryBlock
@@ -19,15 +19,18 @@ from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.simulation.checker import Violated
+from tests.simulation.small_runs import SEALED
 from tests.simulation.subscriptions.blocks import Draft, block_of
 from tests.simulation.subscriptions.client import sink_of
 from tests.simulation.subscriptions.cursor_log import CursorLog
 from tests.simulation.subscriptions.model import Entry, Fate, Model
+from tests.support.run_disk import RunDisk
 
 START_MS = 1_790_000_000_000
 TICK_MS = 1_000
 UNACKED_LIMITS = 40, 70  # messages of a consumer, and of all
 LEDGER_ENTRIES = 120
+JOBS_ENDED = 0.3  # of those that are under way, whenever somebody looks
 
 Delivered = Callable[["DispatchedTopic", Consumer, Entry, int], None]
 
@@ -52,11 +55,14 @@ class DispatchedTopic:
         self._consumer_ids = 0
         self._delivered = delivered
         self.log = CursorLog(random)
+        self.disk = RunDisk()  # of delayed messages
+        self._jobs: list[Job] = []  # of their index, which take their time
         self.begin(Cursor())
 
     def begin(self, cursor: Cursor) -> None:
-        index: DelayedIndex = MemoryIndex(self.policy.resolution_ms)
-        self.delays = TopicDelays(index, lambda size: True)
+        """With what is stored."""
+        self.index, self._jobs = self.disk.restored(self.policy.resolution_ms, SEALED), []
+        self.delays = TopicDelays(self.index, lambda size: True)
         self.subscription = Subscription(
             "s",
             cursor,
@@ -82,6 +88,9 @@ class DispatchedTopic:
         for entry_id, one in enumerate(drafts, first):
             self._store(Position(ledger_id, entry_id), block, one)
         self.ledger_list.confirm(ledger_id, block.last_entry)
+        if block.deliver_at_ms is not None:
+            self.delays.published(ledger_id, first, block.deliver_at_ms, self.policy.cutoff_ms(self.now_ms))
+            self.work()
         if block.last_entry > LEDGER_ENTRIES:
             self.ledger_list.add(ledger_id + 1)
             self._drop_settled_ledgers()
@@ -115,8 +124,27 @@ class DispatchedTopic:
 
     def pass_time(self, time_ms: int) -> None:
         self.now_ms += time_ms
-        self.delays.advance(self.now_ms, self.policy)
+        self.look_at_delays()
         self.dispatch()
+
+    def look_at_delays(self) -> None:
+        """As timers have it, and the jobs that they begin: until nothing is due any more."""
+        for _ in range(1_000):
+            self.delays.advance(self.now_ms, self.policy, self.ledger_list.first_id)
+            self.work()
+            wake_ms = self.delays.wake_ms(self.now_ms, self.policy)
+            if wake_ms is None or wake_ms > self.policy.cutoff_ms(self.now_ms):
+                return
+        raise Violated(f"what is due at {wake_ms} is never released")
+
+    def work(self) -> None:
+        """The jobs of the index: blocks that come due are read at once, the others end some time."""
+        self._jobs += self.disk.jobs(self.index, self.now_ms)
+        done = [job for job in self._jobs if isinstance(job, Load) or self.random.random() < JOBS_ENDED]
+        self._jobs = [job for job in self._jobs if job not in done]
+        for job in done:
+            self.disk.do(self.index, job)
+            self.counts[f"{type(job).__name__} of delayed messages"] += 1
 
     def sync(self) -> None:
         """All changes so far are durable."""
@@ -149,11 +177,14 @@ class DispatchedTopic:
             if position not in self.model.entries:
                 raise Violated(f"{position} was asked for and does not exist")
             block = self.model.entries[position].block
+            if subscription.delays and self.index.pending and subscription.state.delays is None:
+                subscription.state.use_delays(self.delays)
+                continue
             if block.deliver_at_ms is not None and subscription.delays:
                 if subscription.state.delays is None:
                     subscription.state.use_delays(self.delays)
                     continue
-                self.delays.advance(self.now_ms, self.policy)
+                self.delays.cutoff_ms = self.policy.cutoff_ms(self.now_ms)
             made = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
             if subscription.state.delayed is not None:
                 self.delays.count(subscription.state.delayed)

@@ -81,9 +81,9 @@ def _could_acknowledge(model: Model, position: Position) -> bool:
 
 
 def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
-    """Permits and messages find each other."""
+    """Permits and messages find each other; but where more is delayed than can be stored, reading waits at it."""
     subscription = topic.subscription
-    if subscription.unacked.blocked or not any(ready(one) for one in subscription.consumers):
+    if subscription.unacked.blocked or topic.index.full or not any(ready(one) for one in subscription.consumers):
         return ""
     strategy = subscription.strategy
     if isinstance(strategy, KeySharedDispatch):

@@ -287,6 +287,13 @@ def sync(topic: Topic) -> str:
 
 
 @operation(weight=1)
+def fill_disk(topic: Topic) -> str:
+    """Or free it again: while it is full nothing is stored of the index of delayed messages."""
+    topic.disk.full = not topic.disk.full and topic.random.random() < 0.5
+    return "it is full" if topic.disk.full else "there is space"
+
+
+@operation(weight=1)
 def crash(topic: Topic) -> str:
     topic.crash()
     return "and start again"

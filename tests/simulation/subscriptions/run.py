@@ -17,6 +17,7 @@ from unittest.mock import patch
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.subscription_type import SubscriptionType
 from tests.simulation.checker import Violated
+from tests.simulation.small_runs import small_sizes
 from tests.simulation.subscriptions import changes_of_delays as changes_of_delays
 from tests.simulation.subscriptions import deliveries, invariants
 from tests.simulation.subscriptions.operations import OPERATIONS
@@ -48,7 +49,7 @@ def simulate(kind: SubscriptionType, seed: int, steps: int) -> Result:
     counts: Counter[str] = Counter()
     names, weights = list(OPERATIONS), [one.weight for one in OPERATIONS.values()]
     violation, step = "", 0
-    with patch.object(key_shared, "LOOK_AHEAD_PER_CONSUMER", LOOK_AHEAD):
+    with patch.object(key_shared, "LOOK_AHEAD_PER_CONSUMER", LOOK_AHEAD), small_sizes():
         topic = Topic(kind, random, deliveries.check)
         try:
             for step in range(1, steps + 1):
@@ -70,6 +71,7 @@ def simulate(kind: SubscriptionType, seed: int, steps: int) -> Result:
     counts.update(topic.model.dropped)
     counts["deliveries"] = topic.counts["deliveries"]
     counts["sent"] = topic.model.sent
+    counts.update({what: count for what, count in topic.counts.items() if what.endswith("delayed messages")})
     return Result(kind, seed, step, counts, list(trace), violation)
 
 

@@ -180,6 +180,7 @@ class Topic(DispatchedTopic):
             overrides.forget(lambda ledger_id: ledger_id not in self.ledger_list.ids, self.now_ms)
             self.delays.restore(Overrides.decode(overrides.encode()))
             self._cancelled_again()
+        self.look_at_delays()
         self.sync()
         if self.moving:
             self.end_move()

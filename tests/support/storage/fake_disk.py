@@ -136,6 +136,18 @@ class FakeDisk:
         inode.durable = inode.current
         return inode.current
 
+    def damage(self, data: bytes) -> int:
+        """Turns a bit of `data` wherever it is stored. Returns how many places those are."""
+        places = 0
+        for inode in self._names.values():
+            for content in (inode.current, inode.durable):
+                at = content.find(data)
+                while at >= 0:
+                    content[at + len(data) // 2] ^= 1
+                    places += 1
+                    at = content.find(data, at + 1)
+        return places
+
     def aio(self, loop: asyncio.AbstractEventLoop) -> Any:
         return self.make_aio(loop)
 

@@ -94,7 +94,8 @@ class NewestEntries:
 
     def first_far_ms(self) -> int:
         """The time of the first that is not in a slot; `NEVER_MS` if there is none."""
-        return min((one.first_ms for one in (*self._chunks, *self._sealing_chunks())), default=NEVER_MS)
+        sealing_ms = self._sealing.slots_ms if self._sealing is not None else NEVER_MS
+        return min((sealing_ms, *(one.first_ms for one in (*self._chunks, *self._sealing_chunks()))))
 
     def bring_near(self, until_ms: int) -> None:
         """Sorts the near entries of chunks that have something due into slots, of `CHUNKS_MOVED_MAX` in each of both places."""
@@ -103,9 +104,13 @@ class NewestEntries:
             self._move(chunk, near_ms)
         sealing = self._sealing
         for chunk in [one for one in self._sealing_chunks() if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
-            chunk.first_ms = self._sort_in(chunk, near_ms).first_ms  # a thread reads the rest of it
-            if sealing is not None and chunk.first_ms == NEVER_MS:
+            far = self._sort_in(chunk, near_ms)
+            chunk.first_ms = far.first_ms  # a thread reads the rest of it
+            if sealing is not None and not far.times:
                 sealing.moved.add(sealing.chunks.index(chunk))
+        if sealing is not None and sealing.slots_ms <= until_ms:
+            self.near.put_back(one for one in sealing.slots if one.start_ms <= near_ms)
+            self._seals_slots(sealing, [one for one in sealing.slots if one.start_ms > near_ms])
 
     def _move(self, chunk: TimedEntries, near_ms: int) -> None:
         far = self._sort_in(chunk, near_ms)
@@ -132,6 +137,10 @@ class NewestEntries:
 
     # --- what is sealed
 
+    def _seals_slots(self, sealing: Seal, slots: list[Slot]) -> None:
+        """A thread may read the former list."""
+        sealing.slots, sealing.slots_ms = slots, min((one.start_ms for one in slots), default=NEVER_MS)
+
     def seal(self, now_ms: int, entries_min: int) -> Seal | None:
         """What is to be sealed now: at least so many entries; 0: as many as usual."""
         if self._sealing is not None:
@@ -144,7 +153,8 @@ class NewestEntries:
         if count < needed:
             return None
         slots = self.near.take_far(now_ms + FAR_MS)
-        self._sealing = Seal([one for one in self._chunks if one.times], slots, count)
+        self._sealing = Seal([one for one in self._chunks if one.times], [], count)
+        self._seals_slots(self._sealing, slots)
         self._open = TimedEntries()
         self._chunks, self._count = [self._open], 0
         return self._sealing

@@ -155,7 +155,7 @@ class RunIndex:
             run.loaded(job.block, head)
 
     def put_off(self, job: Load) -> None:
-        """It cannot be read now: it will be asked for again."""
+        """It could not be read: it is to be asked for again now."""
         job.run.loading = False
 
     def seal(self, now_ms: int, entries_min: int = 0) -> Seal | None:

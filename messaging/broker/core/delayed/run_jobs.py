@@ -142,6 +142,7 @@ class Seal:
     chunks: list[TimedEntries]
     slots: list[Slot]
     count: int
+    slots_ms: int = NEVER_MS  # the time of the first of them
     moved: set[int] = field(default_factory=set)  # chunks that came due meanwhile
 
 

@@ -127,13 +127,8 @@ class TimeSlots:
 
     def put_back(self, slots: Iterable[Slot]) -> None:
         for start_ms, ledger_id, entries in slots:
-            slot = start_ms >> SLOT_BITS
-            if slot < self._near_slot:
-                for number in entries:
-                    self._add_to_group(ledger_id, number & ENTRY_MASK, start_ms + (number >> ENTRY_BITS))
-            else:
-                self._numbers(slot, ledger_id).extend(entries)
-                self._counted(len(entries), 0)
+            self._numbers(start_ms >> SLOT_BITS, ledger_id).extend(entries)
+            self._counted(len(entries), 0)
 
     def _counted(self, entries: int, slots: int) -> None:
         self.count += entries

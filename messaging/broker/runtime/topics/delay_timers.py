@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from messaging.broker.core.delayed.run_jobs import Job, Load, Seal
+from messaging.broker.runtime.fair_turns import FairTurns
+
 JUMP_MS = 1_000
-JOBS_MAX = 2  # parts of indexes that are written or read at a time
+SEALS_MAX, MERGES_MAX, LOADS_MAX, LISTS_MAX = 2, 1, 4, 2  # at a time; of each kind one for a tenant
 
 
 class Waiting(Protocol):
@@ -20,8 +23,18 @@ class Waiting(Protocol):
 class DelayTimers:
     def __init__(self) -> None:
         self.topics: dict[Waiting, None] = {}
-        self.working = asyncio.Semaphore(JOBS_MAX)
+        self._sealing, self._merging, self._loading = FairTurns(SEALS_MAX), FairTurns(MERGES_MAX), FairTurns(LOADS_MAX)
+        self._listing = FairTurns(LISTS_MAX)
         self._offset_ms: int | None = None
+
+    def turn(self, job: Job, tenant: str) -> AbstractAsyncContextManager[None]:
+        """Tenants take turns. What is due soon does not wait for what is stored, nor what is to be stored for a long merge."""
+        kind = self._loading if isinstance(job, Load) else self._sealing if isinstance(job, Seal) else self._merging
+        return kind.turn(tenant)
+
+    def list_turn(self, tenant: str) -> AbstractAsyncContextManager[None]:
+        """For somebody who asks what is scheduled."""
+        return self._listing.turn(tenant)
 
     def check_clock(self, now_ms: int, passed_ms: int) -> None:
         """Called about once a second. `passed_ms` is the clock that timers go by: where it and the time have parted, because the

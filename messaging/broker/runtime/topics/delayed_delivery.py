@@ -14,7 +14,7 @@ from typing import Protocol
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.delayed.run_index import RunIndex
-from messaging.broker.core.delayed.run_jobs import Job, StoredRun
+from messaging.broker.core.delayed.run_jobs import Job, Load, StoredRun
 from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
@@ -29,6 +29,7 @@ from messaging.storage.managed.ledger import ManagedLedger
 
 WAIT_S_MAX = 86_400.0  # a timer is set again after this time, because clocks drift
 KEPT_FREE = 8  # this part of the account stays free for what else is remembered of clients
+LEDGERS_A_MS = 10  # with so many, the memory of a topic is measured once a millisecond at most
 RETRY_S = 1.0  # after a job that failed
 SEALED_AT_CLOSE = 8_192  # from so many entries on, they are stored when a topic is unloaded; reading finds fewer again
 
@@ -43,7 +44,9 @@ class DelayedDelivery:
         "_dispatch",
         "_due_reader",
         "_jobs",
+        "_measured_ms",
         "_policy",
+        "_put_off",
         "_retrying",
         "_runs",
         "_timer",
@@ -59,12 +62,14 @@ class DelayedDelivery:
         self._topic = topic
         self._dispatch = dispatch
         self._charge = Charge(topic.services.records, topic.name.tenant)
+        self._measured_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None  # the time for which it is set
         self._policy = self._current_policy()
         self._runs = RunStore(topic.ledger, topic.name.tenant)
         self._jobs: set[asyncio.Task[None]] = set()
-        self._retrying: asyncio.TimerHandle | None = None  # a job failed: none begins before this
+        self._retrying: asyncio.TimerHandle | None = None  # a job failed: none but loads of others begins before this
+        self._put_off: list[Load] = []  # that failed
         self.index = RunIndex(self._policy.resolution_ms, topic.services.delayed_seal_entries)
         self.delays = TopicDelays(self.index, self.allows)
         self.overrides = OverrideStore(topic, self.delays)
@@ -210,9 +215,8 @@ class DelayedDelivery:
     # --- jobs of the index
 
     def _begin_jobs(self) -> None:
-        if self._retrying is not None:
-            return
-        for job in self.index.jobs(self._now_ms()):
+        index = self.index
+        for job in index.jobs(self._now_ms()) if self._retrying is None else index.loads(index.releasing_ms):
             task = asyncio.get_running_loop().create_task(self._do(job), name=f"delayed messages of {self._topic.text}")
             self._jobs.add(task)
             task.add_done_callback(self._jobs.discard)
@@ -221,25 +225,32 @@ class DelayedDelivery:
         """Never raises."""
         topic = self._topic
         with topic.services.dispatching.guard(topic=topic.text, job=type(job).__name__):
+            done = False
             try:
-                async with topic.services.delay_timers.working:
+                async with topic.services.delay_timers.turn(job, topic.name.tenant):
                     lost = await self._runs.do(self.index, job)
+                done = True
                 if topic.closed is None and lost:
                     self.delays.ahead.clear()  # when they are due is not known: each is looked at
                     self._send(self.delays.release(lost))
             except StoreError as error:
                 topic.services.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
-                self._retry_later()
             finally:
+                if not done:
+                    self._retry_later(job)
                 if topic.closed is None:
                     self.wake()
 
-    def _retry_later(self) -> None:
+    def _retry_later(self, job: Job) -> None:
+        if isinstance(job, Load):
+            self._put_off.append(job)
         if self._retrying is None and self._topic.closed is None:
             self._retrying = asyncio.get_running_loop().call_later(RETRY_S, self._retry)
 
     def _retry(self) -> None:
         self._retrying = None
+        while self._put_off:
+            self.index.put_off(self._put_off.pop())
         self.wake()
 
     # --- memory and timer
@@ -249,8 +260,8 @@ class DelayedDelivery:
         if self._topic.closed is not None:
             return
         self._begin_jobs()
-        self._charge.change(self.delays.memory_bytes - self._charge.held_bytes)
         now_ms = self._now_ms()
+        self._measure(now_ms)
         wake_ms = self._wake_ms(now_ms)
         if wake_ms == self._timer_ms and wake_ms is not None:
             return
@@ -261,9 +272,15 @@ class DelayedDelivery:
             wait_s = min(max(0, wake_ms - now_ms) / 1000, WAIT_S_MAX)
             self._timer = asyncio.get_running_loop().call_later(wait_s, self.wake)
 
+    def _measure(self, now_ms: int) -> None:
+        """Each ledger takes a microsecond: topics with thousands are measured the less often."""
+        if not 0 <= now_ms - self._measured_ms < len(self.index.pending) // LEDGERS_A_MS:
+            self._measured_ms = now_ms
+            self._charge.change(self.delays.memory_bytes - self._charge.held_bytes)
+
     def _wake_ms(self, now_ms: int) -> int | None:
         """Entries that are due within the same part of a tick are sent together."""
-        due_ms, load_ms = self.delays.wake_ms(now_ms, self._policy), self.index.loads_ms() if self._retrying is None else None
+        due_ms, load_ms = self.delays.wake_ms(now_ms, self._policy), self.index.loads_ms()
         resolution_ms = self._policy.resolution_ms
         times = [-(-due_ms // resolution_ms) * resolution_ms] if due_ms is not None else []
         times += [at_ms for at_ms in (load_ms, self._due_reader.look_ms(self.index)) if at_ms is not None]

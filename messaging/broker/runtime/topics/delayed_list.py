@@ -202,5 +202,5 @@ async def _unless_merged(topic: Topic, work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _threaded(topic: Topic, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    async with topic.services.delay_timers.working:
+    async with topic.services.delay_timers.list_turn(topic.name.tenant):
         return await asyncio.to_thread(work, *arguments, **named)

@@ -8,10 +8,7 @@ leaves a ledger that nothing names, which the next start collects.
 from __future__ import annotations
 
 import asyncio
-from array import array
-from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 import structlog
 from msgspec import structs
@@ -20,14 +17,13 @@ from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.run_jobs import Directory, Drop, Head, Job, Load, Merge, Rewrite, Seal, StoredRun
-from messaging.broker.runtime.topics import run_threads
+from messaging.broker.runtime.topics import run_entries, run_threads
 from messaging.storage.ledger_store import Corrupt, LedgerWriter, NoSuchEntry, NoSuchLedger, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.meta_store import DelayedRun
 
 log = structlog.get_logger("broker.delayed")
 
-PART_BYTES = 1 << 20  # of a directory in one entry
 FED_BLOCKS = 8  # of each run that is merged, at a time
 GONE = (Corrupt, NoSuchEntry, NoSuchLedger)
 
@@ -59,7 +55,7 @@ class RunStore:
         parts = await self._read(record.directory_id, record.directory_entry, None)
         return await asyncio.to_thread(run_threads.directory_of, parts)
 
-    # --- jobs; what they raise is `StoreError`, and the index was told then
+    # --- jobs; what they raise is `StoreError`. The index was told then, but of a `Load`, which the caller puts off
 
     async def do(self, index: RunIndex, job: Job) -> EntrySets:
         """Returns entries of which it is not known any more when they are due, because storage is damaged. They are not pending
@@ -81,10 +77,8 @@ class RunStore:
         try:
             head = await self._head(run, job.block)
         except (*GONE, ValueError) as error:
-            lost = await self._lost(index, run, job.block, error)
-        except BaseException:
-            index.put_off(job)
-            raise
+            if any(one.ledger_id == run.record.ledger_id for one in self._ledger.record.delayed_runs):  # else it was merged
+                lost = await self._lost(index, run, job.block, error)
         index.loaded(job, head)
         return lost
 
@@ -132,12 +126,12 @@ class RunStore:
                     entry_sets.add(lost, ledger_id, entries)
                 fed.append((source, data, stop == len(run.starts)))
             made = await asyncio.to_thread(run_threads.fed, merge, fed)
-            await self._append(writer, made)
+            await run_entries.append(writer, made)
             blocks += len(made)
             if not merge.hungry:
                 break
         last, directory = merge.end()
-        await self._append(writer, last)
+        await run_entries.append(writer, last)
         return directory, blocks + len(last), lost
 
     async def _blocks(self, index: RunIndex, run: StoredRun, first: int, stop: int) -> tuple[list[bytes], EntrySets]:
@@ -163,13 +157,16 @@ class RunStore:
     async def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
         former, record = job.run.record, None
         try:
-            directory = await self._directory(former)
-            left = entry_sets.common(directory.bitmaps, index.pending)
+            entries = await self._entries_of(job.run)
+            if entries is None:  # it stays as it is until as much was released again
+                job.run.directory_entries = job.run.left
+                return
+            left = entry_sets.common(entries, index.pending)
             writer = await self._create()
             try:
                 count = sum(map(len, left.values()))
-                packed = await asyncio.to_thread(run_threads.packed, Directory(count, directory.starts, left))
-                await self._append(writer, _parts(packed))
+                packed = await asyncio.to_thread(run_threads.packed, Directory(count, job.run.starts, left))
+                await run_entries.append(writer, run_entries.parts(packed))
                 await writer.close()
                 made = structs.replace(former, directory_id=writer.ledger_id, directory_entry=0, first_block=job.run.first_block)
                 await self._replace([former], [made])
@@ -177,10 +174,24 @@ class RunStore:
             finally:
                 if record is None:
                     await self._delete([writer.ledger_id])
-        except (*GONE, ValueError) as error:
-            self._damaged(former, error)
         finally:
             index.rewritten(job, record)
+
+    async def _entries_of(self, run: StoredRun) -> EntrySets | None:
+        """As its directory has them, or else its blocks. None: some cannot be read there either, and must not be left out."""
+        try:
+            return (await self._directory(run.record)).bitmaps
+        except (*GONE, ValueError) as error:
+            self._damaged(run.record, error)
+        found = EntrySets()
+        for block in range(run.first_block, len(run.starts)):
+            try:
+                data = await self._read(run.record.ledger_id, block, block)
+                for ledger_id, entries in (await asyncio.to_thread(run_threads.entries_of, data[0])).items():
+                    entry_sets.add(found, ledger_id, entries)
+            except (*GONE, ValueError):
+                return None
+        return found
 
     async def _drop(self, index: RunIndex, job: Drop) -> None:
         stored = False
@@ -225,39 +236,17 @@ class RunStore:
     # --- reading and writing
 
     async def _read(self, ledger_id: int, first: int, last: int | None) -> list[bytes]:
-        """Entries `first` to `last`; None: to the end. Raises `StoreError`."""
-        reader = await self._storage.ledgers.open(ledger_id)
-        if last is None:
-            last = (await self._storage.ledgers.info(ledger_id)).last_entry
-        found: list[bytes] = []
-        try:
-            while (at := first + len(found)) <= last:
-                blocks = await reader.read(at, entries_max=last + 1 - at, bytes_max=PART_BYTES)
-                found += [bytes(one.data) for one in blocks]
-        finally:
-            await reader.aclose()
-        return found[: last + 1 - first]
+        return await run_entries.read(self._storage.ledgers, ledger_id, first, last)
 
     async def _create(self) -> LedgerWriter:
         fence = self._storage.fence
         return await self._storage.ledgers.create(fence, await self._storage.meta.next_ledger_id(fence), self._properties)
 
-    async def _append(self, writer: LedgerWriter, entries: Iterable[bytes]) -> None:
-        """Each becomes a block of its own, so that it is read alone. Returns when they are durable."""
-        waiting: list[asyncio.Future[StoreError | None]] = []
-        for data in entries:
-            done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-            writer.append(b"", data, array("I", (len(data),)), partial(_settle, done))
-            waiting.append(done)
-        for error in await asyncio.gather(*waiting):
-            if error is not None:
-                raise error
-
     async def _stored(self, blocks: list[bytes], directory: Directory, former: list[DelayedRun]) -> StoredRun:
         writer = await self._create()
         run = None
         try:
-            await self._append(writer, blocks)
+            await run_entries.append(writer, blocks)
             run = await self._end(writer, len(blocks), directory, former)
         finally:
             if run is None:
@@ -266,7 +255,7 @@ class RunStore:
 
     async def _end(self, writer: LedgerWriter, blocks: int, directory: Directory, former: list[DelayedRun]) -> StoredRun:
         """Its blocks are written: it takes the place of `former`."""
-        await self._append(writer, _parts(await asyncio.to_thread(run_threads.packed, directory)))
+        await run_entries.append(writer, run_entries.parts(await asyncio.to_thread(run_threads.packed, directory)))
         info = await writer.close()
         ledger_id = writer.ledger_id
         record = DelayedRun(ledger_id, directory.entries, ledger_id, blocks, length_bytes=info.length_bytes)
@@ -287,12 +276,3 @@ class RunStore:
                 await self._storage.delete_ledger(ledger_id)
             except StoreError as error:  # nothing refers to it: the next start collects it
                 log.warning("delayed.left", ledger_id=ledger_id, error=str(error))
-
-
-def _settle(done: asyncio.Future[StoreError | None], error: StoreError | None) -> None:
-    if not done.done():
-        done.set_result(error)
-
-
-def _parts(data: bytes) -> list[bytes]:
-    return [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]

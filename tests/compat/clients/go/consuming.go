@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"reflect"
 	"time"
 
@@ -138,6 +139,24 @@ func registerConsuming() {
 		publish(producer, pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 2 * time.Second})
 		publish(producer, pulsar.ProducerMessage{Payload: []byte("now")})
 		same(receive(consumer, 2), []string{"now", "late"})
+	}
+	features["delayed_through_a_restart"] = func(client pulsar.Client) {
+		consumer := on(client, "restart", func(o *pulsar.ConsumerOptions) { o.Type = pulsar.KeyShared })
+		producer := producing(client, pulsar.ProducerOptions{Topic: topic("restart")})
+		at := time.Now().Add(3 * time.Second)
+		publish(producer, pulsar.ProducerMessage{Payload: []byte("much later"), Key: "k", DeliverAt: at.Add(time.Hour)})
+		publish(producer, pulsar.ProducerMessage{Payload: []byte("late"), Key: "k", DeliverAt: at})
+		unload("restart")
+		publish(producer, pulsar.ProducerMessage{Payload: []byte("now"), Key: "k"})
+		found := []string{}
+		for len(found) < 2 {
+			found = append(found, receive(consumer, 1)[0])
+			if found[len(found)-1] == "late" && time.Until(at) > time.Second {
+				panic(errors.New("it came early"))
+			}
+		}
+		same(sorted(found), []string{"late", "now"})
+		same(rest(consumer), []string{})
 	}
 	features["unsubscribe"] = func(client pulsar.Client) {
 		check(on(client, "unsub").Unsubscribe())

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -116,6 +117,16 @@ func send(client pulsar.Client, name string, texts ...string) []pulsar.MessageID
 		ids = append(ids, publish(producer, pulsar.ProducerMessage{Payload: []byte(text)}))
 	}
 	return ids
+}
+
+// unload does to a topic what a restart of its broker does: what the broker knows of it is what it stored.
+func unload(name string) {
+	url := plan["admin"] + "/admin/v2/" + strings.Replace(topic(name), "://", "/", 1) + "/unload"
+	request := must(http.NewRequest(http.MethodPut, url, nil))
+	request.Header.Set("Authorization", "Bearer "+plan["token"])
+	answer := must(http.DefaultClient.Do(request))
+	check(answer.Body.Close())
+	same(answer.StatusCode/100, 2)
 }
 
 func run(name string) (result map[string]any) {

@@ -224,6 +224,20 @@ class Consuming {
             producer.send("now".getBytes());
             Probe.same(Probe.receive(consumer, 2), List.of("now", "late"));
         });
+        features.put("delayed_through_a_restart", client -> {
+            var consumer = Probe.on(client, "restart").subscriptionType(SubscriptionType.Key_Shared).subscribe();
+            var producer = client.newProducer().topic(Probe.topic("restart")).create();
+            long at = System.currentTimeMillis() + 3000;
+            producer.newMessage().key("k").value("much later".getBytes()).deliverAt(at + 3_600_000).send();
+            producer.newMessage().key("k").value("late".getBytes()).deliverAt(at).send();
+            Probe.unload("restart");
+            producer.newMessage().key("k").value("now".getBytes()).send();
+            Map<String, Long> came = new TreeMap<>();
+            while (came.size() < 2) came.put(Probe.receive(consumer, 1).get(0), System.currentTimeMillis());
+            Probe.same(List.copyOf(came.keySet()), List.of("late", "now"));
+            Probe.same(came.get("late") >= at - 1000, true);
+            Probe.same(Probe.rest(consumer), List.of());
+        });
     }
 
     static void positions(Map<String, Probe.Feature> features) {

@@ -63,6 +63,15 @@ public class Probe {
         return ids;
     }
 
+    /** As when its broker restarts: what it knows of the topic is what it stored. */
+    static void unload(String name) throws Exception {
+        var address = java.net.URI.create(plan.get("admin") + "/admin/v2/" + topic(name).replace("://", "/") + "/unload");
+        var request = java.net.http.HttpRequest.newBuilder(address).header("Authorization", "Bearer " + plan.get("token"))
+                .PUT(java.net.http.HttpRequest.BodyPublishers.noBody()).build();
+        var client = java.net.http.HttpClient.newBuilder().version(java.net.http.HttpClient.Version.HTTP_1_1).build();
+        same(client.send(request, java.net.http.HttpResponse.BodyHandlers.discarding()).statusCode() / 100, 2);
+    }
+
     static void refused(Class<? extends Exception> wanted, Callable<?> call) throws Exception {
         try {
             call.call();

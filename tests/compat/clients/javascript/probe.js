@@ -115,6 +115,10 @@ const features = {
     const handle = ({ ack }, count) => (count === 1 ? ack({ type: Consumer.ACK_TYPES.NEGATIVE }) : ack());
     same((await collect(to, 2, handle)).map(({ count }) => count), [0, 1]);
   },
+  // It has no way to publish them.
+  async delayed_delivery() {
+    same(texts(await collect(await consumer(plan.delayed, SHARED), 2)).sort(), ['now', 'soon']);
+  },
   async without_a_schema() {
     await register(topic('sc-plain'));
     const to = await consumer(topic('sc-plain'));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,13 @@ def send(client: Any, name: str, *texts: str, **options: Any) -> list[Any]:
     ids = [producer.send(text.encode()) for text in texts]
     producer.close()
     return ids
+
+
+def unload(name: str) -> None:
+    """As when its broker restarts: what it knows of the topic is what it stored."""
+    path = topic(name).replace("://", "/")
+    url, headers = f"{PLAN['admin']}/admin/v2/{path}/unload", {"Authorization": f"Bearer {PLAN['token']}"}
+    urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=10).close()
 
 
 def report(name: str, error: BaseException | None) -> None:

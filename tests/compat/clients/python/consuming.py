@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
 import pulsar
 
-from tests.compat.clients.python.base import PLAN, SUBSCRIBE, feature, receive, rest, same, send, topic
+from tests.compat.clients.python.base import PLAN, SUBSCRIBE, feature, receive, rest, same, send, topic, unload
 
 EARLIEST = pulsar.InitialPosition.Earliest
 TYPES = pulsar.ConsumerType
@@ -137,6 +138,23 @@ def delayed_delivery(client: Any) -> None:
     producer.send(b"late", deliver_after=timedelta(seconds=2))
     producer.send(b"now")
     same(receive(consumer, 2), ["now", "late"])
+
+
+@feature()
+def delayed_through_a_restart(client: Any) -> None:
+    consumer = client.subscribe(topic("restart"), "s", TYPES.KeyShared)
+    producer, at_ms = client.create_producer(topic("restart")), int(time.time() * 1000) + 3000
+    producer.send(b"much later", partition_key="k", deliver_at=at_ms + 3_600_000)
+    producer.send(b"late", partition_key="k", deliver_at=at_ms)
+    unload("restart")
+    producer.send(b"now", partition_key="k")
+    came_ms: dict[str, float] = {}
+    for _ in range(2):
+        [text] = receive(consumer, 1)
+        came_ms[text] = time.time() * 1000
+    same(sorted(came_ms), ["late", "now"])
+    assert came_ms["late"] >= at_ms - 1000, "it came early"
+    same(rest(consumer), [])
 
 
 @feature()

@@ -1,0 +1,241 @@
+"""The index of delayed messages on a disk with faults, through the store that a broker has."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from messaging.broker.core.delayed.run_jobs import RunBytes, Seal
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.broker.runtime.topics import delayed_delivery, run_threads
+from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol.names import parse_topic
+from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.format.segment import PAGE_BYTES
+from messaging.storage.local.read import index
+from messaging.storage.meta_store import DelayedRun
+from tests.support.clock import Clock, give
+from tests.support.storage.fake_disk import FakeDisk
+from tests.support.storage.memory_ledgers import MemoryMetaStore
+from tests.support.storage_broker import ADMIN, TOPIC, Inbox, Sender, storage_broker
+from tests.support.waiting import eventually
+
+DIRECTORY = Path("/log")
+CONFIG = LocalConfig(segment_bytes=1 << 20, reserved_bytes=0)
+SEALED = 4096  # their times take several pages of the disk
+HOUR_MS = 3_600_000
+OTHER = "persistent://acme/orders/other"
+
+Page = tuple[str, int]
+
+
+class Faulty:
+    """A broker on a disk with faults, and the clocks that it goes by. A job that failed is tried again at once."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.disk, self.meta, self.clock = FakeDisk(), MemoryMetaStore(), Clock()
+        self.waited_s = 0.0  # for the disk
+        self.service: Broker
+        self._folder = folder
+        self._inboxes: dict[str, Inbox] = {}
+        monkeypatch.setattr(index, "monotonic", lambda: self.waited_s)
+        monkeypatch.setattr(delayed_delivery, "RETRY_S", 0.02)
+
+    async def start(self) -> None:
+        store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)
+        self.service = await storage_broker(self._folder, store, self.meta)
+        give(self.service, self.clock)
+        self.service.sweep_memory()  # it has seen the clock
+        self.service.topics.services.delayed_seal_entries = SEALED
+
+    async def kill_and_start(self) -> None:
+        bad_pages = self.disk.bad_pages
+        self.disk = self.disk.frozen()
+        self.disk.bad_pages = bad_pages
+        self._inboxes.clear()
+        await self.start()
+
+    async def publish(self, name: str, first: int, count: int) -> None:
+        """Numbered messages, due within the second hour from now."""
+        draw, sender = random.Random(first), await Sender.open(self.service, f"p{first}", name)
+        for at in range(first, first + count, 256):
+            made = [
+                OutgoingMessage(b"%d" % number, deliver_at_ms=self.clock() + HOUR_MS + draw.randrange(1, HOUR_MS))
+                for number in range(at, min(at + 256, first + count))
+            ]
+            await asyncio.wait_for(sender.send_messages(made), 10)
+        sender.producer.close()
+
+    async def topic(self, name: str = TOPIC) -> Topic:
+        found: Topic = await self.service.topics.get(parse_topic(name), create=False)
+        return found
+
+    async def run_of(self, name: str = TOPIC) -> DelayedRun:
+        topic = await self.topic(name)
+        await eventually(lambda: bool(topic.ledger.record.delayed_runs))
+        return topic.ledger.record.delayed_runs[0]
+
+    async def stored(self, run: DelayedRun, entry: int) -> bytes:
+        reader = await self.service.storage.ledgers.open(run.ledger_id)
+        [block] = await reader.read(entry, entries_max=1, bytes_max=1 << 20)
+        await reader.aclose()
+        return bytes(block.data)
+
+    async def page_of_a_block(self) -> Page:
+        """A page of the disk that holds nothing but a part of a block of a run."""
+        data = await self.stored(await self.run_of(), 0)
+        for file in self.disk.names(DIRECTORY):
+            at = bytes(self.disk.file(DIRECTORY / file)).find(data)
+            if at >= 0:
+                page = -(-at // PAGE_BYTES)
+                assert (page + 1) * PAGE_BYTES <= at + len(data), "it is large enough"
+                return file, page
+        raise AssertionError("it is stored nowhere")
+
+    async def consume(self, name: str = TOPIC) -> Inbox:
+        inbox = self._inboxes[name] = Inbox()
+        consumer = await LocalSessions(self.service).open_consumer(ADMIN, name, "s", "Shared", "earliest", True, None, inbox)
+        consumer.flow(100_000)
+        return inbox
+
+    def pass_(self, time_ms: int) -> None:
+        self.clock.pass_(time_ms)
+        self.service.sweep_memory()
+
+    @property
+    def failures(self) -> int:
+        return self.service.topics.services.dispatching.failures
+
+    @property
+    def damage(self) -> dict[str, int]:
+        return {what: count for what, count in self.service.storage.damage.items() if count}
+
+
+def numbers(inbox: Inbox) -> list[int]:
+    return sorted(int(one.payload) for one in inbox.messages)
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faulty:
+    return Faulty(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("dies", ["before a kill", "under way"])
+async def test_a_dead_sector_under_a_run_costs_no_message_and_nothing_else(faulty: Faulty, dies: str) -> None:
+    await faulty.start()
+    for name in (TOPIC, OTHER):
+        await faulty.publish(name, 0, SEALED)
+    faulty.disk.bad_pages.add(await faulty.page_of_a_block())
+    await faulty.run_of(OTHER)
+    if dies == "before a kill":
+        await faulty.kill_and_start()
+    inbox, other = await faulty.consume(), await faulty.consume(OTHER)
+    faulty.pass_(HOUR_MS - 2_000)
+    await eventually(lambda: faulty.failures or faulty.damage)
+    faulty.waited_s += index.PATIENCE_S  # until then the disk may answer again
+    await eventually(lambda: faulty.damage == {"delayed": 1})
+    assert inbox.messages == other.messages == [], "nothing is early"
+    faulty.pass_(HOUR_MS // 2)
+    await eventually(lambda: len(inbox.messages) == len(other.messages) > SEALED // 4)
+    assert len(inbox.messages) < 3 * SEALED // 4
+    faulty.pass_(HOUR_MS)
+    await eventually(lambda: len(inbox.messages) == len(other.messages) == SEALED)
+    assert numbers(inbox) == numbers(other) == list(range(SEALED))
+    assert faulty.damage == {"delayed": 1}
+    await faulty.service.stop()
+
+
+async def test_a_sector_that_comes_back_costs_nothing(faulty: Faulty) -> None:
+    await faulty.start()
+    await faulty.publish(TOPIC, 0, SEALED)
+    faulty.disk.bad_pages.add(await faulty.page_of_a_block())
+    inbox = await faulty.consume()
+    faulty.pass_(HOUR_MS - 2_000)
+    await eventually(lambda: faulty.failures > 2)
+    faulty.disk.bad_pages.clear()
+    faulty.pass_(2 * HOUR_MS)
+    await eventually(lambda: len(inbox.messages) == SEALED)
+    assert numbers(inbox) == list(range(SEALED)) and faulty.damage == {}
+    await faulty.service.stop()
+
+
+async def turns(count: int = 50) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def wakes(monkeypatch: pytest.MonkeyPatch) -> list[DelayedDelivery]:
+    """Whenever a topic looks at its delayed messages."""
+    woken: list[DelayedDelivery] = []
+    real: Callable[[DelayedDelivery], None] = DelayedDelivery.wake
+
+    def wake(one: DelayedDelivery) -> None:
+        woken.append(one)
+        real(one)
+
+    monkeypatch.setattr(DelayedDelivery, "wake", wake)
+    return woken
+
+
+async def test_what_cannot_be_read_now_is_not_asked_for_at_every_turn(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch, wakes: list[DelayedDelivery]
+) -> None:
+    """Found by the simulation: from the time at which it was due, the loop did nothing else."""
+    await faulty.start()
+    await faulty.publish(TOPIC, 0, SEALED)
+    faulty.disk.bad_pages.add(await faulty.page_of_a_block())
+    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    await faulty.consume()
+    faulty.pass_(2 * HOUR_MS)
+    await eventually(lambda: faulty.failures == 1)
+    wakes.clear()
+    await turns()
+    assert wakes == []
+    await faulty.service.stop()
+
+
+async def test_a_job_that_breaks_is_not_begun_at_every_turn(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch, wakes: list[DelayedDelivery]
+) -> None:
+    def broken(job: Seal) -> RunBytes:
+        raise RuntimeError("injected")
+
+    await faulty.start()
+    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    monkeypatch.setattr(run_threads, "sealed", broken)
+    await faulty.publish(TOPIC, 0, SEALED)
+    await eventually(lambda: faulty.failures == 1)
+    wakes.clear()
+    await turns()
+    assert wakes == [] and faulty.failures == 1
+    await faulty.service.stop()
+
+
+async def test_a_directory_that_cannot_be_read_is_made_again_of_its_blocks(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the simulation: writing it again was tried for ever, without a pause."""
+    await faulty.start()
+    await faulty.publish(TOPIC, 0, SEALED)
+    run = await faulty.run_of()
+    await faulty.service.topics.unload(parse_topic(TOPIC))
+    faulty.service.topics.services.delayed_seal_entries = SEALED // 2  # so many released make it worth while
+    inbox, topic = await faulty.consume(), await faulty.topic()
+    assert faulty.disk.damage(await faulty.stored(run, run.directory_entry))
+    faulty.pass_(HOUR_MS + HOUR_MS * 3 // 4)
+    await eventually(lambda: topic.ledger.record.delayed_runs[0].directory_id != run.ledger_id)
+    assert faulty.damage == {"delayed": 1}
+    before = len(inbox.messages)
+    await faulty.kill_and_start()
+    inbox = await faulty.consume()
+    assert (await faulty.topic()).subscriptions["s"].delayed_entries <= SEALED - before
+    faulty.pass_(HOUR_MS)
+    await eventually(lambda: len(inbox.messages) == SEALED)
+    assert numbers(inbox) == list(range(SEALED)) and faulty.damage == {}
+    await faulty.service.stop()
