@@ -35,6 +35,8 @@ class SubscriptionExplained(Answer, kw_only=True):
     findings: list[ExplainFinding]
     backlog_entries: int
     delayed_entries: int
+    next_delayed_ms: int | None  # none of these is due before
+    message_ttl_s: int  # 0: nothing expires; else delayed messages do, too
     mark_delete: str
     read_position: str
 

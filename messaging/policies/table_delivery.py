@@ -10,6 +10,7 @@ _TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
 _SCHEMAS = "messaging.broker.runtime.topic_schemas"
 _ADMISSION = "messaging.broker.runtime.topics.admission"
 _DELAYED = "messaging.broker.runtime.topics.delayed_delivery"
+_DELAY_LIMITS = "messaging.broker.runtime.topics.delay_limits"
 
 TABLE = (
     # Auto-creation
@@ -109,7 +110,29 @@ TABLE = (
         label="Longest delivery delay",
         words={0: "unlimited"},
         meaning="The longest delay that a producer may request; 0: unlimited.",
-        enforced_by=f"{_ADMISSION}:delivery_time_max",
+        enforced_by=f"{_DELAY_LIMITS}:delay_limits",
+    ),
+    Policy(
+        name="delayed_delivery_default_ms",
+        kind=m.Count,
+        unit="milliseconds",
+        default=0,
+        levels=m.WITH_TOPICS,
+        label="Default delivery delay",
+        words={0: "none"},
+        meaning="Messages that ask for no delivery time are delivered so long after they are stored; 0: at once.",
+        enforced_by=f"{_DELAY_LIMITS}:given_delays",
+    ),
+    Policy(
+        name="delayed_delivery_fixed_ms",
+        kind=m.Count,
+        unit="milliseconds",
+        default=0,
+        levels=m.WITH_TOPICS,
+        label="Fixed delivery delay",
+        words={0: "none"},
+        meaning="All messages are delivered so long after they are stored, whatever their producers ask for; 0: as they ask.",
+        enforced_by=f"{_DELAY_LIMITS}:given_delays",
     ),
     Policy(
         name="subscription_types",

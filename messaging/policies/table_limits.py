@@ -129,6 +129,18 @@ TABLE = (
         meaning="Maximum number of topics in all namespaces of the tenant; each partition counts. 0: unlimited.",
         enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
     ),
+    Policy(
+        name="max_delayed_messages_per_tenant",
+        kind=m.Count,
+        unit="messages",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="Maximum number of messages that wait for their delivery time on all topics of the tenant together; a batch counts "
+        "as one. What exceeds it is refused when it is published. A topic that is not loaded counts as when it was unloaded, and "
+        "after a start of the broker once it is loaded again. 0: unlimited.",
+        enforced_by="messaging.broker.runtime.topics.delay_limits:DelayCheck.refusal",
+    ),
     *(
         Policy(
             name=f"max_{things}_per_{scope}",

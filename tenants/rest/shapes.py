@@ -168,6 +168,8 @@ class SubscriptionExplained(serializers.Serializer[Any]):
     findings = ExplainFinding(many=True)
     backlog_entries = serializers.IntegerField()
     delayed_entries = serializers.IntegerField(help_text="Known to be delivered later.")
+    next_delayed_ms = serializers.IntegerField(allow_null=True, help_text="None of these is due before; ms since 1970.")
+    message_ttl_s = serializers.IntegerField(help_text="0: nothing expires; else delayed messages do, due or not.")
     mark_delete = serializers.CharField(help_text="ledger:entry")
     read_position = serializers.CharField(help_text="ledger:entry")
 

@@ -82,7 +82,7 @@ def section(found: list[Measured], plain: Found, delayed: Found) -> Section:
         "second, and as many that are due within another second and lie at random among the first half of all. Published below the "
         "socket in blocks of 1,000; killed with kill -9; opened again, with a new Shared subscription to all of it, "
         "which is first sent a message that is published then. What of the index was not sealed is read again by it meanwhile. "
-        "The clock is set to 35 s before they are due. "
+        "The clock is set to 50 s before they are due. "
         "Lateness is counted from the delivery time with the clock that delays go by; negative values are early by less than the "
         "tick of a second, as without strict. Turns include those of the load, which publishes 1,000 messages in one.",
     )

@@ -35,7 +35,7 @@ TOPIC = "persistent://public/default/delayed"
 DUE_TOGETHER = 100_000
 FAR_MS, SPREAD_MS = 24 * 3_600_000, 48 * 3_600_000
 TOGETHER_MS, SCATTERED_MS = FAR_MS - 3_600_000, FAR_MS - 1_800_000  # when those are due that are within one second
-LEAD_MS = 35_000  # enough to read ahead
+LEAD_MS = 50_000  # enough to read ahead
 BUDGET_BYTES = 1 << 30
 
 

@@ -83,7 +83,7 @@ def check_cumulative(asked: MessageAck, ledger_list: LedgerList, cursor: Cursor,
 
     Clients name entry -1 of a ledger for "everything before its first entry"."""
     ledger_id, entry_id = asked.position
-    if _gone(ledger_id, ledger_list):
+    if ledger_list.dropped(ledger_id):
         return CumulativeAck(asked.position)
     if entry_id == -1 and ledger_id in ledger_list.ids:
         return CumulativeAck(ledger_list.before(Position(ledger_id, 0)))
@@ -134,17 +134,13 @@ def signed(value: int) -> int:
 
 def _existing(ledger_id: int, entries: list[int], ledger_list: LedgerList) -> tuple[list[int], str]:
     """Those that exist, and why the first that does not was refused."""
-    if _gone(ledger_id, ledger_list):
+    if ledger_list.dropped(ledger_id):
         return [], ""  # retention dropped the ledger: everything in it was acknowledged
     last = ledger_list.last_of(ledger_id)
     if min(entries) >= 0 and max(entries) <= last:
         return entries, ""
     wrong = next(entry for entry in entries if not 0 <= entry <= last)
     return [entry for entry in entries if 0 <= entry <= last], _missing(Position(ledger_id, wrong), ledger_list)
-
-
-def _gone(ledger_id: int, ledger_list: LedgerList) -> bool:
-    return 0 <= ledger_id < ledger_list.first_id
 
 
 def _missing(position: Position, ledger_list: LedgerList) -> str:

@@ -71,13 +71,18 @@ class WaitingKey(NamedTuple):
 
 class DeliveryState(NamedTuple):
     """What dispatching knows beside the subscription. `reads_waiting`, `reads_under_way`: backlog reads for it; `next_delayed_ms`:
-    no delayed message of the topic is due before; `no_room`: reading stopped at one for which there was no memory."""
+    no delayed message of the topic is due before; `message_ttl_s` 0, `backlog_quota_bytes` -1: there is none; `no_room`: reading
+    stopped at a delayed message for which there was no memory, of which the tenant holds `delayed_bytes` of `delayed_bytes_max`."""
 
     closing: bool = False
     reads_waiting: int = 0
     reads_under_way: int = 0
     next_delayed_ms: int | None = None
+    message_ttl_s: int = 0
+    backlog_quota_bytes: int = -1
     no_room: bool = False
+    delayed_bytes: int = 0
+    delayed_bytes_max: int = 0
     blocked_by: LevelLimiter | None = None  # the rate limit that has to allow more before anything is sent
     rate_waits: Waits = NO_WAITS  # how often rate limits had to be waited for
     draining: Sequence[WaitingKey] = ()
@@ -108,7 +113,9 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     if not backlog:
         return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
     if not subscription.consumers:
-        return [Finding(Reason.NO_CONSUMER, f"No consumer is connected, and {_entries(backlog)} not acknowledged.")]
+        delayed = subscription.delayed_entries
+        text = f"No consumer is connected, and {_entries(backlog)} not acknowledged."
+        return [Finding(Reason.NO_CONSUMER, text), *([_delayed(delayed, state)] if delayed else [])]
     due = subscription.next_due()
     if due is None:
         return _all_sent(subscription, backlog, state)
@@ -181,9 +188,7 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
     delayed = subscription.delayed_entries
     found = []
     if delayed:
-        until_ms = state.next_delayed_ms
-        when = f"; the next is not due before {time_text(until_ms)}" if until_ms is not None else ""
-        found.append(Finding(Reason.DELAYED, f"{delayed} delayed messages wait for their delivery time{when}.", until_ms=until_ms))
+        found.append(_delayed(delayed, state))
     dead = sum(map(len, subscription.state.redeliveries.dead.values()))
     sent = backlog - delayed - dead
     if sent > 0:
@@ -197,12 +202,22 @@ def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) ->
     return found or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
 
 
+def _delayed(count: int, state: DeliveryState) -> Finding:
+    until_ms, ttl_s, quota = state.next_delayed_ms, state.message_ttl_s, state.backlog_quota_bytes
+    waits = "1 delayed message waits for its" if count == 1 else f"{count} delayed messages wait for their"
+    when = f"; the next is not due before {time_text(until_ms)}" if until_ms is not None else ""
+    ttl = f"The TTL expires what was stored {ttl_s} s ago, due or not" if ttl_s else "No TTL expires them"
+    counted = f", and they count for the backlog quota of {quota} bytes" if quota >= 0 else ""
+    return Finding(Reason.DELAYED, f"{waits} delivery time{when}. {ttl}{counted}.", until_ms=until_ms)
+
+
 def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     """Some consumer can be sent messages, and there are some."""
     if state.blocked_by is not None:
         return [Finding(Reason.RATE_LIMIT, _rate_sentence(state.blocked_by), position=at)]
     if state.no_room:
-        text = "Reading stopped at a delayed message: the memory for delayed messages is used up."
+        held, most = state.delayed_bytes, state.delayed_bytes_max
+        text = f"Reading stopped at a delayed message: {held} bytes of memory are kept for the tenant, which may have {most}."
         return [Finding(Reason.NO_ROOM, text, position=at)]
     if state.draining:
         return [

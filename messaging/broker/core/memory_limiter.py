@@ -2,12 +2,13 @@
 
 Seven accounts share the budget. Six have a limit of their own, and these limits together are the budget:
 
-    ingress     7/16        from producers: frames still arriving, entries that are not durable yet
+    ingress     5/16        from producers: frames still arriving, entries that are not durable yet
     egress      1/8         to consumers: data that their sockets have not taken, queues of WebSockets
     catch_up    1/4         backlog reads: entries read from storage
     sessions    1/16        kept for clients: names, properties, waiting commands, unanswered requests
     cursors     1/16        individual acknowledgements: bitmaps of entries, ack sets of batches
-    records     1/16        remembered about clients: names and sequence ids for deduplication, events for the audit log
+    records     3/16        remembered about clients: names and sequence ids for deduplication, events for the audit log,
+                            and which messages are delayed
 
 so that no purpose can take the memory of another: a consumer that does not read never stops a producer, and producers that
 overload the disk never stop a reader. The seventh, `tail`, is the entry cache. It uses what the others leave, at most half of the
@@ -72,12 +73,12 @@ class MemoryLimiter:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.ingress = MemoryAccount(self, "ingress", limit_bytes * 7 // 16)
+        self.ingress = MemoryAccount(self, "ingress", limit_bytes * 5 // 16)
         self.egress = MemoryAccount(self, "egress", limit_bytes // 8)
         self.catch_up = MemoryAccount(self, "catch_up", limit_bytes // 4)
         self.sessions = MemoryAccount(self, "sessions", limit_bytes // 16)
         self.cursors = MemoryAccount(self, "cursors", limit_bytes // 16)
-        self.records = MemoryAccount(self, "records", limit_bytes // 16)
+        self.records = MemoryAccount(self, "records", limit_bytes * 3 // 16)
         self.tail = MemoryAccount(self, "tail", limit_bytes // 2)
         self.shrink: Callable[[int], None] = lambda size: None
 

@@ -12,6 +12,7 @@ import structlog
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.delayed.seal_size import seal_entries
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.frame_progress import WINDOW_S
 from messaging.broker.core.ingress_limiter import IngressLimiter
@@ -104,6 +105,7 @@ class Broker:
                 backlog_scheduler=self.backlog_scheduler,
                 cursor_memory=self.cursor_memory,
                 records=self.memory_limiter.records,
+                delayed_seal_entries=seal_entries(self.memory_limiter.records.limit_bytes),
                 clock_ms=self.now_ms,
                 acknowledges_parts=settings.acknowledgment_at_batch_index_level,
                 key_shared=KeySharedSettings(

@@ -5,7 +5,7 @@ of the `LedgerStore` implementation. `appender.py` describes appends, `retention
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from msgspec import structs
@@ -127,9 +127,9 @@ class ManagedLedger(Appender):
 
     # --- trimming and deleting
 
-    def trims(self, before: Position, retention: Retention) -> bool:
+    def trims(self, before: Position, retention: Retention, consumed: Collection[int] = ()) -> bool:
         """Whether `trim` would currently do anything."""
-        return self._ending_is_due(before, retention) or bool(droppable(self.record.ledgers, before, retention))
+        return self._ending_is_due(before, retention) or bool(droppable(self.record.ledgers, before, retention, consumed))
 
     def _ending_is_due(self, before: Position, retention: Retention) -> bool:
         writer = self._writer
@@ -138,26 +138,36 @@ class ManagedLedger(Appender):
         consumed = not self.in_flight and self.written <= before
         return ending_is_due(self.storage.safe_expiry_ms() - self._opened_ms, consumed, self.storage.limits, retention)
 
-    async def trim(self, before: Position, retention: Retention) -> tuple[int, int]:
-        """Deletes the oldest ledgers that lie wholly at or before `before` and that retention no longer holds. First rolls over the
-        open ledger if it grew too old, or if only its being open keeps it. Returns (ledgers, bytes) deleted. Raises `StoreError`.
+    async def trim(
+        self,
+        before: Position,
+        retention: Retention,
+        consumed: Collection[int] = (),
+        gone: Callable[[list[LedgerRecord]], None] | None = None,
+    ) -> tuple[int, int]:
+        """Deletes the oldest ledgers that lie wholly at or before `before`, or are among `consumed`, and that retention no longer
+        holds. First rolls over the open ledger if it grew too old, or if only its being open keeps it. `gone` is called when they
+        are not in the list any more. Returns (ledgers, bytes) deleted. Raises `StoreError`.
         """
         if self._ending_is_due(before, retention):
             await self.roll()
-        dropped = droppable(self.record.ledgers, before, retention)
+        dropped = droppable(self.record.ledgers, before, retention, consumed)
         if not dropped:
             return 0, 0
         if dropped[-1].ledger_id == self.record.ledgers[-1].ledger_id:
             await self.writable()  # a topic keeps its last ledger, even an empty one, so that positions continue from it
-        await self._forget(dropped)
+        await self._forget(dropped, gone)
         return len(dropped), sum(ledger.length_bytes for ledger in dropped)
 
-    async def _forget(self, dropped: list[LedgerRecord]) -> None:
+    async def _forget(self, dropped: list[LedgerRecord], gone: Callable[[list[LedgerRecord]], None] | None) -> None:
         """Removes it from the topic's list first, then from the store: a crash in between leaves an orphan, never a hole."""
         await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
         for ledger in dropped:
-            if self.ledger_list.first_id == ledger.ledger_id:  # else a concurrent call removed it
-                self.ledger_list.drop_first()
+            if ledger.ledger_id in self.ledger_list.ids:  # else a concurrent call removed it
+                self.ledger_list.drop(ledger.ledger_id)
+        if gone is not None:
+            gone(dropped)
+        for ledger in dropped:
             await self.storage.delete_ledger(ledger.ledger_id)
 
     async def delete(self) -> None:

@@ -50,13 +50,22 @@ class LedgerList:
     def drop_first(self) -> int:
         """Removes the oldest ledger and returns its id."""
         gone = self.first_id
-        self._former_entries -= self.last_of(gone) + 1
+        self.drop(gone)
+        return gone
+
+    def drop(self, ledger_id: int) -> None:
+        """Removes a ledger: an ended one, or the only one. What follows it keeps its positions."""
+        self._former_entries -= self.last_of(ledger_id) + 1
         if self._ended_ids:
-            self._ended_ids = self._ended_ids[1:]
-            self._ended_lasts = self._ended_lasts[1:]
+            index = self._ended_ids.index(ledger_id)
+            self._ended_ids = self._ended_ids[:index] + self._ended_ids[index + 1 :]
+            self._ended_lasts = self._ended_lasts[:index] + self._ended_lasts[index + 1 :]
         else:
             self.last_id = self.last_entry = -1
-        return gone
+
+    def dropped(self, ledger_id: int) -> bool:
+        """Whether what was in this ledger is gone, if it was one of the topic's."""
+        return 0 <= ledger_id < self.last_id and ledger_id not in self._ended_ids
 
     @property
     def ids(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from messaging.storage.ledger_store import Position
@@ -36,13 +36,17 @@ class Retention:
 NOTHING = Retention(1 << 63, 0)  # keeps nothing before a given position
 
 
-def droppable(ledgers: Sequence[LedgerRecord], before: Position, retention: Retention) -> list[LedgerRecord]:
-    """The oldest sealed ledgers that lie wholly at or before `before` and that retention does not hold."""
-    acknowledged = []
-    for ledger in ledgers:
-        if ledger.last_entry is None or Position(ledger.ledger_id, ledger.last_entry) > before:
-            break
-        acknowledged.append(ledger)
+def droppable(
+    ledgers: Sequence[LedgerRecord], before: Position, retention: Retention, consumed: Collection[int] = ()
+) -> list[LedgerRecord]:
+    """The oldest sealed ledgers that lie wholly at or before `before`, or are among `consumed`, and that retention does not
+    hold."""
+    acknowledged = [
+        ledger
+        for ledger in ledgers
+        if ledger.last_entry is not None
+        and (Position(ledger.ledger_id, ledger.last_entry) <= before or ledger.ledger_id in consumed)
+    ]
     kept_bytes = sum(ledger.length_bytes for ledger in acknowledged)
     dropped = []
     for ledger in acknowledged:

@@ -79,9 +79,8 @@ class DelayedEntries:
         """`due` are due. Of these, `again` were pending before, and may have been sent in between. Returns whether any is to be
         sent from here. The index may know ledgers that are deleted, which a seek makes unacknowledged again."""
         reader = self._reader
-        first_ledger_id = reader.ledger_list.first_id
         for ledger_id, entries in due.items():
-            if ledger_id < first_ledger_id:
+            if reader.ledger_list.dropped(ledger_id):
                 continue
             passed = entry_sets.before(ledger_id, entries, reader.read_position)
             if not passed:
@@ -110,7 +109,7 @@ class DelayedEntries:
         """Which of these its consumers will be sent from here once they are due."""
         reader, found = self._reader, EntrySets()
         for ledger_id, some in entries.items() if reader.consumers else ():
-            if ledger_id >= reader.ledger_list.first_id:
+            if not reader.ledger_list.dropped(ledger_id):
                 passed = entry_sets.before(ledger_id, some, reader.read_position)
                 entry_sets.add(found, ledger_id, entry_sets.unacknowledged(ledger_id, passed, reader.cursor))
         return found
@@ -123,9 +122,8 @@ class DelayedEntries:
     def waiting_count(self) -> int:
         """Entries that reading has passed because they are not due, and that are not acknowledged."""
         count, cursor, stop = 0, self._reader.cursor, self._reader.read_position
-        first_ledger_id = max(cursor.mark_delete.ledger_id, self._reader.ledger_list.first_id)
         for ledger_id, entries in self.pending.items():
-            if first_ledger_id <= ledger_id <= stop.ledger_id:
+            if cursor.mark_delete.ledger_id <= ledger_id <= stop.ledger_id and not self._reader.ledger_list.dropped(ledger_id):
                 passed = entry_sets.before(ledger_id, entries, stop)
                 count += len(entry_sets.unacknowledged(ledger_id, passed, cursor))
         return count

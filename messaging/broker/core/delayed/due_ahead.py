@@ -118,8 +118,10 @@ class DueAhead:
     # --- sending
 
     def waits(self, position: Position, who: object) -> bool:
-        """Whether it is being read: `who` is among `waiting` then."""
-        found = position.entry_id in self._asked.get(position.ledger_id, ())
+        """Whether it is being read, or will be after what is being read: `who` is among `waiting` then."""
+        ledger_id, entry = position
+        soon = self.reads_under_way > 0 and self.has_room and entry in self._wanted.get(ledger_id, ())
+        found = soon or entry in self._asked.get(ledger_id, ())
         if found:
             self.waiting[who] = None
         return found

@@ -14,7 +14,7 @@ from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.time_slots import NEVER_MS, Slot
 from messaging.storage.meta_store import DelayedRun
 
-AHEAD_MS = 30_000  # a block of a run is read so long before its time, and what lies scattered over the log
+AHEAD_MS = 45_000  # a block of a run is read so long before its time, and what lies scattered over the log
 HEAD_BLOCKS_MAX = 16  # of one run in memory: 2 MiB
 
 

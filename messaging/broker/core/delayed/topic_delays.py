@@ -110,6 +110,11 @@ class TopicDelays:
                 entry_sets.add(due, ledger_id, entries)
         return self.release(due) if due else None
 
+    def forget_ledger(self, ledger_id: int) -> None:
+        """It is deleted: everything in it was acknowledged."""
+        self.index.pending.pop(ledger_id, None)
+        self._again.pop(ledger_id, None)
+
     def release(self, due: EntrySets) -> list[DelayedEntries]:
         """These left the index. Returns those that can be sent some of it; what was rescheduled to later is pending again."""
         if self.overrides is not None:

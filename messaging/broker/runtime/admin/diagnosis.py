@@ -40,13 +40,16 @@ class DiagnosisHandlers:
         """Raises `TopicNotFound`, `SubscriptionNotFound`, `NotAllowed` for a partitioned topic."""
         topic = await plain_topic(self._broker, request.topic)
         subscription = topic.subscription(request.subscription)
-        findings = explain(subscription, topic.delivery_state(subscription))
+        state = topic.delivery_state(subscription)
+        findings = explain(subscription, state)
         return schema.SubscriptionExplained(
             sentence=findings[0].sentence,
             remedy=findings[0].remedy,
             findings=[_finding(one) for one in findings],
             backlog_entries=subscription.backlog_entries,
             delayed_entries=subscription.delayed_entries,
+            next_delayed_ms=state.next_delayed_ms if subscription.delayed_entries else None,
+            message_ttl_s=state.message_ttl_s,
             mark_delete=_text(subscription.cursor.mark_delete),
             read_position=_text(subscription.read_position),
         )
@@ -96,7 +99,7 @@ def _absent(topic: Topic, position: Position) -> str:
     if not topic.keeps_messages:
         return "It is not stored: the topic is non-persistent, and keeps no messages."
     ledger_list = topic.ledger_list
-    if position.ledger_id < ledger_list.first_id:
+    if position.ledger_id < ledger_list.first_id or ledger_list.dropped(position.ledger_id):
         return "It is not stored: retention deleted what was stored before, or there never was such a message. Which is unknown."
     if position > ledger_list.last:
         return "There is no such message: it is after the last one of the topic."

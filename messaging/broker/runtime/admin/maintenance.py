@@ -11,10 +11,12 @@ from messaging.adminrpc import schema
 from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name
 from messaging.broker.runtime.admin.positions import expire
+from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.backlog_quota import quota_of
+from messaging.broker.runtime.topics.dropped_ledgers import forget_ledgers
 from messaging.broker.runtime.topics.expired_chunks import expire_chunks
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
@@ -167,4 +169,5 @@ class MaintenanceHandlers:
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
                 await dedup_state.save(topic)
             before = min(before, dedup.snapshot_position)
-        return await topic.ledger.trim(self._broker.compactions.kept_from(topic, before), retention)
+        before = self._broker.compactions.kept_from(topic, before)
+        return await topic.ledger.trim(before, retention, consumed_ledgers(self._broker, topic), partial(forget_ledgers, topic))

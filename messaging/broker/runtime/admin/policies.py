@@ -20,6 +20,7 @@ from messaging.broker.core.policy_effects import (
 )
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
+from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog_sizes import backlog_bytes, first_unacknowledged
 from messaging.broker.runtime.topics.entry_lookup import broker_time, mark_delete_before_broker_time
@@ -141,9 +142,12 @@ class PolicyHandlers:
             (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable), default=topic.ledger_list.last
         )
 
+        beyond = consumed_ledgers(self._broker, topic)
+
         def dropped(values: Mapping[str, Any]) -> int:
             policies = MaintenancePolicies(0, values["retention_time_min"], values["retention_size_mb"])
-            return sum(one.length_bytes for one in droppable(topic.ledger.record.ledgers, acknowledged, policies.retention(now_ms)))
+            ledgers, retention = topic.ledger.record.ledgers, policies.retention(now_ms)
+            return sum(one.length_bytes for one in droppable(ledgers, acknowledged, retention, beyond))
 
         return max(0, dropped(after) - dropped(before))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.broker import Broker
@@ -15,6 +16,7 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
 )
+from messaging.broker.runtime.topics.delay_limits import delay_check
 from messaging.broker.runtime.topics.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
@@ -77,11 +79,6 @@ class LocalProducer:
             text = f"a message of {largest} bytes is larger than message_bytes_max = {limit}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
-        latest_ms = self.topic.delivery_time_max() if any(message.deliver_at_ms for message in messages) else None
-        if latest_ms is not None and max(message.deliver_at_ms for message in messages) > latest_ms:
-            text = "the delivery time is beyond delayed_delivery_max_ms of the namespace: ask for an earlier one"
-            loop.call_soon(on_receipt, None, NotAllowed(text))
-            return
         try:
             buf = b"".join([self._frame(message) for message in messages])
         except ValueError as error:
@@ -94,10 +91,16 @@ class LocalProducer:
             text = f"a message of {size} bytes is larger than max_message_size_bytes of the topic = {topic_max}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
+        delays = delay_check(self.topic, self.topic.publisher.delay_limits)
+        if delays is not None and (why := next(filter(None, map(delays.refusal, sent)), "")):
+            loop.call_soon(on_receipt, None, NotAllowed(why))
+            return
         self._due.append((len(sent), on_receipt))
         summary = hot.summarize(sent)
         try:
             waiting_bytes = self.topic.publisher.publish(self._producer, buf, sent, summary)
+            if delays is not None:
+                delays.hold(partial(self.topic.publisher.run_in_order, self._producer))
             if self._unsent:
                 self.append_completed(summary.end_offsets[-1] - waiting_bytes)
         except StoreError as error:

@@ -112,12 +112,6 @@ def check_subscription_count(topic: TopicContext) -> None:
         )
 
 
-def delivery_time_max(policy: Policy, topic: LoadedTopic, now_ms: int) -> int | None:
-    """The latest delivery time that a message may ask for; None: any."""
-    limit = policy("delayed_delivery_max_ms", topic.name)
-    return now_ms + limit if limit else None
-
-
 def check_creation_by_use(policy: Policy, topic: LoadedTopic, name: str) -> None:
     """Checks whether using a durable subscription that does not exist may create it. Raises `SubscriptionNotFound`."""
     if not policy("auto_subscription_creation", topic.name):

@@ -6,6 +6,7 @@ import structlog
 
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.cursor_deltas import merged
+from messaging.broker.core.reclaim import forget_gone
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.storage.managed.ledger_list import LedgerList
 from messaging.storage.meta_store import SubscriptionRecord
@@ -17,6 +18,7 @@ def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: S
     """Where the snapshot or a delta is damaged, acknowledged messages are delivered again."""
     held = services.cursors.states.cursors.get(record.subscription_id)  # if it could not be saved when the topic was unloaded
     if isinstance(held, Cursor):
+        forget_gone(held, ledger_list)
         return held
     try:
         cursor = Cursor.restore(record.mark_delete, record.state)
@@ -28,6 +30,7 @@ def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: S
             cursor.apply(delta, ledger_list)
         except ValueError as error:
             _count_damage(services, record, error)
+    forget_gone(cursor, ledger_list)
     return cursor
 
 

@@ -15,18 +15,19 @@ from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock, delivery_times
 from messaging.broker.core.explain import DeliveryState
-from messaging.broker.core.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.delivery_records import Records
+from messaging.broker.runtime.topics.delivery_state import delivery_state
 from messaging.broker.runtime.topics.dispatch_limits import DispatchLimits, following
 from messaging.broker.runtime.topics.entry_cache import EntryCache
 from messaging.broker.runtime.topics.publisher import PendingPublish
 from messaging.broker.runtime.topics.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.broker.runtime.topics.topic_end import send_end_of_topic
+from messaging.errors import TopicNotFound
 from messaging.storage.ledger_store import Position
 
 SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block
@@ -206,6 +207,7 @@ class Dispatcher:
     def delay(self) -> DelayedDelivery:
         """The topic has its first delayed messages."""
         self.delayed = found = DelayedDelivery(self.topic, self.cache, self.dispatch_soon)
+        self.topic.services.delayed_counts.loaded(self.topic.text, self.tenant, found.index.pending)
         return found
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
@@ -218,17 +220,7 @@ class Dispatcher:
 
     def delivery_state(self, subscription: Subscription) -> DeliveryState:
         """What stands in the way of a delivery, beside the subscription itself."""
-        waiting, under_way = (0, 0) if self.stored is None else self.stored.reads_of(subscription)
-        delays = None if self.delayed is None else self.delayed.delays
-        return DeliveryState(
-            closing=self.closed,
-            reads_waiting=waiting,
-            reads_under_way=under_way,
-            next_delayed_ms=None if delays is None else delays.index.next_ms(),
-            no_room=delays is not None and delays.full,
-            blocked_by=None if self.limits is None else self.limits.blocked_by(subscription),
-            rate_waits=NO_WAITS if self.limits is None else self.limits.waits(subscription),
-        )
+        return delivery_state(self.topic, subscription, self.stored, self.delayed, self.limits)._replace(closing=self.closed)
 
     def delivery_records(self) -> list[DeliveryRecord]:
         """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
@@ -276,6 +268,7 @@ class Dispatcher:
         self.topic.services.delivery_records.close(self)
         if self.delayed is not None:
             self.delayed.close()
+            self.topic.services.delayed_counts.closed(self.topic.text, deleted=isinstance(self.topic.closed, TopicNotFound))
         if self.limits is not None:
             self.limits.close()
         if self.stored is not None:

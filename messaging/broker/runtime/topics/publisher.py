@@ -15,12 +15,14 @@ from typing import Protocol
 
 from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.dedup import Deduplication
+from messaging.broker.core.delayed.given_delays import NONE_GIVEN
 from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import publish_limits
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota
+from messaging.broker.runtime.topics.delay_limits import DelayLimits, delay_limits
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
@@ -56,6 +58,7 @@ class Publisher:
         "dedup",
         "dedup_changes",
         "dedup_saving",
+        "delay_limits",
         "last_published_ms",
         "ledger",
         "limits",
@@ -74,6 +77,7 @@ class Publisher:
         self.dedup_changes = False  # deduplication is being turned on or off
         self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
         self.limits = publish_limits.following(None, self)  # None: no rate limits
+        self.delay_limits: DelayLimits | None = None
         self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
         self.messages_in = 0
         self.bytes_in = 0
@@ -115,6 +119,8 @@ class Publisher:
                     summary = hot.summarize(sent)
                 else:
                     asked = sent
+            if self.delay_limits is not None and self.delay_limits.given != NONE_GIVEN and not extensions:
+                summary = self.delay_limits.given.give(sent, now_ms)
             end_offsets = summary.end_offsets
             data = for_log(buf, sent, end_offsets)
             pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
@@ -129,6 +135,16 @@ class Publisher:
         except StoreError:
             self.topic.append_refused()
             raise
+
+    def follow_policies(self) -> None:
+        """Policies of the topic have changed."""
+        self.message_bytes_max = int(self.topic.services.policy("max_message_size_bytes", self.topic.name))
+        self.delay_limits = delay_limits(self.topic)
+
+    def delivery_time_max(self, now_ms: int) -> int | None:
+        """The latest delivery time that may be asked for now; None: any."""
+        limits = self.delay_limits
+        return now_ms + limits.longest_ms if limits is not None and limits.longest_ms else None
 
     def last_sequence_id(self, producer_name: bytes) -> int:
         """The highest sequence id accepted from a producer of this name; -1 if there is none or deduplication is off."""

@@ -284,6 +284,7 @@ class Topics:
             if not name.persistent:
                 return  # as in Pulsar: it is gone already
             raise TopicNotFound(f"topic {text} does not exist")
+        self.services.delayed_counts.deleted(text)
         subscriptions = await self.meta.subscriptions(text)
         await self._remove(name)
         for stored in subscriptions:

@@ -19,6 +19,7 @@ from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.delay_timers import DelayTimers
+from messaging.broker.runtime.topics.delayed_counts import DelayedCounts
 from messaging.broker.runtime.topics.delivery_records import DeliveryRecords
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
@@ -71,6 +72,7 @@ class TopicServices:
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     delayed_seal_entries: int = SEAL_ENTRIES
+    delayed_counts: DelayedCounts = field(default_factory=DelayedCounts)
     snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
     dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     delivery_records: DeliveryRecords = field(init=False)

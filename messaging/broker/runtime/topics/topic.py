@@ -16,7 +16,7 @@ from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics import dedup_state, exclusive_access, idle_state, publish_limits
-from messaging.broker.runtime.topics.admission import check_encryption, check_producer, close_unencrypted, delivery_time_max
+from messaging.broker.runtime.topics.admission import check_encryption, check_producer, close_unencrypted
 from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
@@ -108,7 +108,7 @@ class Topic(TopicSubscriptions):
 
     def _follow_publish_policies(self) -> None:
         quota = quota_of(self.services.policy, self.name)
-        self.publisher.message_bytes_max = int(self.services.policy("max_message_size_bytes", self.name))
+        self.publisher.follow_policies()
         if self.backlog_quota is None or self.backlog_quota.quota != quota:
             self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
 
@@ -135,8 +135,8 @@ class Topic(TopicSubscriptions):
             await self.backlog_quota.check(self.services.clock_ms())
 
     def delivery_time_max(self) -> int | None:
-        """The latest delivery time that a message may ask for now; None: any."""
-        return delivery_time_max(self.services.policy, self, self.services.clock_ms())
+        """The latest delivery time that may be asked for now; None: any."""
+        return self.publisher.delivery_time_max(self.services.clock_ms())
 
     def attach_producer(self, producer: Producer) -> Admission:
         """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now

@@ -16,6 +16,7 @@ from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.delay_limits import delay_check
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.detach import DetachWorker
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
@@ -90,7 +91,10 @@ class Endpoints:
                 summary.flags & NEEDS_A_LOOK
                 or held[1].encrypted
                 or held[0].publisher.message_bytes_max
-                or (summary.flags & DELAYED and held[0].delivery_time_max() is not None)
+                or (
+                    held[0].publisher.delay_limits is not None
+                    and (summary.flags & DELAYED or held[0].publisher.delay_limits.given_any)
+                )
             ):
                 self._publish_storable(*held, buf, part)
             else:
@@ -121,14 +125,16 @@ class Endpoints:
     def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
         """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
         the order."""
-        bytes_max, deliver_by_ms = self.service.settings.message_bytes_max, topic.delivery_time_max()
+        bytes_max, delays = self.service.settings.message_bytes_max, delay_check(topic, topic.publisher.delay_limits)
         for part in storable(
-            frames, buf, bytes_max, deliver_by_ms, encrypted=producer.encrypted, topic_max=topic.publisher.message_bytes_max
+            frames, buf, bytes_max, delays, encrypted=producer.encrypted, topic_max=topic.publisher.message_bytes_max
         ):
             if isinstance(part, Refusal):
                 topic.publisher.run_in_order(producer, partial(self._refuse_message, producer, part))
             else:
                 self.append(topic, producer, buf, part, summarize(part))
+                if delays is not None:
+                    delays.hold(partial(topic.publisher.run_in_order, producer))
 
     def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
         """Does nothing if an earlier message failed: the producer is then closed, and its client resends everything."""

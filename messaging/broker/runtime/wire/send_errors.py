@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from messaging.protocol import frames, hot
 from messaging.protocol import pulsar_pb2 as pb
@@ -31,24 +31,29 @@ class Refusal(NamedTuple):
         return frames.command(pb.Command.SEND_ERROR, send_error=error)
 
 
+class Delays(Protocol):
+    def refusal(self, frame: SendFrame) -> str:
+        """Why its delivery time is refused; "" where it is not."""
+
+
 def storable(
     sent: list[SendFrame],
     buf: bytes,
     message_bytes_max: int,
-    deliver_by_ms: int | None,
+    delays: Delays | None,
     *,
     encrypted: bool = False,
     topic_max: int = 0,
 ) -> Iterator[list[SendFrame] | Refusal]:
-    """The messages of `sent` that can be stored, and the refusals of the others, in order. `deliver_by_ms` is the latest delivery
-    time that they may ask for; None: any. `encrypted`: only those that are. `topic_max`: the policy max_message_size_bytes.
+    """The messages of `sent` that can be stored, and the refusals of the others, in order. `delays` judges their delivery
+    times; None: any may be. `encrypted`: only those that are. `topic_max`: the policy max_message_size_bytes.
 
     Raises `ProtocolError`, before anything else, if a SEND cannot be parsed."""
     if any(frame.flags & hot.MALFORMED for frame in sent):
         raise ProtocolError("a SEND with unreadable fields")
     good: list[SendFrame] = []
     for frame in sent:
-        refusal = _refusal(frame, buf, message_bytes_max, deliver_by_ms, encrypted, topic_max)
+        refusal = _refusal(frame, buf, message_bytes_max, delays, encrypted, topic_max)
         if refusal is None:
             good.append(frame)
             continue
@@ -69,10 +74,10 @@ def fenced_refusal(frame: SendFrame) -> Refusal:
 
 
 def _refusal(
-    frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None, encrypted: bool, topic_max: int
+    frame: SendFrame, buf: bytes, message_bytes_max: int, delays: Delays | None, encrypted: bool, topic_max: int
 ) -> Refusal | None:
     """None for a message that can be stored."""
-    why = _why(frame, buf, message_bytes_max, deliver_by_ms)
+    why = _why(frame, buf, message_bytes_max)
     if why is None and topic_max and not frame.flags & hot.CHUNK and (size := frame.end - frame.payload_start) > topic_max:
         why = (
             pb.NotAllowedError,
@@ -80,6 +85,8 @@ def _refusal(
         )
     if why is None and encrypted:
         why = _unencrypted(frame, buf)
+    if why is None and delays is not None and (late := delays.refusal(frame)):  # the last: who passes is counted
+        why = pb.NotAllowedError, late
     return None if why is None else Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), *why)
 
 
@@ -93,7 +100,7 @@ def _unencrypted(frame: SendFrame, buf: bytes) -> tuple[int, str] | None:
     return pb.MetadataError, "the message is not encrypted, and its producer was opened as one that encrypts"
 
 
-def _why(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: int | None) -> tuple[int, str] | None:
+def _why(frame: SendFrame, buf: bytes, message_bytes_max: int) -> tuple[int, str] | None:
     """The error code and text of the refusal."""
     flags = frame.flags
     if flags & hot.BAD_CHECKSUM:
@@ -107,10 +114,4 @@ def _why(frame: SendFrame, buf: bytes, message_bytes_max: int, deliver_by_ms: in
         wrong = implausible(frame.sequence_id, frame.highest_sequence_id, frame.message_count, stored, message_bytes_max)
         if wrong is not None:
             return pb.NotAllowedError, wrong
-    if deliver_by_ms is not None and frame.deliver_at_ms > deliver_by_ms:
-        late_ms = frame.deliver_at_ms - deliver_by_ms
-        return (
-            pb.NotAllowedError,
-            f"the delivery time is {late_ms} ms beyond delayed_delivery_max_ms of the namespace: ask for an earlier one",
-        )
     return None

@@ -83,6 +83,21 @@ def test_what_may_have_expired_is_looked_at_one_by_one() -> None:
     assert ahead.find(Position(7, 3), BitMap([3]), 1000) is not None
 
 
+def test_what_will_be_read_next_is_waited_for_while_something_is_read() -> None:
+    ahead = DueAhead(bytes_max=200)
+    ahead.want({7: BitMap([3]), 8: BitMap([3])}, 5_000)
+    assert not ahead.waits(Position(8, 3), "s")
+    read = ahead.next_read(lambda ledger_id: 10)
+    assert read is not None and ahead.waits(Position(8, 3), "s") and not ahead.waits(Position(9, 3), "s")
+    ahead.want({7: BitMap([4])}, 5_000)
+    second = ahead.next_read(lambda ledger_id: 10)
+    assert second is not None
+    ahead.arrived(read, [block(0, 10)], 9)
+    ahead.arrived(second, [block(0, 10)], 9)
+    third = ahead.next_read(lambda ledger_id: 10)
+    assert third is None and not ahead.waits(Position(8, 3), "s"), "there is no room for it"
+
+
 def test_batches_are_left_to_whoever_sends_them() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3])}, 5_000)

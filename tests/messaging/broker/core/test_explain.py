@@ -123,6 +123,10 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     (found,) = explain(world.subscriptions["s"], DeliveryState(next_delayed_ms=START_MS + 60_000))
     assert found.reason is Reason.DELAYED and found.until_ms == START_MS + 60_000
     assert found.sentence.startswith("3 delayed messages wait for their delivery time; the next is not due before 2026-")
+    assert found.sentence.endswith(". No TTL expires them.")
+    (found,) = explain(world.subscriptions["s"], DeliveryState(message_ttl_s=3600, backlog_quota_bytes=1 << 20))
+    text = "The TTL expires what was stored 3600 s ago, due or not, and they count for the backlog quota of 1048576 bytes."
+    assert found.sentence == f"3 delayed messages wait for their delivery time. {text}"
     world.publish([None])
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
     world.publish([None] * 5)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap
 
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.newest import CHUNK_ENTRY_BYTES
+from messaging.broker.core.delayed.seal_size import seal_entries
 from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.settings import Settings
 
 TENANTS = st.sampled_from(["acme", "globex", "initech"])
 ACCOUNTS = st.sampled_from(["ingress", "egress", "catch_up", "sessions", "cursors", "records"])
@@ -98,3 +103,11 @@ def test_caches_shrink_by_what_is_over_the_budget() -> None:
     memory_limiter.egress.take("acme", 150)
     assert asked == [50]
     assert memory_limiter.used_bytes == 1000
+
+
+def test_one_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
+    account = MemoryLimiter(Settings().memory_budget_bytes).records
+    pending = {ledger_id: BitMap(range(10_000_000)) for ledger_id in range(10)}
+    newest = 2 * CHUNK_ENTRY_BYTES * seal_entries(account.limit_bytes)
+    account.take("acme", entry_sets.memory_bytes(pending) + newest)
+    assert account.allows("acme", 64_000)

@@ -7,11 +7,12 @@ import pytest
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import NotAllowed
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.consuming import TOPIC
 from tests.support.policies import set_policies
-from tests.support.raw_client import RawClient, delayed_frame
+from tests.support.raw_client import RawClient, delayed_frame, send_frame
 from tests.support.storage_broker import Sender
 from tests.support.waiting import eventually
 
@@ -62,3 +63,60 @@ async def test_policy_delayed_delivery_max_ms_refuses_a_longer_delay(world: Brok
     told: list[object] = []
     sender.producer.publish([OutgoingMessage(b"x", deliver_at_ms=clock() + 10_001)], lambda *answer: told.append(answer[1]))
     await eventually(lambda: isinstance(told[0], NotAllowed) if told else False)
+
+
+async def test_policy_delayed_delivery_default_ms_delays_what_asks_for_no_time(world: BrokerWorld, clock: Clock) -> None:
+    await set_policies(world, delayed_delivery_default_ms=60_000)
+    world.service.sweep_memory()
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    client.write(send_frame(0, b"default"), delayed_frame(1, b"sooner", clock() + 10_000))
+    await client.expect("SEND_RECEIPT")
+    await client.expect("SEND_RECEIPT")
+    await client.subscribe(TOPIC, "s", permits=10)
+    assert await client.quiet() == []
+    for after_ms, text in ((11_000, b"sooner"), (50_000, b"default")):
+        clock.pass_(after_ms)
+        world.service.sweep_memory()
+        assert (await client.messages(1))[0].text == text
+
+
+async def test_policy_delayed_delivery_fixed_ms_is_the_delay_of_every_message(world: BrokerWorld, clock: Clock) -> None:
+    await set_policies(world, delayed_delivery_fixed_ms=60_000, delayed_delivery_max_ms=1_000)
+    world.service.sweep_memory()
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    client.write(send_frame(0, b"a"), delayed_frame(1, b"b", clock() + 600_000))
+    await client.expect("SEND_RECEIPT")
+    await client.expect("SEND_RECEIPT")
+    await client.subscribe(TOPIC, "s", permits=10)
+    assert await client.quiet() == []
+    clock.pass_(60_000)
+    world.service.sweep_memory()
+    assert [one.text for one in await client.messages(2)] == [b"a", b"b"]
+
+
+async def test_policy_max_delayed_messages_per_tenant_refuses_one_more(world: BrokerWorld, clock: Clock) -> None:
+    await set_policies(world, max_delayed_messages_per_tenant=3)
+    world.service.sweep_memory()
+    client = await world.connected("owner")
+    await client.producer(TOPIC, 1)
+    await client.producer(f"{TOPIC}2", 2)
+    later = clock() + 60_000
+    client.write(*(delayed_frame(index, b"x", later) for index in range(2)), send_frame(2, b"now"))
+    assert [(await client.next()).name for _ in range(3)] == ["SEND_RECEIPT"] * 3
+    client.write(*(delayed_frame(index, b"x", later, producer_id=2) for index in range(3)))
+    answers = [await client.next() for _ in range(3)]
+    assert [one.name for one in answers] == ["SEND_RECEIPT", "SEND_ERROR", "SEND_ERROR"]
+    text = answers[1].body.message
+    assert "max_delayed_messages_per_tenant = 3, set on the" in text and "tenant acme has 3 delayed messages" in text
+    await world.service.topics.unload(parse_topic(f"{TOPIC}2"))
+    sender = await Sender.open(world.service, topic=TOPIC)
+    told: list[object] = []
+    sender.producer.publish([OutgoingMessage(b"x", deliver_at_ms=later)], lambda *answer: told.append(answer[1]))
+    await eventually(lambda: isinstance(told[0], NotAllowed) if told else False)
+    clock.pass_(61_000)
+    world.service.sweep_memory()
+    sender.producer.publish([OutgoingMessage(b"x", deliver_at_ms=clock() + 60_000)], lambda *answer: told.append(answer[1]))
+    await eventually(lambda: len(told) == 2)
+    assert told[1] is None

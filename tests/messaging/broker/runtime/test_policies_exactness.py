@@ -175,7 +175,7 @@ async def test_what_is_not_acknowledged_is_not_dropped(world: BrokerWorld, seed:
         assert len(await run.unacknowledged()) == len(run.messages) - acknowledged
 
 
-async def test_the_ledgers_from_a_delayed_message_on_stay_until_it_is_acknowledged(world: BrokerWorld) -> None:
+async def test_the_ledger_of_a_delayed_message_stays_until_it_is_acknowledged(world: BrokerWorld) -> None:
     """Everything else is acknowledged long before; retention keeps nothing."""
     clock = Clock()
     give(world.service, clock)

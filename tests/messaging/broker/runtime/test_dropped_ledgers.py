@@ -1,0 +1,143 @@
+"""A message that is delayed for long keeps its own ledger, not those after it; stops at each step leave nothing behind."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from messaging.adminrpc.schema import MaintenanceRun, SubscriptionReset
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.managed.orphans import collect_orphans
+from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.clock import Clock, give
+from tests.support.consuming import TOPIC, ack, id_of, texts
+from tests.support.raw_client import RawClient, delayed_frame, send_frame
+from tests.support.waiting import eventually
+
+NAME = parse_topic(TOPIC)
+DAY_MS = 86_400_000
+
+
+async def delayed_and_four_ledgers(world: BrokerWorld) -> tuple[Topic, RawClient, Clock]:
+    """A message for tomorrow, then four ledgers of ten messages each, of which all but number 25 are acknowledged."""
+    clock = Clock()
+    give(world.service, clock)
+    client = await world.connected("owner")
+    await client.producer(TOPIC)
+    await client.subscribe(TOPIC, "s", permits=1000)
+    topic = await world.service.topics.get(NAME, create=False)
+    client.write(delayed_frame(0, b"tomorrow", clock() + DAY_MS))
+    await client.expect("SEND_RECEIPT")
+    for ledger in range(4):
+        await topic.ledger.roll()
+        for number in range(10 * ledger, 10 * ledger + 10):
+            client.write(send_frame(number + 1, b"%d" % number))
+            await client.expect("SEND_RECEIPT")
+            (message,) = await client.messages(1)
+            if number != 25:
+                ack(client, id_of(message))
+    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 2)
+    clock.pass_(1)
+    return topic, client, clock
+
+
+async def upkeep(world: BrokerWorld) -> tuple[int, dict[str, str]]:
+    result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))
+    return result.trimmed_ledgers, result.failed
+
+
+async def stopped(*_: object) -> NoReturn:
+    raise Unavailable("stopped")
+
+
+def sizes(topic: Topic) -> list[int]:
+    return [last + 1 for last in topic.ledger_list.lasts]
+
+
+async def restarted(make_world: MakeWorld, world: BrokerWorld, clock: Clock) -> tuple[BrokerWorld, Topic]:
+    world = await make_world(after=world)
+    give(world.service, clock)
+    world.service.sweep_memory()
+    return world, await world.service.topics.get(NAME, create=False)
+
+
+async def test_ledgers_after_one_that_is_needed_are_deleted(make_world: MakeWorld) -> None:
+    world = await make_world()
+    topic, client, clock = await delayed_and_four_ledgers(world)
+    assert sizes(topic) == [1, 10, 10, 10, 10]
+    assert await upkeep(world) == (2, {})
+    assert sizes(topic) == [1, 10, 10]
+    assert topic.subscriptions["s"].backlog_entries == 2
+    assert await upkeep(world) == (0, {})
+    await client.close()
+    world, topic = await restarted(make_world, world, clock)
+    subscription = topic.subscriptions["s"]
+    assert subscription.backlog_entries == 2 and sizes(topic)[:3] == [1, 10, 10]
+    assert (await collect_orphans(world.service.storage)).ledgers == 0
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", permits=1000)
+    (message,) = await client.messages(1)
+    assert texts([message]) == [b"25"]
+    ack(client, id_of(message))
+    clock.pass_(DAY_MS)
+    world.service.sweep_memory()
+    (message,) = await client.messages(1)
+    assert texts([message]) == [b"tomorrow"]
+    ack(client, id_of(message))
+    await eventually(lambda: subscription.backlog_entries == 0)
+    assert subscription.cursor.mark_delete == topic.ledger_list.last
+
+
+async def test_a_reader_and_a_seek_pass_over_the_gap(world: BrokerWorld) -> None:
+    topic, _, _ = await delayed_and_four_ledgers(world)
+    reader = await world.connected("owner")
+    await reader.subscribe(TOPIC, "r", permits=15, durable=False, sub_type=pb.Subscribe.Exclusive)
+    before = texts(await reader.messages(15))
+    assert before == [b"tomorrow"] + [b"%d" % number for number in range(14)]
+    assert (await upkeep(world))[0] == 2
+    reader.say(pb.Command.FLOW, consumer_id=1, message_permits=100)
+    assert texts(await reader.messages(20)) == [b"%d" % number for number in range(20, 40)]
+    await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=0))
+    assert topic.subscriptions["s"].backlog_entries == 21
+    again = await world.connected("owner")
+    await again.subscribe(TOPIC, "s", permits=1000)
+    assert texts(await again.messages(20)) == [b"%d" % number for number in range(20, 40)]
+
+
+async def test_what_another_subscription_needs_stays(world: BrokerWorld) -> None:
+    topic, _, _ = await delayed_and_four_ledgers(world)
+    other = await world.connected("owner")
+    await other.subscribe(TOPIC, "other", permits=12)
+    for message in await other.messages(12):
+        ack(other, id_of(message))
+    await eventually(lambda: topic.subscriptions["other"].backlog_entries == 29)
+    assert (await upkeep(world))[0] == 1
+    assert sizes(topic) == [1, 10, 10, 10]
+    assert topic.subscriptions["other"].backlog_entries == 29 and topic.subscriptions["s"].backlog_entries == 2
+
+
+@pytest.mark.parametrize(("step", "left"), [("record", [1, 10, 10, 10, 10]), ("delete", [1, 10, 10])])
+async def test_a_stop_at_each_step_leaves_no_hole(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, step: str, left: list[int]
+) -> None:
+    world = await make_world()
+    topic, client, clock = await delayed_and_four_ledgers(world)
+    await client.close()
+    if step == "record":
+        monkeypatch.setattr(world.meta, "cas_topic", stopped)
+    else:
+        world.ledgers.fail_next("delete", Unavailable("stopped"))
+    assert (await upkeep(world))[1] != {}
+    monkeypatch.undo()
+    assert sizes(topic) == left and topic.subscriptions["s"].backlog_entries == 2
+    world, topic = await restarted(make_world, world, clock)
+    assert topic.subscriptions["s"].backlog_entries == 2
+    assert (await collect_orphans(world.service.storage)).ledgers == (2 if step == "delete" else 0)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", permits=1000)
+    assert texts(await client.messages(1)) == [b"25"]
+    assert await client.quiet() == []
