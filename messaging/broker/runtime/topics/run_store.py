@@ -155,7 +155,7 @@ class RunStore:
         return found, lost
 
     async def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
-        former, record = job.run.record, None
+        former, record, first_block = job.run.record, None, job.run.first_block  # what is released meanwhile is named still
         try:
             entries = await self._entries_of(job.run)
             if entries is None:  # it stays as it is until as much was released again
@@ -168,7 +168,7 @@ class RunStore:
                 packed = await asyncio.to_thread(run_threads.packed, Directory(count, job.run.starts, left))
                 await run_entries.append(writer, run_entries.parts(packed))
                 await writer.close()
-                made = structs.replace(former, directory_id=writer.ledger_id, directory_entry=0, first_block=job.run.first_block)
+                made = structs.replace(former, directory_id=writer.ledger_id, directory_entry=0, first_block=first_block)
                 await self._replace([former], [made])
                 record = made
             finally:

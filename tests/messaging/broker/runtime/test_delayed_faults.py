@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from messaging.broker.core.delayed import run_format
 from messaging.broker.core.delayed.run_jobs import RunBytes, Seal
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.topics import delayed_delivery, run_threads
+from messaging.broker.runtime.topics import delayed_delivery, run_entries, run_threads
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import LedgerWriter
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import PAGE_BYTES
 from messaging.storage.local.read import index
@@ -238,4 +240,32 @@ async def test_a_directory_that_cannot_be_read_is_made_again_of_its_blocks(fault
     faulty.pass_(HOUR_MS)
     await eventually(lambda: len(inbox.messages) == SEALED)
     assert numbers(inbox) == list(range(SEALED)) and faulty.damage == {}
+    await faulty.service.stop()
+
+
+async def test_what_is_released_while_a_directory_is_written_comes_again_after_a_kill(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: the directory named entries of blocks before the first that it told to read."""
+    monkeypatch.setattr(run_format, "BLOCK_ENTRIES", 64)
+    await faulty.start()
+    await faulty.publish(TOPIC, 0, SEALED)
+    run, append = await faulty.run_of(), run_entries.append
+    await faulty.service.topics.unload(parse_topic(TOPIC))
+    faulty.service.topics.services.delayed_seal_entries = SEALED // 2
+    inbox, topic = await faulty.consume(), await faulty.topic()
+
+    async def slowly(writer: LedgerWriter, entries: Iterable[bytes]) -> None:
+        before = len(inbox.messages)
+        faulty.pass_(HOUR_MS // 8)
+        await eventually(lambda: len(inbox.messages) > before + 64)
+        await append(writer, entries)
+
+    monkeypatch.setattr(run_entries, "append", slowly)
+    faulty.pass_(HOUR_MS + HOUR_MS * 3 // 4)
+    await eventually(lambda: topic.ledger.record.delayed_runs[0].directory_id != run.ledger_id)
+    await faulty.kill_and_start()
+    inbox = await faulty.consume()
+    faulty.pass_(HOUR_MS)
+    await eventually(lambda: len(inbox.messages) == SEALED)
     await faulty.service.stop()
