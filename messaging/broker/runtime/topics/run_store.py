@@ -107,7 +107,7 @@ class RunStore:
                     await self._replace(former, [])
             finally:
                 if run is None:
-                    await self._delete([writer.ledger_id])
+                    self._leave(writer)
             stored = True
         finally:
             index.merged(job, run, stored=stored)
@@ -173,7 +173,7 @@ class RunStore:
                 record = made
             finally:
                 if record is None:
-                    await self._delete([writer.ledger_id])
+                    self._leave(writer)
         finally:
             index.rewritten(job, record)
 
@@ -250,7 +250,7 @@ class RunStore:
             run = await self._end(writer, len(blocks), directory, former)
         finally:
             if run is None:
-                await self._delete([writer.ledger_id])
+                self._leave(writer)
         return run
 
     async def _end(self, writer: LedgerWriter, blocks: int, directory: Directory, former: list[DelayedRun]) -> StoredRun:
@@ -269,6 +269,10 @@ class RunStore:
         )
         kept = {ledger_id for one in new for ledger_id in one.ledger_ids}
         await self._delete([ledger_id for one in former for ledger_id in one.ledger_ids if ledger_id not in kept])
+
+    def _leave(self, writer: LedgerWriter) -> None:
+        """What was not completed. Nobody may know whether the topic's record names it: it is deleted once that is known."""
+        self._storage.leave(writer.ledger_id, self._ledger.record.name)
 
     async def _delete(self, ledger_ids: list[int]) -> None:
         for ledger_id in ledger_ids:

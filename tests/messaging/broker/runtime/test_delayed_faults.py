@@ -22,10 +22,11 @@ from messaging.storage.ledger_store import LedgerWriter
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import PAGE_BYTES
 from messaging.storage.local.read import index
+from messaging.storage.managed.orphans import Collected, collect_left
 from messaging.storage.meta_store import DelayedRun
 from tests.support.clock import Clock, give
+from tests.support.storage.away_meta import AwayMetaStore
 from tests.support.storage.fake_disk import FakeDisk
-from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, Sender, storage_broker
 from tests.support.waiting import eventually
 
@@ -42,7 +43,7 @@ class Faulty:
     """A broker on a disk with faults, and the clocks that it goes by. A job that failed is tried again at once."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.disk, self.meta, self.clock = FakeDisk(), MemoryMetaStore(), Clock()
+        self.disk, self.meta, self.clock = FakeDisk(), AwayMetaStore(), Clock()
         self.waited_s = 0.0  # for the disk
         self.service: Broker
         self._folder = folder
@@ -268,4 +269,29 @@ async def test_what_is_released_while_a_directory_is_written_comes_again_after_a
     inbox = await faulty.consume()
     faulty.pass_(HOUR_MS)
     await eventually(lambda: len(inbox.messages) == SEALED)
+    await faulty.service.stop()
+
+
+@pytest.mark.parametrize("after_doing", [False, True])
+async def test_a_run_of_which_nobody_knows_whether_it_was_recorded_is_kept_until_that_is_known(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch, after_doing: bool
+) -> None:
+    await faulty.start()
+    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    await faulty.publish(TOPIC, 0, 256)
+    faulty.meta.away, faulty.meta.after_doing = True, after_doing
+    await faulty.publish(TOPIC, 256, SEALED)
+    storage = faulty.service.storage
+    await eventually(lambda: list(storage.left.values()) == [TOPIC])
+    faulty.meta.away = False
+    [made] = storage.left
+    collected = await collect_left(storage)
+    recorded = await faulty.meta.get_topic(TOPIC)
+    assert recorded is not None and (made in recorded.ledger_ids) is after_doing
+    assert (collected == Collected(0, 0)) is after_doing
+    await faulty.kill_and_start()
+    inbox = await faulty.consume()
+    faulty.pass_(2 * HOUR_MS)
+    await eventually(lambda: len(inbox.messages) == 256 + SEALED)
+    assert faulty.damage == {}
     await faulty.service.stop()

@@ -6,43 +6,19 @@ import asyncio
 
 import pytest
 
-from messaging.storage.ledger_store import WHOLE, Fence, Position, Unavailable
+from messaging.storage.ledger_store import WHOLE, Position, Unavailable
 from messaging.storage.managed import orphans
 from messaging.storage.managed import storage as storage_module
 from messaging.storage.managed.orphans import Collected, collect_left
 from messaging.storage.managed.retention import NOTHING
-from messaging.storage.meta_store import TopicRecord
+from tests.support.storage.away_meta import AwayMetaStore
 from tests.support.storage.managed_world import NAME, World
-from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.waiting import eventually
-
-
-class Away(MemoryMetaStore):
-    """`away`: changes and reads of topics fail. `after_doing`: changes are made all the same. `stuck`: changes wait for it."""
-
-    away = after_doing = False
-    waiting = False
-    stuck: asyncio.Event | None = None
-
-    async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
-        if self.stuck is not None:
-            self.waiting = True
-            await self.stuck.wait()
-        if self.away and self.after_doing:
-            await super().cas_topic(fence, record)
-        if self.away:
-            raise Unavailable("away")
-        return await super().cas_topic(fence, record)
-
-    async def get_topic(self, name: str) -> TopicRecord | None:
-        if self.away:
-            raise Unavailable("away")
-        return await super().get_topic(name)
 
 
 @pytest.mark.parametrize("after_doing", [False, True])
 async def test_a_ledger_of_unknown_outcome_is_decided_while_the_broker_runs(after_doing: bool) -> None:
-    meta = Away()
+    meta = AwayMetaStore()
     world = await World(meta=meta).start()
     meta.away, meta.after_doing = True, after_doing
     with pytest.raises(Unavailable):
@@ -61,7 +37,7 @@ async def test_a_ledger_of_unknown_outcome_is_decided_while_the_broker_runs(afte
 
 
 async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:
-    meta = Away()
+    meta = AwayMetaStore()
     world = await World(meta=meta).start()
     meta.stuck = asyncio.Event()
     making = asyncio.create_task(world.ledger.writable())
