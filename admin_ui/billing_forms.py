@@ -34,7 +34,12 @@ class BudgetForm(forms.Form):
 class ReportForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100)
     every = forms.ChoiceField(label="Every", choices=ReportSchedule.Every.choices, initial="month")
-    by = forms.CharField(label="Sum by", max_length=80, initial="namespace", help_text="namespace, topic, meter, or label:KEY")
+    by = forms.CharField(
+        label="Sum by",
+        max_length=80,
+        initial="namespace",
+        help_text="namespace, topic, meter, subscription, key, label:KEY or tenant-label:KEY",
+    )
     emails = forms.CharField(label="Mail to", max_length=1000, required=False, help_text=_EMAILS)
 
 

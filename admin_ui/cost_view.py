@@ -57,7 +57,7 @@ def asked_by(query: Mapping[str, str], tenants: Collection[str], today: date) ->
     span = query.get("span", "" if query.get("first") else "this-month")
     first, last = days_of(query, span, today)
     by = query.get("by", "namespace")
-    if by not in costs.LEVELS and not by.startswith(costs.LABEL):
+    if not costs.groups_by(by):
         by = "namespace"
     step = query.get("step", "")
     if step not in (costs.DAY, costs.MONTH) or (step == costs.DAY and (last - first).days >= DAILY_DAYS_MAX):

@@ -54,6 +54,27 @@ class TenantForm(forms.Form):
     )
 
 
+class LabelsForm(forms.Form):
+    labels = forms.CharField(
+        label="Labels",
+        required=False,
+        max_length=16384,
+        widget=forms.Textarea(attrs={**_PLAIN, "rows": 8}),
+        help_text="One a line, like team=payments. Costs can be summed by them.",
+    )
+
+    def clean_labels(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for line in filter(str.strip, self.cleaned_data["labels"].splitlines()):
+            key, equals, value = (part.strip() for part in line.partition("="))
+            if not (key and equals and value):
+                raise forms.ValidationError(f"{line[:60]!r} is not like team=payments.")
+            if key in found:
+                raise forms.ValidationError(f"{key[:60]!r} is there twice.")
+            found[key] = value
+        return found
+
+
 class NamespaceForm(forms.Form):
     name = EntityField(
         "namespace", label="Name", help_text="Topics in the namespace are named persistent://tenant/namespace/topic."

@@ -50,6 +50,7 @@ urlpatterns = [
     path("tenants", tenants.tenants, name="tenants"),
     path("new-tenant", tenants.tenant_create, name="tenant_create"),
     path(_TENANT, tenants.tenant, name="tenant"),
+    path(f"{_TENANT}/labels", tenants.tenant_labels, name="tenant_labels"),
     path(f"{_TENANT}/policies", policies.tenant_policies, name="tenant_policies"),
     path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),
     path(f"{_TENANT}/audit", audit.audit, name="audit"),

@@ -11,9 +11,11 @@ subscriptions say again whose part of it that was, and may leave out a little: w
 added up.
 
 Beside each Parquet file `NAME.parquet` lies `NAME.json`, the manifest: {"file", "sha256", "rows", "interval_start_ms",
-"interval_end_ms", "sums": {meter: int}, "source", "boot_epoch", "schema_version"}. The manifest is written last, so a file
-without one is not there. Files lie under `usage/raw/date=YYYY-MM-DD/hour=HH/` by event time and are never changed. When an
-hour is over, the job makes small files of a boot one: its manifest has "members", [[name, SHA-256]], for which it stands.
+"interval_end_ms", "sums": {meter: int}, "source", "boot_epoch", "schema_version", "file_numbers"}. The manifest is written last,
+so a file without one is not there. Numbers count the files of a boot from 0 without gaps, so that a file that was lost shows,
+whatever was in it; those before version 4 have none. Files lie under `usage/raw/date=YYYY-MM-DD/hour=HH/` by event time and are
+never changed. When an hour is over, the job makes small files of a boot one: its manifest has "members", [[name, SHA-256]], for
+which it stands, and their numbers.
 
 `usage/raw/boots/NAME.json` says of one boot of one broker up to when its usage is in files: {"source", "boot_epoch", "started_ms",
 "covered_until_ms", "ended", "schema_version"}. `ended`: the broker stopped by itself, and wrote everything. Of a boot that was

@@ -27,6 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 ROWS_A_PART = 1_000_000  # of partial sums that one task puts together
 ATTEMPTS = 3
+FILES = "files"  # in place of a series: of numbers of whole files that are missing
 
 
 class Engine(Protocol):
@@ -97,7 +98,8 @@ def _attempt(run: _Run) -> Result:
     quarantined: Counter[str] = Counter()
     for part in every:
         quarantined.update(part.quarantined)
-    gaps: list[SequenceGap] = [gap for part in every for gap in part.gaps]
+    gaps = [SequenceGap(one.source, one.boot_epoch, FILES, one.first, one.last, None) for one in run.plan.lost]
+    gaps += [gap for part in every for gap in part.gaps]
     return Result(
         run_id=run.request.run_id,
         hours=results,
@@ -115,7 +117,7 @@ def _attempt(run: _Run) -> Result:
         quarantined={reason: count for reason, count in quarantined.items() if count},
         rejected_files={entry.name: entry.reason for entry in run.plan.rejected} | run.problems,
         holes=tuple(gaps[:GAPS_MAX]),
-        hole_count=sum(part.gap_count for part in every),
+        hole_count=len(run.plan.lost) + sum(part.gap_count for part in every),
     )
 
 

@@ -67,8 +67,9 @@ class PeriodResult:
 
 @dataclass(frozen=True)
 class SequenceGap:
-    """Sequence numbers of one series that are in no file. `missing_value`: the amount lost according to the running totals
-    (counters only). They are of the time between `from_ms`, 0 where the broker's start is all that is known, and `until_ms`."""
+    """Sequence numbers of one series that are in no file; with the series "files", files of a boot that are not there, by number.
+    `missing_value`: the amount lost according to the running totals (counters only). They are of the time between `from_ms`, 0
+    where the broker's start is all that is known, and `until_ms`."""
 
     source: str
     boot_epoch: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,8 @@ _DAY_MS = 24 * HOUR_MS
 @dataclass(frozen=True)
 class Manifest:
     """A broker's description of one of its files. `path` is that file, `name` its path below the raw directory. `members`: name and
-    SHA-256 of the files that it was made of, or of itself."""
+    SHA-256 of the files that it was made of, or of itself. `numbers`: theirs among the files of the boot; those of earlier
+    releases have none."""
 
     path: Path
     name: str
@@ -39,6 +40,7 @@ class Manifest:
     source: str
     boot_epoch: int
     members: tuple[tuple[str, str], ...]
+    numbers: tuple[int, ...] = ()
 
     @property
     def hour_ms(self) -> int:
@@ -59,11 +61,21 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class LostFiles:
+    """Files of a boot that are not there, by their numbers."""
+
+    source: str
+    boot_epoch: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `files`: all whole files that may affect these hours.
     `known`: hour -> inputs of its current version. `boots`: (source, boot epoch) -> the hour of its first file, if it is certain
     that there were none before. `oldest_ms`: earlier files are ignored. `settled`: files of other hours that were looked
-    at. `more`: earlier hours were not looked at yet; a further run does."""
+    at. `more`: earlier hours were not looked at yet; a further run does. `lost`: files missing before those of dirty hours."""
 
     inputs: Mapping[int, str]
     files: tuple[Manifest, ...]
@@ -73,6 +85,7 @@ class Plan:
     oldest_ms: int
     settled: tuple[Manifest, ...] = ()
     more: bool = False
+    lost: tuple[LostFiles, ...] = ()
 
     def inputs_of(self, files: Iterable[Manifest]) -> dict[int, str]:
         """`inputs`, if of `files` only these are left."""
@@ -142,7 +155,8 @@ def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_m
         boots[boot] = min(one.hour_ms, boots.get(boot, one.hour_ms))
     certain = {boot: hour for boot, hour in boots.items() if hour >= first_ms + _DAY_MS}
     settled = tuple(one for one in whole if one.hour_ms not in dirty and start_ms <= one.hour_ms < end_ms)
-    return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms, settled)
+    lost = lost_files(manifests, certain, dirty)
+    return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms, settled, lost=lost)
 
 
 def file_size(path: Path) -> int:
@@ -205,6 +219,7 @@ def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> 
         str(fields["source"]),
         integer("boot_epoch"),
         _members(fields, parquet.relative_to(raw_directory).as_posix()),
+        _numbers(fields),
     )
 
 
@@ -213,6 +228,30 @@ def _members(fields: Mapping[str, object], name: str) -> tuple[tuple[str, str], 
     if not isinstance(members, list) or not members:
         raise ValueError("members is not a list of names and checksums")
     return tuple((str(one), str(sha256)) for one, sha256 in members)
+
+
+def _numbers(fields: Mapping[str, object]) -> tuple[int, ...]:
+    numbers = fields.get("file_numbers", [])
+    if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("file_numbers is not a list of numbers")
+    return tuple(numbers)
+
+
+def lost_files(manifests: Iterable[Manifest], begun: Collection[tuple[str, int]], hours: Collection[int]) -> tuple[LostFiles, ...]:
+    """Numbers that no file has, each with the first file behind them being of one of `hours`. `begun`: boots whose first file is
+    among `manifests`, or would be: their numbers start at 0. Files behind the last one that is there are not missed."""
+    boots: dict[tuple[str, int], dict[int, Manifest]] = defaultdict(dict)
+    for one in manifests:
+        for number in one.numbers:
+            boots[one.source, one.boot_epoch][number] = one
+    found = []
+    for (source, boot_epoch), files in sorted(boots.items()):
+        before = -1 if (source, boot_epoch) in begun else min(files) - 1
+        for number in sorted(files):
+            if number > before + 1 and files[number].hour_ms in hours:
+                found.append(LostFiles(source, boot_epoch, before + 1, number - 1))
+            before = number
+    return tuple(found)
 
 
 def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str], start_ms: int, end_ms: int) -> dict[int, str]:

@@ -81,6 +81,7 @@ def merge_files(task: CompactionTask) -> int:
         "boot_epoch": first.boot_epoch,
         "schema_version": SCHEMA_VERSION,
         "members": members,
+        "file_numbers": sorted({number for one in task.files for number in one.numbers}),
     }
     _put(temporary, path)
     temporary.write_text(json.dumps(manifest, sort_keys=True))

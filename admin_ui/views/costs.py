@@ -22,7 +22,7 @@ def costs(request: ConsoleRequest) -> HttpResponse:
     question = asked.question
     everything = request.actor.may(Action.SUPERUSER) and not asked.tenant
     seen = evidence_view.Asked(*evidence_view.days(question.first, question.last), None if everything else question.tenants)
-    labels = [f"{sums.LABEL}{key}" for key in sums.label_keys(question.tenants)]
+    labels = [(by, f"By {sums.label_title(by)}") for by in sums.label_keys(question.tenants)]
     return show(
         request,
         "pages/costs.html",
@@ -32,7 +32,7 @@ def costs(request: ConsoleRequest) -> HttpResponse:
         question=question,
         tenants=tenants,
         today=today,
-        levels=[*cost_view.LEVELS, *((label, f"By label {label.removeprefix(sums.LABEL)}") for label in labels)],
+        levels=[*cost_view.LEVELS, *labels],
         spans=cost_view.SPANS,
         currencies=[one for one in sums.currencies_of(question) if one],
         filters=[(name, getattr(question, name)) for name in cost_view.FILTERS if getattr(question, name)],

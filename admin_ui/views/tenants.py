@@ -8,11 +8,12 @@ from django.urls import reverse
 
 from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page, visible_tenants
-from admin_ui.forms import ConfirmForm, TenantForm
+from admin_ui.forms import ConfirmForm, LabelsForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
+from tenants.actions.labels import set_labels
 from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.tenants import create_tenant, delete_tenant
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
@@ -80,6 +81,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         nav,
         crumbs=crumbs(),
         namespaces=namespaces,
+        labels=sorted(Tenant.objects.get().labels.items()),
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
         members=[{"name": one.user.username, "role": Membership.Level(one.level).label} for one in memberships],
@@ -109,6 +111,31 @@ def tenant_create(request: ConsoleRequest) -> HttpResponse:
         intro="A tenant owns namespaces, keys and usage. Other tenants cannot see what is in it.",
         submit="Create tenant",
         cancel_url=reverse("console:tenants"),
+    )
+
+
+@page
+def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    labels = Tenant.objects.get().labels
+    form = LabelsForm(request.POST or None, initial={"labels": "\n".join(f"{key}={labels[key]}" for key in sorted(labels))})
+    if request.method == "POST" and form.is_valid():
+        try:
+            set_labels(request.actor, tenant, form.cleaned_data["labels"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, "The labels were saved.")
+            return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "tenant", tenant),
+        crumbs=crumbs(tenant),
+        heading=f"Labels of {tenant}",
+        form=form,
+        intro="Labels count for the whole of this month (UTC) and from then on. Months that are over keep those they ended with.",
+        submit="Save labels",
+        cancel_url=reverse("console:tenant", args=[tenant]),
     )
 
 

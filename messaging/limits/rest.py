@@ -44,12 +44,15 @@ _MILLISECONDS = Limit("milliseconds since 1970, 64 bits", minimum=0, maximum=INT
 _REDRIVEN = Limit("a count", minimum=0, maximum=1_000_000)
 _REDELIVERIES = Limit("a 32-bit number, as with Pulsar's clients", minimum=0, maximum=2**31 - 1)
 
+_LABELS = Limit("each is a choice in the cost explorer", bytes_max=255, count_max=50, total_bytes_max=8192)
+
 API: dict[str, Limit] = {
     "NewTenant.name": _NAME,
     "NewTenant.admin_roles": _ROLES,
     "NewTenant.allowed_clusters": _CLUSTERS,
     "TenantChange.admin_roles": _ROLES,
     "TenantChange.allowed_clusters": _CLUSTERS,
+    "LabelsShape.labels": _LABELS,
     "NewNamespace.name": _NAME,
     "NewNamespace.policies": Limit("the policies have their own limits (messaging.policies)", count_max=100),
     "PermissionActions.actions": Limit("there are six actions", bytes_max=64, count_max=16),

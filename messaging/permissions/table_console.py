@@ -23,6 +23,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tenant"): Action.TENANT_READ,
     ("GET", "console:tenant_delete"): Action.SUPERUSER,
     ("POST", "console:tenant_delete"): Action.SUPERUSER,
+    ("GET", "console:tenant_labels"): Action.TENANT_ADMIN,
+    ("POST", "console:tenant_labels"): Action.TENANT_ADMIN,
     ("GET", "console:tenant_policies"): Action.TENANT_READ,
     ("POST", "console:tenant_policies"): Action.SUPERUSER,
     ("GET", "console:audit"): Action.TENANT_ADMIN,

@@ -29,6 +29,8 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:tenant"): Action.TENANT_READ,
     ("PATCH", "api:tenant"): Action.SUPERUSER,
     ("DELETE", "api:tenant"): Action.SUPERUSER,
+    ("GET", "api:tenant-labels"): Action.TENANT_READ,
+    ("PUT", "api:tenant-labels"): Action.TENANT_ADMIN,
     ("GET", "api:tenant-policies"): Action.TENANT_READ,
     ("PUT", "api:tenant-policies"): Action.SUPERUSER,
     ("PATCH", "api:tenant-policies"): Action.SUPERUSER,

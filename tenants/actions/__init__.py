@@ -15,6 +15,7 @@ from tenants.actions.grants import (
     unrestrict_subscription,
 )
 from tenants.actions.keys import NewKey, create_key, revoke_key
+from tenants.actions.labels import set_labels
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
@@ -41,6 +42,7 @@ __all__ = [
     "restrict_subscription",
     "revoke_key",
     "revoke_permission",
+    "set_labels",
     "set_member",
     "set_policies",
     "set_property",

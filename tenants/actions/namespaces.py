@@ -13,6 +13,7 @@ from messaging.protocol.names import parse_namespace, parse_topic
 from messaging.protocol.system_topics import without_system_topics
 from tenants import broker, feed
 from tenants.access import Actor, require
+from tenants.actions import labels
 from tenants.actions.change import change
 from tenants.actions.quotas import check_another_namespace
 from tenants.models import Namespace, Tenant
@@ -32,6 +33,7 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
             raise Conflict(f"namespace {name!r} already exists")
         check_another_namespace(tenant)
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
+        _remember_labels(namespace)
         changing.audit("namespace.create", tenant, name, after={"policies": valid})
         changing.publish_namespace(namespace)
     return namespace
@@ -67,6 +69,8 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
         namespace.policies = changed(before, changes(before))
         if namespace.policies != before:
             namespace.save()
+            if namespace.policies.get("properties") != before.get("properties"):
+                _remember_labels(namespace)
             changing.audit("namespace.set_policies", tenant, name, {"policies": before}, {"policies": namespace.policies})
         # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_namespace(namespace)
@@ -111,6 +115,10 @@ def _purge(name: str) -> None:
             broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
     except NotReady:
         raise NotReady(f"namespace {name!r} was not created because its broker is not responding: try again in a moment") from None
+
+
+def _remember_labels(namespace: Namespace) -> None:
+    labels.remember(namespace.tenant.uid, namespace.name, namespace.policies.get("properties", {}))
 
 
 def existing(name: str) -> Namespace:

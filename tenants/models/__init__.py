@@ -5,6 +5,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 
 from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import FeedHead, OutboxChange, PolicyEvent
+from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditRecord
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
@@ -16,6 +17,7 @@ __all__ = [
     "Grant",
     "Key",
     "Membership",
+    "MonthLabels",
     "Namespace",
     "OutboxChange",
     "PolicyEvent",

@@ -25,6 +25,7 @@ class Tenant(models.Model):
     admin_roles = models.JSONField(default=list)
     allowed_clusters = models.JSONField(default=list)
     policies = models.JSONField(default=dict)  # what is set for all its namespaces, by the names of `messaging.policies.registry`
+    labels = models.JSONField(default=dict)  # text to text: what its costs may be summed by; `MonthLabels` has those of each month
     created_at = models.DateTimeField(auto_now_add=True)
 
     unscoped = models.Manager()

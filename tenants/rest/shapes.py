@@ -58,6 +58,10 @@ class TenantChange(serializers.Serializer[Any]):
     allowed_clusters = serializers.ListField(child=serializers.CharField(), required=False)
 
 
+class LabelsShape(serializers.Serializer[Any]):
+    labels = serializers.DictField(child=serializers.CharField(), help_text="Key to value, such as team to payments.")
+
+
 class NamespaceShape(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="tenant/namespace")
     tenant = serializers.CharField()

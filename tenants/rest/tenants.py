@@ -81,6 +81,19 @@ class TenantOne(View):
         return Response(status=204)
 
 
+class TenantLabels(View):
+    @describe("Labels of a tenant: what its costs can be summed by", shapes.LabelsShape)
+    def get(self, request: Request, tenant: str) -> Response:
+        return Response({"labels": existing(tenant).labels})
+
+    @describe(
+        "Set all labels of a tenant; they count for this month (UTC) and from then on", shapes.LabelsShape, shapes.LabelsShape
+    )
+    def put(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.LabelsShape)
+        return Response({"labels": actions.set_labels(self.actor(), tenant, given["labels"]).labels})
+
+
 class Keys(View):
     @describe("Keys of a tenant", page_of(shapes.KeyShape), parameters=PAGE)
     def get(self, request: Request, tenant: str) -> Response:

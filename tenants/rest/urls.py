@@ -44,6 +44,7 @@ urlpatterns = [
     _path("audit", "tenants:PlatformAudit", "platform-audit"),
     _path("tenants", "tenants:Tenants", "tenants"),
     _path(_T, "tenants:TenantOne", "tenant"),
+    _path(f"{_T}/labels", "tenants:TenantLabels", "tenant-labels"),
     _path(f"{_T}/policies", "policies:TenantPolicies", "tenant-policies"),
     _path(f"{_T}/policies/in-force", "policies:TenantPoliciesInForce", "tenant-policies-in-force"),
     _path(f"{_T}/policies/preview", "policies:TenantPolicyPreview", "tenant-policies-preview"),

@@ -8,10 +8,10 @@ import pytest
 import time_machine
 from django.test import Client
 
-from tenants.models import Namespace, Tenant
+from tenants.models import Key, MonthLabels, Namespace, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, use, with_plan
+from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, use, use_part, with_plan
 from workers.billing import charts
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
@@ -58,7 +58,8 @@ def test_costs_of_what_was_deleted_stay(march: Invoice, browse: Browse) -> None:
 
 
 def test_costs_by_label_and_one_level_down(march: Invoice, browse: Browse) -> None:
-    Namespace.unscoped.filter(name="acme/orders").update(policies={"properties": {"team": "checkout"}})
+    uid = Tenant.unscoped.get(name="acme").uid
+    MonthLabels.unscoped.create(tenant_uid=uid, namespace="acme/orders", month=date(2026, 3, 1), labels={"team": "checkout"})
     labelled = costs(browse("owner"), by="label:team")
     assert "By label team" in labelled and "checkout" in labelled and "no label" in labelled
     one = costs(browse("owner"), by="topic", namespace="acme/orders")
@@ -121,3 +122,27 @@ def test_stacked_columns_fill_their_height() -> None:
 def test_days_before_all_calendars_are_those_of_this_month(march: Invoice, browse: Browse) -> None:
     for query in ({}, {"step": "month"}, {"compare": "on"}):
         assert 'value="2026-04-01"' in costs(browse("owner"), first="0001-01-01", last="0001-01-01", **query)
+
+
+def test_labels_of_a_tenant_are_set_on_its_page(world: ConsoleBroker, browse: Browse) -> None:
+    owner, address = browse("owner"), "/tenants/acme/labels"
+    assert owner.post(address, {"labels": "team=payments\n\n cost centre = 7 "}).status_code == 302
+    assert Tenant.unscoped.get(name="acme").labels == {"team": "payments", "cost centre": "7"}
+    assert "team=payments" in text(owner, "/tenants/acme") and "cost centre=7" in text(owner, address)
+    for wrong, why in (("team", "is not like"), ("a=1\na=2", "is there twice"), ("a=" + 300 * "x", "255 are allowed")):
+        assert why in owner.post(address, {"labels": wrong}).content.decode()
+    assert browse("teammate").post(address, {"labels": ""}).status_code == 403
+    assert Tenant.unscoped.get(name="acme").labels["team"] == "payments"
+
+
+def test_costs_by_key_are_shown_by_role_one_level_above_topics(world: ConsoleBroker, browse: Browse) -> None:
+    acme = Tenant.unscoped.get(name="acme")
+    with_plan(acme)
+    use(acme, MARCH, bytes_in=12 * GIB, api_calls=40)
+    key = Key.unscoped.create(id="f" * 32, name="app", role="app@acme", tenant_id="acme")
+    use_part(acme, MARCH, "", key.id, bytes_in=12 * GIB, api_calls=30)
+    refresh(acme, MARCH, CLOSE)
+    page = costs(browse("owner"), by="key")
+    assert "app@acme (ffffffff)" in page and "nobody in particular" in page and "30 call" in page
+    assert f"by=topic&amp;key={key.id}" in page
+    assert "12 GiB" in costs(browse("owner"), by="topic", key=key.id)

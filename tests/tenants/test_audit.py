@@ -60,6 +60,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:keys"): {"name": "app"},
     ("PUT", "api:member"): {"level": "owner"},
     ("POST", "api:namespaces"): {"name": "fresh"},
+    ("PUT", "api:tenant-labels"): {"labels": {"team": "payments"}},
     ("PUT", "api:policies"): {"message_ttl_s": 60},
     ("PATCH", "api:policies"): {"message_ttl_s": 61},
     ("PUT", "api:permission"): {"actions": ["produce"]},

@@ -19,6 +19,7 @@ P = "/admin/v2"
 BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "NewTenant": ("POST", "/api/v1/tenants", {"name": "third"}),
     "TenantChange": ("PATCH", "/api/v1/tenants/acme", {}),
+    "LabelsShape": ("PUT", "/api/v1/tenants/acme/labels", {}),
     "NewNamespace": ("POST", "/api/v1/tenants/acme/namespaces", {"name": "new"}),
     "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
@@ -46,7 +47,7 @@ BODIES |= {
     "NewReportSchedule": ("POST", "/api/v1/tenants/acme/report-schedules", {"name": "r", "every": "day", "by": "topic"}),
     "ReportScheduleChange": ("PATCH", "/api/v1/tenants/acme/report-schedules/s1", {}),
 }
-MAPS = ("document", "details", "amounts")
+MAPS = ("document", "details", "amounts", "labels")
 NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 

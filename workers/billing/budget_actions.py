@@ -180,8 +180,8 @@ def existing_report(tenant: str, report_id: str) -> Report:
 
 
 def _check_by(by: str) -> None:
-    if (by not in costs.LEVELS and not by.startswith(costs.LABEL)) or "\x00" in by:
-        raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)} or {costs.LABEL}KEY")
+    if not costs.groups_by(by) or "\x00" in by:
+        raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)}, {costs.LABEL}KEY or {costs.TENANT_LABEL}KEY")
 
 
 def _begin(every: str, today: date) -> date:

@@ -5,15 +5,16 @@ Costs are in 10^-9 of the currency and sum exactly: every sum of a month's charg
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
 from django.db.models import QuerySet, Sum
 
-from tenants.models import Namespace
+from tenants.models import MonthLabels
 from tenants.scoping import platform_scope
 from workers.billing import exact_sums
 from workers.billing.models import NANO, Charge, MonthCharge
@@ -29,7 +30,7 @@ LEVELS = {
     "key": "series__key",
 }
 PARTS = ("subscription", "key")
-LABEL = "label:"  # label:team groups by the namespace's property `team`
+LABEL, TENANT_LABEL = "label:", "tenant-label:"  # label:team groups by the namespace's property `team`
 FEES = "fees and other"  # what belongs to no namespace: fees, connections, API calls that name none
 UNLABELLED = "no label"
 NOBODY = "nobody in particular"  # subscription or key of what has none, such as storage and fees
@@ -70,17 +71,19 @@ class Costs:
         return sum(self.totals.values())
 
 
+def groups_by(by: str) -> bool:
+    """Whether costs can be summed by it."""
+    return by in LEVELS or any(by.startswith(prefix) and by != prefix for prefix in (LABEL, TENANT_LABEL))
+
+
 def ask(question: Question, names_max: int = 12) -> Costs:
     """Two passes over the charges: the first finds the names with the highest costs, the second their course over time."""
     rows = _rows(question)
     labels = _labels(question)
-    column = "series__namespace" if labels is not None else LEVELS[question.by]
     costs = Costs(question.currency, steps_of(question.first, question.last, question.step))
     totals: dict[str, int] = defaultdict(int)
     quantities: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for name, meter, nano, *parts in rows.values_list(column, "meter").annotate(Sum("nano"), **exact_sums.sums()):
-        quantity = exact_sums.exact(*parts)
-        shown = _shown(name, question.by, labels)
+    for shown, _, meter, nano, quantity in _named(rows, question, labels, "meter"):
         totals[shown] += nano
         if quantity:
             quantities[shown][meter] += quantity
@@ -94,20 +97,17 @@ def ask(question: Question, names_max: int = 12) -> Costs:
         into = costs.quantities.setdefault(name if name in kept else REST, defaultdict(int))
         for meter, quantity in quantities[name].items():
             into[meter] += quantity
-    _over_time(rows, column, labels, kept, costs, question)
+    _over_time(rows, labels, kept, costs, question)
     return costs
 
 
-def _over_time(
-    rows: QuerySet[Any], column: str, labels: Mapping[str, str] | None, kept: set[str], costs: Costs, question: Question
-) -> None:
+def _over_time(rows: QuerySet[Any], labels: Labels | None, kept: set[str], costs: Costs, question: Question) -> None:
     cells: dict[tuple[str, date], int] = defaultdict(int)
     whole: dict[date, int] = defaultdict(int)
     for day, nano in rows.values_list("day").annotate(Sum("nano")):
         whole[step_of(day, question.step)] += nano
-    wanted = rows if labels is not None or REST not in costs.names else rows.filter(**{f"{column}__in": _raw(kept)})
-    for name, day, nano in wanted.values_list(column, "day").annotate(Sum("nano")):
-        shown = _shown(name, question.by, labels)
+    wanted = rows if labels is not None or REST not in costs.names else rows.filter(**{f"{LEVELS[question.by]}__in": _raw(kept)})
+    for shown, day, _, nano, _ in _named(wanted, question, labels, "day"):
         if shown in kept:
             cells[shown, step_of(day, question.step)] += nano
     if REST in costs.names:
@@ -117,13 +117,22 @@ def _over_time(
 
 
 def cells_of(question: Question) -> Iterator[tuple[str, date, str, int, int]]:
-    """(name, day, meter, cost, quantity), every one of them."""
-    labels = _labels(question)
-    column = "series__namespace" if labels is not None else LEVELS[question.by]
-    for name, day, meter, nano, *parts in (
-        _rows(question).values_list(column, "day", "meter").annotate(Sum("nano"), **exact_sums.sums()).iterator()
-    ):
-        yield _shown(name, question.by, labels), day, meter, nano, exact_sums.exact(*parts)
+    """(name, day, meter, cost, quantity), every one of them; a name may come more than once for a day and meter."""
+    yield from _named(_rows(question), question, _labels(question), "day", "meter")
+
+
+def _named(
+    rows: QuerySet[Any], question: Question, labels: Labels | None, *columns: str
+) -> Iterator[tuple[str, date, str, int, int]]:
+    """(name, day, meter, cost, quantity), summed as far as `columns` tell apart; day and meter only mean something where they are
+    among them. What is labelled comes by day in any case: a label may change with the month."""
+    at = (LEVELS[question.by],) if labels is None else ("series__tenant_uid", "series__namespace")
+    asked = [*at, *columns, *(("day",) if labels is not None and "day" not in columns else ())]
+    for row in rows.values_list(*asked).annotate(Sum("nano"), **exact_sums.sums()).iterator():
+        of = dict(zip(asked, row, strict=False))
+        day, meter = of.get("day", question.first), of.get("meter", "")
+        name = _shown(row[0], question.by) if labels is None else labels.value_of(row[0], row[1], day)
+        yield name, day, meter, row[-4], exact_sums.exact(*row[-3:])
 
 
 def _rows(question: Question) -> QuerySet[Any]:
@@ -156,25 +165,51 @@ def currencies_of(question: Question) -> list[str]:
 
 
 def label_keys(tenants: Collection[str]) -> list[str]:
-    """Labels of the tenants' namespaces: the names of their properties."""
+    """What there is to sum by: `label:KEY` for the properties of the tenants' namespaces, also of those that were deleted, and
+    `tenant-label:KEY` for the labels of the tenants."""
     with platform_scope():
-        policies = Namespace.objects.filter(tenant__uid__in=tenants).values_list("policies", flat=True)
-        return sorted({key for one in policies for key in one.get("properties", {})})
+        rows = MonthLabels.objects.filter(tenant_uid__in=tenants).order_by().values_list("namespace", "labels")
+        return sorted({f"{LABEL if namespace else TENANT_LABEL}{key}" for namespace, labels in rows for key in labels})
 
 
-def _labels(question: Question) -> dict[str, str] | None:
-    """Namespace -> the value of the label; None where the question is not about one."""
-    if not question.by.startswith(LABEL):
+def label_title(by: str) -> str:
+    """ "label team" or "tenant label team"."""
+    kind, _, key = by.partition(":")
+    return f"{kind.replace('-', ' ')} {key}"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The values of one label. `since`: (tenant's uid, namespace) -> (first day of the month, value) by month; "" for none."""
+
+    of_tenant: bool
+    since: Mapping[tuple[str, str], Sequence[tuple[date, str]]]
+
+    def value_of(self, tenant_uid: str, namespace: str, day: date) -> str:
+        """That of the day's month."""
+        values = self.since.get((tenant_uid, "" if self.of_tenant else namespace), ())
+        place = bisect_right(values, day, key=lambda one: one[0])
+        return (values[place - 1][1] if place else "") or UNLABELLED
+
+
+def _labels(question: Question) -> Labels | None:
+    """None where the question is not about a label."""
+    of_tenant = question.by.startswith(TENANT_LABEL)
+    if not of_tenant and not question.by.startswith(LABEL):
         return None
-    key = question.by.removeprefix(LABEL)
+    key = question.by.removeprefix(TENANT_LABEL if of_tenant else LABEL)
+    since: dict[tuple[str, str], list[tuple[date, str]]] = defaultdict(list)
     with platform_scope():
-        rows = Namespace.objects.filter(tenant__uid__in=question.tenants).values_list("name", "policies")
-        return {name: policies["properties"][key] for name, policies in rows if key in policies.get("properties", {})}
+        rows = MonthLabels.objects.filter(tenant_uid__in=question.tenants, month__lte=question.last)
+        rows = rows.filter(namespace="") if of_tenant else rows.exclude(namespace="")
+        for tenant_uid, namespace, month, labels in rows.order_by("month").values_list(
+            "tenant_uid", "namespace", "month", "labels"
+        ):
+            since[tenant_uid, namespace].append((month, labels.get(key, "")))
+    return Labels(of_tenant, since)
 
 
-def _shown(name: str, by: str, labels: Mapping[str, str] | None) -> str:
-    if labels is not None:
-        return labels.get(name, UNLABELLED)
+def _shown(name: str, by: str) -> str:
     return name or (NOBODY if by in PARTS else FEES)
 
 

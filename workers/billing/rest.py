@@ -141,7 +141,11 @@ class Costs(View):
         shapes.CostsShape,
         parameters=[
             *SPAN,
-            OpenApiParameter("by", str, description="namespace (default), topic, meter, subscription, key, tenant, or label:KEY."),
+            OpenApiParameter(
+                "by",
+                str,
+                description="namespace (default), topic, meter, subscription, key, tenant, label:KEY or tenant-label:KEY.",
+            ),
             OpenApiParameter("step", str, enum=[costs.DAY, costs.MONTH]),
         ],
     )
@@ -149,8 +153,8 @@ class Costs(View):
         found = actions.existing_tenant(tenant)
         first, last = span_of(request)
         by, step = request.query_params.get("by", "namespace"), request.query_params.get("step", costs.DAY)
-        if (by not in costs.LEVELS and not by.startswith(costs.LABEL)) or "\x00" in by:
-            raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)} or label:KEY")
+        if not costs.groups_by(by) or "\x00" in by:
+            raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)}, label:KEY or tenant-label:KEY")
         if step not in (costs.DAY, costs.MONTH):
             raise InvalidValue(f"step {step[:40]!r} is neither day nor month")
         question = costs.Question([found.uid], first, last, by, step)

@@ -45,6 +45,7 @@ class UsageCollector:
         self._lock = asyncio.Lock()
         self._working = threading.Lock()  # a cancelled `collect` leaves its thread at work
         self._swept = False
+        self._files = 0  # written in this boot
 
     def wait_ms(self, now_ms: int) -> int:
         """How long until the current interval must end; 0 if it is overdue."""
@@ -96,7 +97,8 @@ class UsageCollector:
         rows = 0
         while records := self._recorder.pending(RECORDS_A_WRITE_MAX):
             for hour in split_by_hour(records):
-                files.append(str(write(hour, self._raw_directory).relative_to(self._raw_directory)))
+                files.append(str(write(hour, self._raw_directory, self._files).relative_to(self._raw_directory)))
+                self._files += 1
             self._recorder.confirm(len(records))
             rows += len(records)
         return UsageFlushed(files=files, rows=rows)

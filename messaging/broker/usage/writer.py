@@ -34,10 +34,11 @@ def split_by_hour(records: Iterable[UsageRecord]) -> list[list[UsageRecord]]:
     return [hours[hour] for hour in sorted(hours)]
 
 
-def write(records: Sequence[UsageRecord], directory: Path) -> Path:
+def write(records: Sequence[UsageRecord], directory: Path, number: int | None = None) -> Path:
     """Writes one file below `directory` (usage/raw) and its manifest, both durable on return; the path of the Parquet file.
 
-    `records`: at least one; all of one source, boot epoch and hour (`split_by_hour`). Raises `OSError`; nothing is there then.
+    `records`: at least one; all of one source, boot epoch and hour (`split_by_hour`). `number`: of the file among those of its
+    boot, from 0 without gaps. Raises `OSError`; nothing is there then.
     """
     first = records[0]
     hour = hour_start_ms(first.interval_start_ms)
@@ -63,6 +64,7 @@ def write(records: Sequence[UsageRecord], directory: Path) -> Path:
         "source": first.source,
         "boot_epoch": first.boot_epoch,
         "schema_version": SCHEMA_VERSION,
+        "file_numbers": [] if number is None else [number],
     }
     replace_file(path.with_suffix(".json"), json.dumps(manifest, sort_keys=True).encode() + b"\n", durable=True)
     return path

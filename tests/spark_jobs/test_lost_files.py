@@ -1,0 +1,52 @@
+"""A file that was lost is noticed by its number, however long its series were silent before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messaging.broker.usage.writer import write
+from spark_jobs.config import SequenceGap
+from spark_jobs.plan import Manifest, lost_files
+from tests.spark_jobs.job import Job
+from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record
+
+BOOT = ("broker-1", 1)
+
+
+def manifest(hour: int, *numbers: int, boot: tuple[str, int] = BOOT) -> Manifest:
+    start_ms = hour * HOUR_MS
+    return Manifest(Path("x"), f"{hour}{numbers}", "", 1, start_ms, start_ms + 1, {}, *boot, (), numbers)
+
+
+@pytest.mark.parametrize(
+    ("files", "begun", "hours", "lost"),
+    [
+        ([(1, 0), (1, 1), (2, 2)], True, {1, 2}, []),
+        ([(1, 0), (5, 3)], True, {5}, [(1, 2)]),
+        ([(1, 0), (5, 3)], True, {1}, []),  # of another hour's run
+        ([(1, 2), (1, 3)], True, {1}, [(0, 1)]),
+        ([(1, 2), (1, 3)], False, {1}, []),  # earlier files may be too old to be looked at
+        ([(1, 0, 1, 4), (2, 2), (3, 3, 6)], True, {1, 3}, [(5, 5)]),  # files made one
+        ([(1,), (2,)], True, {1, 2}, []),  # of an earlier release
+    ],
+)
+def test_numbers_that_no_file_has(files: list[tuple[int, ...]], begun: bool, hours: set[int], lost: list[tuple[int, int]]) -> None:
+    manifests = [manifest(*one) for one in files]
+    found = lost_files(manifests, {BOOT} if begun else set(), {hour * HOUR_MS for hour in hours})
+    assert [(one.first, one.last) for one in found] == lost
+
+
+def test_a_lost_file_shows_after_hours_of_silence_also_when_small_files_were_made_one(job: Job) -> None:
+    later_ms = NOON_MS + 3 * HOUR_MS
+    write([record("messages_in", 1, NOON_MS, seq=0)], job.raw, 0)
+    write([record("messages_in", 1, NOON_MS + MINUTE_MS, seq=1)], job.raw, 1)
+    lost = write([record("messages_in", 1, NOON_MS + 2 * MINUTE_MS, seq=2)], job.raw, 2)
+    job.run(later_ms)
+    lost.unlink()
+    lost.with_suffix(".json").unlink()
+    write([record("messages_in", 1, later_ms, seq=3)], job.raw, 3)
+    result = job.run(later_ms + MINUTE_MS)
+    assert SequenceGap(*BOOT, "files", 2, 2, None) in result.holes and result.hole_count == len(result.holes)
+    assert job.run(later_ms + MINUTE_MS).hole_count == 0
