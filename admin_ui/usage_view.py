@@ -18,7 +18,7 @@ from workers.models import UsageHour, UsagePartition, UsageRun
 
 LEVELS = (("tenant", "By tenant"), ("namespace", "By namespace"), ("topic", "By topic"))
 ROWS_MAX = 500
-_METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds")
+_METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_seconds", "api_calls")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ def rows_of(day: date, level: str, tenants: Collection[str]) -> list[dict[str, A
     with platform_scope():
         uids = Tenant.objects.filter(name__in=tenants).values("uid")
         rows = UsageHour.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1), tenant_uid__in=uids)
+        rows = rows.exclude(**{level: ""})  # what is of no topic, or of no namespace, is only the tenant's
         summed = rows.values("hour", level).annotate(**{meter: Sum(meter) for meter in _METERS}).order_by("-hour", level)
         return [{**row, "name": row[level], "stored_bytes": row["stored_byte_seconds"] // 3600} for row in summed[:ROWS_MAX]]
 

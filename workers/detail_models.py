@@ -41,7 +41,10 @@ class UsageDetail(models.Model):
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
         ordering = ["hour", "topic", "subscription", "key"]
-        indexes = [models.Index(fields=["tenant_uid", "hour"], name="detail_by_tenant_and_hour")]
+        indexes = [
+            models.Index(fields=["tenant_uid", "hour"], name="detail_by_tenant_and_hour"),
+            models.Index(fields=["hour"], name="detail_by_hour"),  # hours are replaced, and forgotten, as a whole
+        ]
 
     def __str__(self) -> str:
         return f"{self.subscription or self.key} of {self.topic or self.namespace or self.tenant} in {self.hour:%Y-%m-%dT%H}"

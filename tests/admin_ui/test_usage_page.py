@@ -42,6 +42,12 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
         assert "11:00 no usage recorded" in mine
         by_topic = text(browse("owner"), "/usage", by="topic")
         assert "orders/a" in by_topic and "orders/b" in by_topic and "orders/c" not in by_topic
+        UsageHour.unscoped.create(
+            hour=noon, tenant="acme", tenant_uid=Tenant.unscoped.get(name="acme").uid, namespace="", topic="", messages_in=0,
+            bytes_in=0, messages_out=0, bytes_out=0, stored_byte_seconds=0, backlog_entry_seconds=0, api_calls=4321, run=run,
+        )  # fmt: skip
+        assert "4,321" in text(browse("owner"), "/usage", by="tenant")
+        assert "4,321" not in text(browse("owner"), "/usage", by="namespace")  # it is of none
         assert "globex" in text(browse("superuser"), "/usage", by="tenant")
         assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
         assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
