@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0012_api_calls_and_parts'),
+        ('workers', '0013_platform_alerts'),
     ]
 
     operations = [
