@@ -43,6 +43,7 @@ OF_OWNERS: dict[str, Act] = {
     "unrestrict_subscription": lambda actor: actions.unrestrict_subscription(actor, "acme/orders", "s", "app@acme"),
     "create_key": lambda actor: actions.create_key(actor, "acme", "app"),
     "revoke_key": lambda actor: actions.revoke_key(actor, "acme", "k1"),
+    "set_labels": lambda actor: actions.set_labels(actor, "acme", {"team": "payments"}),
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "member"),
     "remove_member": lambda actor: actions.remove_member(actor, "acme", "tom"),
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),

@@ -37,7 +37,7 @@ def read(path: Path) -> list[tuple[object, ...]]:
 
 def test_another_reader_finds_every_row_and_the_manifest_agrees(tmp_path: Path) -> None:
     records = [record(0), record(1, NOON_MS + 60_000, value=2**62), record(0, meter="messages_in", value=1)]
-    path = writer.write(records, tmp_path)
+    path = writer.write(records, tmp_path, 3)
     assert path.parent == tmp_path / "date=2025-11-21" / "hour=12"
     relation = duckdb.sql(f"select * from read_parquet('{path}', hive_partitioning=false)")
     assert relation is not None
@@ -55,6 +55,7 @@ def test_another_reader_finds_every_row_and_the_manifest_agrees(tmp_path: Path) 
         "source": "broker/1",
         "boot_epoch": 7,
         "schema_version": SCHEMA_VERSION,
+        "file_numbers": [3],
     }
 
 
