@@ -98,7 +98,10 @@ def _attempt(run: _Run) -> Result:
     quarantined: Counter[str] = Counter()
     for part in every:
         quarantined.update(part.quarantined)
-    gaps = [SequenceGap(one.source, one.boot_epoch, FILES, one.first, one.last, None) for one in run.plan.lost]
+    gaps = [
+        SequenceGap(one.source, one.boot_epoch, FILES, one.first, one.last, None, one.from_ms, one.until_ms)
+        for one in run.plan.lost
+    ]
     gaps += [gap for part in every for gap in part.gaps]
     return Result(
         run_id=run.request.run_id,

@@ -62,12 +62,14 @@ class Rejected:
 
 @dataclass(frozen=True)
 class LostFiles:
-    """Files of a boot that are not there, by their numbers."""
+    """Files of a boot that are not there, by number, and the time between those beside them; `from_ms` 0: the boot's start."""
 
     source: str
     boot_epoch: int
     first: int
     last: int
+    from_ms: int = 0
+    until_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,9 @@ def lost_files(manifests: Iterable[Manifest], begun: Collection[tuple[str, int]]
         before = -1 if (source, boot_epoch) in begun else min(files) - 1
         for number in sorted(files):
             if number > before + 1 and files[number].hour_ms in hours:
-                found.append(LostFiles(source, boot_epoch, before + 1, number - 1))
+                from_ms = files[before].interval_end_ms if before in files else 0
+                until_ms = files[number].interval_start_ms
+                found.append(LostFiles(source, boot_epoch, before + 1, number - 1, from_ms, until_ms))
             before = number
     return tuple(found)
 

@@ -48,5 +48,7 @@ def test_a_lost_file_shows_after_hours_of_silence_also_when_small_files_were_mad
     lost.with_suffix(".json").unlink()
     write([record("messages_in", 1, later_ms, seq=3)], job.raw, 3)
     result = job.run(later_ms + MINUTE_MS)
-    assert SequenceGap(*BOOT, "files", 2, 2, None) in result.holes and result.hole_count == len(result.holes)
+    assert SequenceGap(*BOOT, "files", 2, 2, None, NOON_MS + 2 * MINUTE_MS, later_ms) in result.holes and result.hole_count == len(
+        result.holes
+    )
     assert job.run(later_ms + MINUTE_MS).hole_count == 0

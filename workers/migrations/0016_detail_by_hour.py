@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0013_platform_alerts'),
+        ('workers', '0015_more_than_64_bits'),
     ]
 
     operations = [
