@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -95,6 +96,7 @@ def test_ranges_are_counted_without_walking_and_listed_as_far_as_asked(monkeypat
     ledger_list = LedgerList([(1, 400_000)])
     cursor = Cursor()
     cursor.acknowledge(1, range(1, 400_000, 2), ledger_list)
+    long = BitMap(value for value in range(64_000) if value % 64 < 32)
     steps = 0
     measured = bitmaps.run_length
 
@@ -106,8 +108,9 @@ def test_ranges_are_counted_without_walking_and_listed_as_far_as_asked(monkeypat
     monkeypatch.setattr(bitmaps, "run_length", counting)
     assert bitmaps.count_ranges(cursor.individual_acks[1]) == 200_000
     assert steps == 0
-    ranges = bitmaps.ranges_of(cursor.individual_acks[1])
-    assert [next(ranges) for _ in range(3)] == [(1, 1), (3, 3), (5, 5)]
+    assert list(islice(bitmaps.ranges_of(cursor.individual_acks[1]), 3)) == [(1, 1), (3, 3), (5, 5)]
+    assert steps == 0, "short ones are walked"
+    assert list(islice(bitmaps.ranges_of(long), 3)) == [(0, 31), (64, 95), (128, 159)]
     assert steps == 3
 
 

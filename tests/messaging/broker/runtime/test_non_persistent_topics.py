@@ -108,10 +108,11 @@ async def test_lists_have_them_where_they_are_asked_for(world: BrokerWorld) -> N
     await client.producer(stored, 2)
     modes = pb.GetTopicsOfNamespace
     for mode, wanted in ((modes.PERSISTENT, [stored]), (modes.NON_PERSISTENT, [TOPIC]), (modes.ALL, [stored, TOPIC])):
-        for pattern in ("", "acme/orders/.*", "non-persistent://acme/orders/t"):
-            client.say(C.GET_TOPICS_OF_NAMESPACE, namespace="acme/orders", mode=mode, topics_pattern=pattern)
+        for pattern in (None, "", "acme/orders/.*", "non-persistent://acme/orders/t"):
+            given = {} if pattern is None else {"topics_pattern": pattern}
+            client.say(C.GET_TOPICS_OF_NAMESPACE, namespace="acme/orders", mode=mode, **given)
             answer = await client.expect("GET_TOPICS_OF_NAMESPACE_RESPONSE")
-            assert (list(answer.topics), answer.filtered) == (wanted, bool(pattern))
+            assert (list(answer.topics), answer.filtered) == ([] if pattern == "" else wanted, pattern is not None)
 
 
 async def test_watches_of_topic_lists_are_of_persistent_topics(world: BrokerWorld) -> None:
