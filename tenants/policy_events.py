@@ -45,10 +45,11 @@ def owe(head: FeedHead, namespace: str, topic: str, state: dict[str, Any] | None
     return first
 
 
-def next_owed(except_of: Collection[str]) -> tuple[str, list[PolicyChange]] | None:
-    """The oldest changes of the namespace that waits longest, of those not in `except_of`."""
+def next_owed(except_of: Collection[str], except_tenants: Collection[str] = ()) -> tuple[str, list[PolicyChange]] | None:
+    """The oldest changes of the namespace that waits longest, of those not in `except_of` nor of `except_tenants`."""
     events = PolicyEvent.unscoped.order_by("sequence")
-    namespace = events.exclude(namespace_id__in=list(except_of)).values_list("namespace_id", flat=True).first()
+    others = events.exclude(namespace_id__in=list(except_of)).exclude(namespace__tenant_id__in=list(except_tenants))
+    namespace = others.values_list("namespace_id", flat=True).first()
     if namespace is None:
         return None
     changes: list[PolicyChange] = []

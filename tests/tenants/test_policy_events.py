@@ -145,6 +145,23 @@ def test_one_namespace_that_refuses_does_not_hold_up_another(call: Caller, world
     assert write(world)["written"] == 1
 
 
+def test_a_tenant_whose_namespaces_refuse_does_not_hold_up_another(
+    call: Caller, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of them: an administrator of a tenant may terminate every such topic."""
+    monkeypatch.setattr("workers.tasks.policy_events.NAMESPACES_FAILED_MAX", 2)
+    for local in ("n1", "n2", "n3"):
+        assert status(call("PUT", f"/admin/v2/namespaces/acme/{local}")) == 204
+        world.broker.add(f"persistent://acme/{local}/t")
+        world.broker.add(f"persistent://acme/{local}/__change_events")
+        assert status(call("POST", f"/admin/v2/persistent/acme/{local}/__change_events/terminate")) == 200
+        assert status(call("POST", f"/admin/v2/persistent/acme/{local}/t/maxProducers", 1)) == 204
+    world.broker.add("persistent://other/things/t")
+    assert status(call("POST", "/admin/v2/persistent/other/things/t/maxProducers", 4)) == 204
+    found = write(world)
+    assert (found["written"], list(found["failed"])) == (1, ["acme/n1", "acme/n2"])
+
+
 def test_what_waits_is_bounded(call: Caller, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_events, "OWED_MAX", 3)
     monkeypatch.setattr(policy_events, "OWED_TOPICS_MAX", 5)

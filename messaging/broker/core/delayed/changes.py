@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from messaging.broker.core.ack_sets import clipped
-from messaging.broker.core.delayed.overrides import BATCHES_MAX, CANCELLED_MAX, RESCHEDULED_MAX, Overrides
+from messaging.broker.core.delayed.overrides import (
+    BATCH_BITS_BYTES_MAX,
+    BATCHES_MAX,
+    CANCELLED_MAX,
+    RESCHEDULED_MAX,
+    Overrides,
+)
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import TraceState, trace_in
 from messaging.storage.ledger_store import Position
@@ -59,6 +65,7 @@ def why_full(overrides: Overrides | None, *, reschedules: bool, batch: bool) -> 
     counts = {
         "rescheduled messages": (overrides.rescheduled_count, RESCHEDULED_MAX, reschedules),
         "batches with cancelled messages": (len(overrides.batches), BATCHES_MAX, batch),
+        "bytes about messages of batches": (overrides.batch_bits_bytes, BATCH_BITS_BYTES_MAX, batch),
         "cancelled messages": (overrides.cancelled_count, CANCELLED_MAX, not reschedules),
     }
     full = [f"{count} {what}" for what, (count, limit, asked) in counts.items() if asked and count >= limit]

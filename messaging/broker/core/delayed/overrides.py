@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap
 
-from messaging.broker.core.ack_sets import AckSets
+from messaging.broker.core.ack_sets import ENTRY_BYTES, AckSets
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
@@ -29,7 +29,9 @@ VERSION = 1
 CANCELLED_MAX = 1_000_000  # entries of one topic
 RESCHEDULED_MAX = 50_000
 BATCHES_MAX = 1_000  # of which some messages are cancelled
+BATCH_BITS_BYTES_MAX = 1 << 20  # of their ack sets together: all is written with each decision
 RESCHEDULED_BYTES = 400  # memory of one, beside the slots of time
+STALE_MAX = 1_000  # times in the slots that do not hold any more, beside as many as there are rescheduled entries
 _HEAD = struct.Struct("<BI")
 _COUNT = struct.Struct("<I")
 _LEDGER = struct.Struct("<qI")
@@ -45,7 +47,7 @@ class Rescheduled(NamedTuple):
 
 
 class Overrides:
-    __slots__ = ("_slots", "_times", "batches", "cancelled", "cancelled_count", "rescheduled")
+    __slots__ = ("_slots", "_stale", "_times", "batches", "cancelled", "cancelled_count", "rescheduled")
 
     def __init__(self) -> None:
         self.cancelled: EntrySets = {}
@@ -54,6 +56,7 @@ class Overrides:
         self.rescheduled: EntrySets = {}
         self._times: dict[Position, Rescheduled] = {}
         self._slots = TimeSlots()  # of `rescheduled`, some of them at times that do not hold any more
+        self._stale = 0  # how many of those at most
 
     def __bool__(self) -> bool:
         return bool(self.cancelled or self.batches or self._times)
@@ -66,6 +69,10 @@ class Overrides:
     @property
     def rescheduled_count(self) -> int:
         return len(self._times)
+
+    @property
+    def batch_bits_bytes(self) -> int:
+        return self.batches.memory_bytes - ENTRY_BYTES * len(self.batches)
 
     # --- asking
 
@@ -97,11 +104,17 @@ class Overrides:
             self._forget(Position(ledger_id, entry))
 
     def reschedule(self, position: Position, at_ms: int, former_ms: int) -> None:
+        self._stale += position in self._times
         self._times[position] = Rescheduled(at_ms, former_ms)
         entry_sets.add(self.rescheduled, position.ledger_id, [position.entry_id])
         self._slots.add(*position, at_ms)
+        if self._stale > len(self._times) + STALE_MAX:
+            self._slots, self._stale = TimeSlots(), 0
+            for one, time in self._times.items():
+                self._slots.add(*one, time.at_ms)
 
     def _forget(self, position: Position) -> None:
+        self._stale += 1
         del self._times[position]
         entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
 
@@ -122,7 +135,7 @@ class Overrides:
         return self._slots.next_ms()
 
     def take_due(self, until_ms: int) -> EntrySets:
-        """The rescheduled entries of which the time has come. Each comes once."""
+        """The rescheduled entries of which the time has come. One may come again, when it is not pending any more."""
         found: EntrySets = {}
         for ledger_id, entries in self._slots.take_due(until_ms).entries.items():
             for entry in entries & self.rescheduled.get(ledger_id, BitMap()):

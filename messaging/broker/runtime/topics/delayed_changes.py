@@ -82,14 +82,13 @@ async def change_key(topic: Topic, key: str, at_ms: int | None, start: Position,
         if found is None:
             following = scan.position
             break
-        block, entries = found
-        for first in range(0, len(entries), TURN_ENTRIES):
+        block, left = found[0], list(found[1])
+        while left and work.changed < changed_max:
             topic.check_open()
-            last = work.turn(block, list(entries)[first : first + TURN_ENTRIES], changed_max)
-            following = topic.ledger_list.next_after(Position(block.ledger_id, last))
+            done = work.turn(block, left[:TURN_ENTRIES], changed_max)
+            following = topic.ledger_list.next_after(Position(block.ledger_id, left[done - 1]))
+            del left[:done]
             await asyncio.sleep(0)
-            if work.changed >= changed_max:
-                break
     await save(topic)
     return ChangedPage(work.changed, work.refused_count, work.refused, scan.looked_at, following)
 
@@ -154,10 +153,11 @@ class KeyChange:
         self._topic, self._key, self._at_ms = topic, key, at_ms
 
     def turn(self, block: EntryBlock, entries: Sequence[int], changed_max: int) -> int:
-        """Returns the last entry that was dealt with."""
+        """Returns how many of `entries` were dealt with: at least one."""
         topic, done, former = self._topic, list[Position](), list[int]()
-        entry, judged, delays = entries[0], 0, topic.delayed.delays
-        for entry in entries:
+        looked_at = judged = 0
+        delays = topic.delayed.delays
+        for looked_at, entry in enumerate(entries, 1):
             position = Position(block.ledger_id, entry)
             if entry not in delays.index.pending.get(block.ledger_id, ()) or key_of(block, entry) != self._key:
                 continue
@@ -175,7 +175,7 @@ class KeyChange:
         if done:
             apply(topic, done, former, self._at_ms)
             self.changed += len(done)
-        return entry
+        return looked_at
 
 
 def key_of(block: EntryBlock, entry: int) -> str | None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc import delayed as schema
+from messaging.broker.runtime.topics.delayed_changes import TURN_JUDGED
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock
 from tests.support.consuming import TOPIC, texts
-from tests.support.delayed_broker import MINUTE_MS, START_MS, begun, consuming, passes, published
+from tests.support.delayed_broker import MINUTE_MS, START_MS, begun, consuming, passes, published, topic_of
+from tests.support.publishing import producing, receipts
+from tests.support.raw_client import delayed_frame
+
+SUBSCRIPTIONS = 25
 
 
 @pytest.fixture
@@ -60,3 +66,17 @@ async def test_messages_of_a_key_that_somebody_had_are_told(world: BrokerWorld, 
     page = await world.admin.delayed.change_key(schema.DelayedKeyChange(topic=TOPIC, key="a"))
     assert (page.changed, page.refused_count) == (0, 1)
     assert page.refused[0].sentence == "was delivered to subscription 'holding'"
+
+
+async def test_the_messages_of_a_key_are_all_changed_where_many_subscriptions_are_asked(world: BrokerWorld, clock: Clock) -> None:
+    """One turn asks so many subscriptions only: the rest of a block comes in the next."""
+    count = 2 * TURN_JUDGED // SUBSCRIPTIONS
+    producer = await producing(world)
+    topic = await topic_of(world)
+    for number in range(SUBSCRIPTIONS):
+        await topic.create_subscription(f"s{number}", EARLIEST)
+    producer.write(b"".join(delayed_frame(at, b"m", START_MS + MINUTE_MS, key="a") for at in range(count)))
+    await receipts(producer, count)
+    page = await world.admin.delayed.change_key(schema.DelayedKeyChange(topic=TOPIC, key="a"))
+    assert (page.changed, page.refused_count, page.next) == (count, 0, "")
+    assert [one.backlog_entries for one in topic.subscriptions.values()] == [0] * SUBSCRIPTIONS
