@@ -75,8 +75,7 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
 
     `must_confirm` False: the broker can fetch the change when it needs it, so an unavailable broker is no error.
     Raises `QuotaExceeded` if the actor makes too many changes too fast."""
-    if not actor.may(Action.SUPERUSER):
-        rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
+    limit_rate(actor)
     with transaction.atomic(durable=True):
         running = PendingChange(actor, feed.lock_head())
         yield running
@@ -89,6 +88,12 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
         finally:
             if running.first_event:
                 maintenance_requests.requested(maintenance_requests.POLICY_EVENTS)
+
+
+def limit_rate(actor: Actor) -> None:
+    """For a change that leaves a record and does not go through `change`. Raises `QuotaExceeded` where its tenant makes too many."""
+    if not actor.may(Action.SUPERUSER):
+        rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
 
 
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:

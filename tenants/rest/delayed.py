@@ -51,8 +51,10 @@ class DelayedMessages(View):
 
     def _change(self, parts: dict[str, str], key: str, deliver_at_ms: int | None, after: str, limit: int) -> Response:
         topic = topic_of(parts)
-        if not 0 < len(key) <= KEY_CHARACTERS_MAX:
-            raise InvalidValue(f"key has 1 to {KEY_CHARACTERS_MAX} characters; messages without a key are changed by their id")
+        if not 0 < len(key) <= KEY_CHARACTERS_MAX or "\x00" in key:
+            raise InvalidValue(
+                f"key has 1 to {KEY_CHARACTERS_MAX} characters, none of them NUL; other messages are changed by their id"
+            )
         start = message_of(topic, after) if after else None
         position = (-1, -1) if start is None else (start.ledger_id, start.entry_id)
         answer = change_delayed_key(self.actor(), topic, key, deliver_at_ms, position, limit)

@@ -10,6 +10,7 @@ from tenants.actions import rate
 from tenants.actions.rate import BUCKETS_MAX, CHANGES_BURST, CHANGES_PER_SECOND, ChangeRates
 from tenants.models import Namespace
 from tests.tenants.world import World
+from workers.billing import budget_actions
 
 NOW_MS = 1_800_000_000_000
 
@@ -42,3 +43,22 @@ def test_a_tenant_is_told_to_wait_and_the_superuser_is_not(world: World, monkeyp
     actions.set_policies(sam, "other/things", {"message_ttl_s": 60})
     for seconds in (61, 62, 63):
         actions.set_policies(world.admin, "acme/orders", {"message_ttl_s": seconds})
+
+
+def test_changes_of_budgets_and_reports_count_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leaves a record for good, and anybody who administers a tenant may make any number."""
+    monkeypatch.setattr(rate, "CHANGES_BURST", 2)
+    monkeypatch.setattr("tenants.actions.change.rates", ChangeRates())
+    olga = world.actor("olga")
+    budget = budget_actions.create_budget(olga, "acme", "All", "50", "EUR")
+    schedule = budget_actions.create_schedule(olga, "acme", "Daily", "day", "topic")
+    for refused in (
+        lambda: budget_actions.change_budget(olga, "acme", budget.pk, {"name": "Other"}),
+        lambda: budget_actions.change_schedule(olga, "acme", schedule.pk, {"name": "Other"}),
+        lambda: budget_actions.delete_budget(olga, "acme", budget.pk),
+        lambda: budget_actions.delete_schedule(olga, "acme", schedule.pk),
+        lambda: budget_actions.create_budget(olga, "acme", "Second", "50", "EUR"),
+        lambda: budget_actions.create_schedule(olga, "acme", "Weekly", "week", "topic"),
+    ):
+        with pytest.raises(QuotaExceeded):
+            refused()

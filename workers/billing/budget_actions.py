@@ -13,7 +13,7 @@ from django.db import transaction
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from tenants.access import Actor, require
-from tenants.actions.change import record
+from tenants.actions.change import limit_rate, record
 from tenants.scoping import platform_scope, tenant_scope
 from workers.billing import costs
 from workers.billing.actions import existing_tenant
@@ -35,8 +35,9 @@ def create_budget(
     thresholds: Sequence[int] = (50, 80, 100),
     emails: Sequence[str] = (),
 ) -> Budget:
-    """Raises `InvalidValue`, `PreconditionFailed` for one too many."""
+    """Raises `InvalidValue`, `PreconditionFailed` for one too many, `QuotaExceeded` for too many changes."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     found = existing_tenant(tenant)
     fields = _budget_fields(tenant, name, amount, currency, namespace, thresholds, emails)
     with transaction.atomic(), platform_scope():
@@ -51,6 +52,7 @@ def change_budget(actor: Actor, tenant: str, budget_id: str, given: Mapping[str,
     """Changes what is given of the arguments of `create_budget`. Of another amount, or of something else, the thresholds of the
     running month are told anew. Raises `NotFound`, `InvalidValue`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_budget(tenant, budget_id)
         before = _told_of_budget(row)
@@ -106,6 +108,7 @@ def existing_budget(tenant: str, budget_id: str) -> Budget:
 
 def delete_budget(actor: Actor, tenant: str, budget_id: str) -> None:
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_budget(tenant, budget_id)
         record(actor, "budget.delete", tenant, row.name, before=_told_of_budget(row))
@@ -117,6 +120,7 @@ def create_schedule(
 ) -> ReportSchedule:
     """The first report is of the span that was over last, if there is usage of it. Raises as `create_budget`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     found = existing_tenant(tenant)
     if every not in ReportSchedule.Every.values:
         raise InvalidValue(f"every {every[:20]!r} is not one of {', '.join(ReportSchedule.Every.values)}")
@@ -143,6 +147,7 @@ def change_schedule(actor: Actor, tenant: str, schedule_id: str, given: Mapping[
     """Changes what is given of `name`, `by` and `emails`, for the reports that are made from now on. Raises `NotFound`,
     `InvalidValue`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_schedule(tenant, schedule_id)
         before = {"name": row.name, "by": row.by, "emails": row.emails}
@@ -165,6 +170,7 @@ def existing_schedule(tenant: str, schedule_id: str) -> ReportSchedule:
 def delete_schedule(actor: Actor, tenant: str, schedule_id: str) -> None:
     """Reports that were made stay."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_schedule(tenant, schedule_id)
         record(actor, "report.delete", tenant, row.name)
