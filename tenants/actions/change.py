@@ -91,7 +91,7 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
 
 
 def limit_rate(actor: Actor) -> None:
-    """For a change that leaves a record and does not go through `change`. Raises `QuotaExceeded` where its tenant makes too many."""
+    """For what leaves a record and does not go through `change`. Raises `QuotaExceeded` where its tenant changes too much."""
     if not actor.may(Action.SUPERUSER):
         rates.take(actor.principal.tenant, time.time_ns() // 1_000_000)
 

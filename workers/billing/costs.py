@@ -35,6 +35,8 @@ FEES = "fees and other"  # what belongs to no namespace: fees, connections, API 
 UNLABELLED = "no label"
 NOBODY = "nobody in particular"  # subscription or key of what has none, such as storage and fees
 REST = "everything else"
+OURS = (FEES, UNLABELLED, NOBODY, REST)
+_QUOTED = {f'"{name}"': name for name in OURS}  # a label or subscription that a tenant called like this
 DAY, MONTH = "day", "month"
 
 
@@ -189,7 +191,7 @@ class Labels:
         """That of the day's month."""
         values = self.since.get((tenant_uid, "" if self.of_tenant else namespace), ())
         place = bisect_right(values, day, key=lambda one: one[0])
-        return (values[place - 1][1] if place else "") or UNLABELLED
+        return _apart(values[place - 1][1] if place else "") or UNLABELLED
 
 
 def _labels(question: Question) -> Labels | None:
@@ -210,11 +212,15 @@ def _labels(question: Question) -> Labels | None:
 
 
 def _shown(name: str, by: str) -> str:
-    return name or (NOBODY if by in PARTS else FEES)
+    return _apart(name) or (NOBODY if by in PARTS else FEES)
+
+
+def _apart(name: str) -> str:
+    return f'"{name}"' if name in OURS else name
 
 
 def _raw(names: Collection[str]) -> list[str]:
-    return ["" if name in (FEES, NOBODY) else name for name in names]
+    return ["" if name in (FEES, NOBODY) else _QUOTED.get(name, name) for name in names]
 
 
 def steps_of(first: date, last: date, step: str) -> list[date]:

@@ -53,6 +53,22 @@ def test_a_month_keeps_the_labels_that_it_ended_with() -> None:
     assert {(row.name, row.meter): row.cost for row in rows} == {("new", "bytes_in"): "1", (costs.UNLABELLED, "base_fee"): "29"}
 
 
+@pytest.mark.parametrize("taken", costs.OURS)
+def test_a_name_that_is_called_like_one_of_ours_hides_no_costs(taken: str) -> None:
+    """Whoever sums up several tenants would miss what one of them labels so."""
+    acme = tenant_of()
+    with_plan(acme)
+    for number, value in enumerate((taken, "a", "b")):
+        use(acme, MARCH + timedelta(days=number), topic=f"n{number}/t", bytes_in=2 * GIB)
+        label(acme.uid, f"acme/n{number}", date(2026, 3, 1), team=value)
+    drafts.refresh(acme, MARCH, MAY)
+    question = costs.Question([acme.uid], date(2026, 3, 1), date(2026, 3, 31), "label:team", currency="EUR")
+    for names_max in (1, 2, 12):
+        found = costs.ask(question, names_max)
+        assert costs.nano_text(found.total, "EUR") == "32.00" and sum(found.cells.values()) == found.total
+    assert found.totals[f'"{taken}"'] == found.totals["a"] == found.totals["b"]
+
+
 FITTING = [("label:x", True), ("tenant-label:x", True), ("key", True), ("label:", False), ("x", False)]
 
 

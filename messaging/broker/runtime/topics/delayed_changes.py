@@ -157,7 +157,8 @@ class KeyChange:
         topic, done, former = self._topic, list[Position](), list[int]()
         looked_at = judged = 0
         delays = topic.delayed.delays
-        for looked_at, entry in enumerate(entries, 1):
+        for entry in entries:
+            looked_at += 1
             position = Position(block.ledger_id, entry)
             if entry not in delays.index.pending.get(block.ledger_id, ()) or key_of(block, entry) != self._key:
                 continue
