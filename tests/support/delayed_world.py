@@ -162,7 +162,7 @@ class DelayedWorld:
         overrides = self.delays.overrides
         self.delays = self._new_delays()
         if overrides is not None:
-            overrides.forget(lambda ledger_id: ledger_id not in self.ledger_list.ids, self.now_ms)
+            overrides.forget(self.ledger_list, self.now_ms)
             self.delays.restore(Overrides.decode(overrides.encode()))
         for name, before in list(self.subscriptions.items()):
             for consumer in before.consumers:

@@ -141,7 +141,9 @@ class Broker:
         self.topics.idle_since_ms = self.idle_topics.idle_since_ms
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
-        self.compactions = Compactions(self.topics, storage, self.policies, self.memory_limiter.catch_up, lambda: self.now_ms())
+        self.compactions = Compactions(
+            self.topics, storage, self.policies, self.memory_limiter.catch_up, lambda: self.now_ms(), settings.message_bytes_max
+        )
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
         self.dead_letters = DeadLetterMoves(
             self.open_topic,
@@ -283,8 +285,7 @@ class Broker:
         return not why, why
 
     def _why_no_acknowledgements(self) -> str:
-        error = self.cursors.refusing
-        return f"acknowledgements cannot be stored: {error}" if error else ""
+        return f"acknowledgements cannot be stored: {error}" if (error := self.cursors.refusing) else ""
 
     async def stop(self) -> None:
         """Closes clients and topics; everything acknowledged is on disk already."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from typing import NamedTuple
 
+from messaging.broker.core.compaction.cancelled import cancelled_now, concerns, without_cancelled
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import EARLIEST, Block, Corrupt, Position
@@ -25,21 +28,35 @@ class Page(NamedTuple):
 
 
 class CompactionSession:
-    """Everything of the topic up to `end`: what the last compaction left, then the entries behind its horizon."""
+    """Everything of the topic up to `end`: what the last compaction left, then the entries behind its horizon; without what was
+    cancelled before the session began."""
 
-    def __init__(self, session_id: str, topic: Topic, storage: Storage, writer: CompactedWriter, now_ms: int) -> None:
+    def __init__(
+        self, session_id: str, topic: Topic, storage: Storage, writer: CompactedWriter, now_ms: int, message_bytes_max: int
+    ) -> None:
         self.session_id = session_id
         self.name: TopicName = topic.name
         self.created_ms = topic.created_ms
         self.former = topic.ledger_list.compacted
         self.end = max(topic.ledger_list.deliverable, topic.ledger_list.horizon)  # retention may have dropped all up to there
+        self.cancelled = cancelled_now(topic.overrides)
         self.writer = writer
         self.started_ms = self.heard_ms = now_ms
         self.lost_entries = 0  # that storage could not give
         self._storage = storage
+        self._unpacked_bytes_max = message_bytes_max * UNPACKED_TIMES_MAX
 
     async def read(self, topic: Topic, position: Position) -> Page:
         """A page of about `PAGE_BYTES` from `position` on. Raises `StoreError`."""
+        page = await self._read(topic, position)
+        if not any(concerns(self.cancelled, block) for block in page.blocks):
+            return page
+        return Page(await asyncio.to_thread(self._without_cancelled, page.blocks), page.following)
+
+    def _without_cancelled(self, blocks: list[Block]) -> list[Block]:
+        return [without_cancelled(block, self.cancelled, self._unpacked_bytes_max) for block in blocks]
+
+    async def _read(self, topic: Topic, position: Position) -> Page:
         former = self.former
         while True:
             try:

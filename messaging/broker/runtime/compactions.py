@@ -51,12 +51,14 @@ class Compactions:
         policies: EffectivePolicies,
         memory: MemoryAccount,
         now_ms: Callable[[], int],
+        message_bytes_max: int,
     ) -> None:
         self._topics = topics
         self._storage = storage
         self._policies = policies
         self._memory = memory
         self._now_ms = now_ms
+        self._message_bytes_max = message_bytes_max
         topics.on_deleted.append(self.forget)
         self._requested: dict[str, str] = {}  # the tenant by topic
         self._sessions: dict[str, CompactionSession] = {}  # by topic
@@ -142,7 +144,9 @@ class Compactions:
         if text in self._sessions:  # begun meanwhile
             await writer.drop()
             raise Conflict(f"another worker is compacting {text}")
-        session = self._sessions[text] = CompactionSession(uuid.uuid4().hex, topic, self._storage, writer, self._now_ms())
+        session = self._sessions[text] = CompactionSession(
+            uuid.uuid4().hex, topic, self._storage, writer, self._now_ms(), self._message_bytes_max
+        )
         self._requested.pop(text, None)
         return session.session_id
 
@@ -199,6 +203,8 @@ class Compactions:
             await self._abort(session, str(refused))
             raise refused from error
         try:
+            if topic.overrides is not None:  # what was left out must stay cancelled
+                await topic.delayed.overrides.save()
             await _replace(topic, session.former, compacted)
         except MetaConflict as error:
             raise Conflict(str(error)) from None
@@ -206,6 +212,8 @@ class Compactions:
             refused = refusal_of(error, f"the compaction of {session.name} could not be stored")
             self._ended(topic.text, str(refused))  # its ledger stays: whether the record refers to it is not known
             raise refused from error
+        if topic.overrides is not None:
+            topic.overrides.compacted_without(session.cancelled.entries, topic.ledger_list)
         self._sessions.pop(topic.text, None)
         now_ms = self._now_ms()
         result = self._keep(topic.text)

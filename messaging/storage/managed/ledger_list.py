@@ -177,6 +177,10 @@ class LedgerList:
         """Compacted reading takes everything up to here from the compacted ledger; `EARLIEST` if there is none."""
         return EARLIEST if self.compacted is None else self.compacted.horizon
 
+    def compacts(self, ledger_id: int) -> bool:
+        """Whether the compacted ledger may hold entries of this ledger."""
+        return self.compacted is not None and self.compacted.base_ledger_id <= ledger_id <= self.compacted.last.ledger_id
+
     def outlived(self, position: Position) -> bool:
         """Whether a position is of a ledger that is gone, and the compacted ledger may hold entries around it."""
         return self.compacted is not None and position.ledger_id < self.first_id and position <= self.compacted.horizon

@@ -177,7 +177,7 @@ class Topic(DispatchedTopic):
         overrides = self.delays.overrides
         self.begin(self.log.restore(self.ledger_list))
         if overrides is not None:
-            overrides.forget(lambda ledger_id: ledger_id not in self.ledger_list.ids, self.now_ms)
+            overrides.forget(self.ledger_list, self.now_ms)
             self.delays.restore(Overrides.decode(overrides.encode()))
             self._cancelled_again()
         self.look_at_delays()

@@ -12,7 +12,6 @@ Stored:  version u8 = 1 | ledgers u32: (ledger i64, length u32, roaring) | batch
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import NamedTuple
 
 from pyroaring import BitMap
@@ -118,15 +117,28 @@ class Overrides:
         del self._times[position]
         entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
 
-    def forget(self, gone: Callable[[int], bool], cutoff_ms: int) -> None:
-        """What cannot matter any more: all of ledgers that are `gone`, and rescheduled entries of which both times have passed."""
-        for ledger_id in [one for one in self.cancelled if gone(one)]:
+    def forget(self, ledger_list: LedgerList, cutoff_ms: int) -> None:
+        """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed. What
+        was cancelled is kept as long as the compacted ledger may have it."""
+        kept = set(ledger_list.ids)
+
+        def gone(ledger_id: int) -> bool:
+            return ledger_id not in kept
+
+        for ledger_id in [one for one in self.cancelled if gone(one) and not ledger_list.compacts(one)]:
             self.cancelled_count -= len(self.cancelled.pop(ledger_id))
-        for position in [one for one, _ in self.batches.items() if gone(one.ledger_id)]:
+        batches = [one for one, _ in self.batches.items()]
+        for position in [one for one in batches if gone(one.ledger_id) and not ledger_list.compacts(one.ledger_id)]:
             self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
         for position, time in list(self._times.items()):
             if max(time) <= cutoff_ms or gone(position.ledger_id):
                 self._forget(position)
+
+    def compacted_without(self, entries: EntrySets, ledger_list: LedgerList) -> None:
+        """The compacted ledger was made without these cancelled entries: where their ledger is gone nobody can be sent them."""
+        kept = set(ledger_list.ids)
+        left_out = {ledger_id: one for ledger_id, one in entries.items() if ledger_id not in kept}
+        self.cancelled_count -= sum(map(len, entry_sets.take(self.cancelled, left_out).values()))
 
     # --- the index releases, or looks for what is due
 

@@ -22,26 +22,27 @@ from messaging.storage.managed.ledger_list import LedgerList
 
 
 class CompactedReading(ReadPosition):
-    __slots__ = ("_block",)
+    __slots__ = ("_sent",)
 
     def __init__(self, cursor: Cursor, ledger_list: LedgerList) -> None:
         super().__init__(cursor, ledger_list)
-        self._block: CompactedBlock | None = None  # the block of the compacted ledger that is being sent
+        self._sent: BitMap | None = None  # the entries to send of the block of the compacted ledger that was entered
         self.rewind()
 
     def next_position(self) -> Position | None:
         compacted = self._ledger_list.compacted
         if compacted is not None and self.position <= compacted.last:
             return Position(compacted.ledger_id, compacted_id(self.position, compacted.base_ledger_id))
-        self._block = None
+        self._sent = None
         if compacted is not None and self.position <= compacted.horizon:
             self.position = self._ledger_list.next_after(compacted.horizon)
         return super().next_position()
 
-    def enter(self, block: CompactedBlock, *, durable: bool) -> tuple[Position, list[bytes]]:
+    def enter(self, block: CompactedBlock, cancelled: BitMap | None, *, durable: bool) -> tuple[Position, list[bytes]]:
         """`block` is where `next_position` pointed to, or the first behind it. Returns its first entry to send, and for a durable
-        subscription the deltas of what is passed over on the way and in the block."""
-        self._block = block
+        subscription the deltas of what is passed over on the way and in the block. `cancelled`: entries of its ledger that are
+        passed over too; their cursors know them while the ledger exists."""
+        self._sent = block.present if cancelled is None else block.present - cancelled
         former, ledger_id = self.position, block.ledger_id
         first = max(former.entry_id, block.first_entry) if former.ledger_id == ledger_id else block.first_entry
         self.position = at = Position(ledger_id, block.present.next_set_bit(first))
@@ -77,10 +78,10 @@ class CompactedReading(ReadPosition):
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         unacked = super().unacked_ranges(ledger_id, first, last)
-        if self._block is None:
+        sent = self._sent
+        if sent is None:
             return unacked
-        present = self._block.present
-        return [found for begin, end in unacked for found in ranges_of(present & BitMap(range(begin, end + 1)))]
+        return [found for begin, end in unacked for found in ranges_of(sent & BitMap(range(begin, end + 1)))]
 
     def advance(self, ledger_id: int, first: int, stop: int) -> None:
         self._move_to(Position(ledger_id, stop - 1))

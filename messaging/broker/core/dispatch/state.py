@@ -91,10 +91,10 @@ class DispatchState:
             self.reading = kind(self.cursor, self.ledger_list)
             self.sources = tuple(self.reading if one is former else one for one in self.sources)
 
-    def enter_compacted(self, block: CompactedBlock, *, durable: bool) -> tuple[Position, list[bytes]]:
+    def enter_compacted(self, block: CompactedBlock, cancelled: BitMap | None, *, durable: bool) -> tuple[Position, list[bytes]]:
         """See `CompactedReading.enter`."""
         assert isinstance(self.reading, CompactedReading)
-        return self.reading.enter(block, durable=durable)
+        return self.reading.enter(block, cancelled, durable=durable)
 
     def pass_over_end(self) -> list[bytes]:
         """See `CompactedReading.pass_over_end`."""

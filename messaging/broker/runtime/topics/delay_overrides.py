@@ -26,7 +26,7 @@ def key_of(topic: str) -> str:
 
 async def stored(topic: TopicContext) -> Overrides | None:
     """Called while a topic is loaded. Raises `StoreError`."""
-    if not topic.ledger_list.ids:
+    if not topic.ledger_list.ids and topic.ledger_list.compacted is None:
         return None
     data = await topic.services.storage.meta.get_value(key_of(topic.text))
     if not data:
@@ -72,8 +72,7 @@ class OverrideStore:
         if overrides is None:
             return
         ledger_list, storage = topic.ledger_list, topic.services.storage
-        kept = set(ledger_list.ids)
-        overrides.forget(lambda ledger_id: ledger_id not in kept, storage.safe_expiry_ms())
+        overrides.forget(ledger_list, storage.safe_expiry_ms())
         if overrides:
             data = await asyncio.to_thread(overrides.copy().encode)
             await storage.meta.put_value(storage.fence, key_of(topic.text), data)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, SEND_BYTES_A_UNIT
+from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock, delivery_times
@@ -51,6 +52,10 @@ class Dispatcher:
         self.closed = False
         self.records: Records | None = None
         topic.services.delivery_records.open(self, topic.services.clock_ms())
+
+    @property
+    def overrides(self) -> Overrides | None:
+        return None if self.delayed is None else self.delayed.delays.overrides
 
     @property
     def tenant(self) -> str:

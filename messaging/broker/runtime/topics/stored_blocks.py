@@ -9,6 +9,7 @@ from messaging.broker.core.compacted_block import CompactedBlock, compacted_bloc
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.due_ahead import DueAhead
 from messaging.broker.core.delayed.gathered_block import GatheredBlock
+from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.core.subscription import Subscription
@@ -19,6 +20,10 @@ from messaging.storage.managed.compacted import CompactedLog
 
 class StoredBlocksOwner(BacklogOwner, Protocol):
     stored: StoredBlocks | None
+
+    @property
+    def overrides(self) -> Overrides | None:
+        """What was decided of delayed messages after they were published."""
 
     @property
     def limits(self) -> object:
@@ -54,7 +59,9 @@ class StoredBlocks:
         if block is None:
             return None
         if isinstance(block, CompactedBlock):
-            position, passed_over = subscription.state.enter_compacted(block, durable=subscription.durable)
+            overrides = self._dispatcher.overrides
+            cancelled = None if overrides is None else overrides.cancelled.get(block.ledger_id)
+            position, passed_over = state.enter_compacted(block, cancelled, durable=subscription.durable)
             for delta in passed_over:
                 self._dispatcher.topic.store(subscription, delta)
             if self._backlog is not None:

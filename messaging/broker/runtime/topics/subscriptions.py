@@ -121,8 +121,7 @@ class TopicSubscriptions(SubscriptionEffects):
     @property
     def overrides(self) -> Overrides | None:
         """What was decided of delayed messages after they were published; None: nothing."""
-        delayed = None if self._dispatcher is None else self._dispatcher.delayed
-        return None if delayed is None else delayed.delays.overrides
+        return None if self._dispatcher is None else self._dispatcher.overrides
 
     @asynccontextmanager
     async def _change(self, key: str) -> AsyncIterator[None]:
