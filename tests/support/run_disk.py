@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.delayed.run_format import decode_directory, encode_directory, encode_run, of_arrays, of_slot
+from messaging.broker.core.delayed.run_format import (
+    bitmaps_of,
+    decode_block,
+    decode_directory,
+    encode_directory,
+    encode_run,
+    joined,
+    of_arrays,
+    of_slot,
+)
 from messaging.broker.core.delayed.run_head import RunHead
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.run_jobs import Directory, Job, Load, Merge, Rewrite, RunBytes, Seal, StoredRun
@@ -76,7 +85,8 @@ class RunDisk:
         run = job.run
         blocks, stored = self.runs[run.record.ledger_id]
         directory = decode_directory(stored)
-        left = {ledger: entries & index.pending[ledger] for ledger, entries in directory.bitmaps.items() if ledger in index.pending}
+        named = bitmaps_of(joined([decode_block(one) for one in blocks[run.first_block :]]).positions)
+        left = {ledger: entries & index.pending[ledger] for ledger, entries in named.items() if ledger in index.pending}
         count = sum(map(len, left.values()))
         self.runs[run.record.ledger_id] = blocks, encode_directory(Directory(count, directory.starts, left))
         self.recorded[run.record.ledger_id] = record = DelayedRun(run.record.ledger_id, count, 0, 0, run.first_block)

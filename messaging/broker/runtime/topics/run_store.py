@@ -157,7 +157,7 @@ class RunStore:
     async def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
         former, record, first_block = job.run.record, None, job.run.first_block  # what is released meanwhile is named still
         try:
-            entries = await self._entries_of(job.run)
+            entries = await self._entries_of(job.run, first_block)
             if entries is None:  # it stays as it is until as much was released again
                 job.run.directory_entries = job.run.left
                 return
@@ -177,17 +177,14 @@ class RunStore:
         finally:
             index.rewritten(job, record)
 
-    async def _entries_of(self, run: StoredRun) -> EntrySets | None:
-        """As its directory has them, or else its blocks. None: some cannot be read there either, and must not be left out."""
-        try:
-            return (await self._directory(run.record)).bitmaps
-        except (*GONE, ValueError) as error:
-            self._damaged(run.record, error)
+    async def _entries_of(self, run: StoredRun, first_block: int) -> EntrySets | None:
+        """As the blocks from `first_block` on have them: the directory may name others of which a block before that was passed, and
+        which are pending again since. None: some cannot be read, and must not be left out."""
         found = EntrySets()
-        for block in range(run.first_block, len(run.starts)):
+        for first in range(first_block, len(run.starts), FED_BLOCKS):
             try:
-                data = await self._read(run.record.ledger_id, block, block)
-                for ledger_id, entries in (await asyncio.to_thread(run_threads.entries_of, data[0])).items():
+                data = await self._read(run.record.ledger_id, first, min(first + FED_BLOCKS, len(run.starts)) - 1)
+                for ledger_id, entries in (await asyncio.to_thread(run_threads.entries_of, *data)).items():
                     entry_sets.add(found, ledger_id, entries)
             except (*GONE, ValueError):
                 return None

@@ -43,11 +43,11 @@ def head_of(data: bytes) -> Head:
     return RunHead.of_block(data)
 
 
-def entries_of(data: bytes) -> EntrySets:
-    """Those of a block. Raises `ValueError`."""
-    from messaging.broker.core.delayed.run_format import bitmaps_of, decode_block
+def entries_of(*blocks: bytes) -> EntrySets:
+    """Those of some blocks, at least one. Raises `ValueError`."""
+    from messaging.broker.core.delayed.run_format import bitmaps_of, decode_block, joined
 
-    return bitmaps_of(decode_block(data).positions)
+    return bitmaps_of(joined([decode_block(one) for one in blocks]).positions)
 
 
 def check(blocks: Sequence[bytes]) -> None:
