@@ -29,7 +29,7 @@ def block(ledger_id: int = 5, first_entry: int = 10, frames: list[bytes] = FRAME
 
 def entries_of(shown: Block) -> list[bytes]:
     """A hole is empty."""
-    return [shown.data[first:stop] for first, stop in zip([0, *shown.end_offsets], shown.end_offsets, strict=False)]
+    return [bytes(shown.data[first:stop]) for first, stop in zip([0, *shown.end_offsets], shown.end_offsets, strict=False)]
 
 
 def decided(*entries: int, batches: dict[int, int] | None = None, ledger_id: int = 5) -> Cancelled:
