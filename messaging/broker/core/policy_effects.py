@@ -61,7 +61,8 @@ class SharedFacts(NamedTuple):
 
 
 SHARED = ("producers", "consumers", "subscriptions", "topics")
-OF_TENANTS = (*SHARED, "namespaces")
+DELAYED = "delayed_messages"
+OF_TENANTS = (*SHARED, "namespaces", DELAYED)
 
 
 def shared_policies(scope: str) -> dict[str, str]:
@@ -73,10 +74,12 @@ def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[Po
     found = []
     for policy, things in shared_policies(facts.scope).items():
         held, limit = facts.held[things], after[policy]
-        if before[policy] == limit or not limit or held <= limit:
+        if before[policy] == limit or not limit or held < limit + (things != DELAYED):
             continue
-        whole = f"{held:,} {things} of {facts.scope} {facts.name}"
-        if things in ("producers", "consumers"):
+        whole = f"{held:,} {things.replace('_', ' ')} of {facts.scope} {facts.name}"
+        if things == DELAYED:
+            sentence = f"{whole} would stay, and another would be refused when it is published"
+        elif things in ("producers", "consumers"):
             sentence = f"{held - limit:,} of {whole} would be refused when connecting again"
         else:
             sentence = f"{whole} would stay, and no other could be created"
@@ -222,6 +225,16 @@ def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
             )
 
 
+def _given_delay(policy: str, whose: str, without: str) -> Callable[[TopicFacts, Values, Values], Found]:
+    def effect(facts: TopicFacts, before: Values, after: Values) -> Found:
+        if facts.producers and after["delayed_delivery"] and (policy == _FIXED or not after[_FIXED]):
+            outcome = f"wait {after[policy]:,} ms" if after[policy] else without
+            producers = _things(facts.producers, "connected producer")
+            yield "", facts.producers, f"what {producers} would publish {whose}would {outcome}; what is stored keeps its time"
+
+    return effect
+
+
 def _deduplication(facts: TopicFacts, before: Values, after: Values) -> Found:
     if not after["deduplication"]:
         yield "", 1, "what is known of sequence ids would be forgotten: messages sent again would be stored again"
@@ -246,6 +259,7 @@ def _size(size_bytes: int) -> str:
 
 
 _LIMITED = ("Shared", "Key_Shared")
+_FIXED = "delayed_delivery_fixed_ms"
 EFFECTS: Mapping[str, Callable[[TopicFacts, Values, Values], Found]] = {
     "max_producers_per_topic": _producers,
     "max_consumers_per_topic": _consumers,
@@ -263,6 +277,8 @@ EFFECTS: Mapping[str, Callable[[TopicFacts, Values, Values], Found]] = {
     "retention_time_min": _retention,
     "retention_size_mb": _retention,
     "delayed_delivery": _delays,
+    _FIXED: _given_delay(_FIXED, "", "be delivered when it asks for it"),
+    "delayed_delivery_default_ms": _given_delay("delayed_delivery_default_ms", "without a delivery time ", "be delivered at once"),
     "deduplication": _deduplication,
     "publish_rate_messages": _slower("publish_rate_messages", "published"),
     "dispatch_rate_messages": _slower("dispatch_rate_messages", "delivered"),

@@ -9,6 +9,7 @@ from typing import Any
 from messaging.adminrpc import schema
 from messaging.adminrpc.policies import EFFECTS_MAX
 from messaging.broker.core.policy_effects import (
+    DELAYED,
     EFFECTS,
     PolicyEffect,
     SharedFacts,
@@ -94,6 +95,7 @@ class PolicyHandlers:
                 "consumers": services.consumers.of(name),
                 "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
                 "namespaces": len(self._namespaces(tenant)),
+                DELAYED: services.delayed_counts.waiting(tenant),
                 "topics": topics.get(name, 0) if scope == "namespace" else sum(topics.values()),
             }
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")

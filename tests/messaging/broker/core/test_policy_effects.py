@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.core.policy_effects import EFFECTS, SubscriptionFacts, TopicFacts, effects
+from messaging.broker.core.policy_effects import (
+    DELAYED,
+    EFFECTS,
+    OF_TENANTS,
+    SharedFacts,
+    SubscriptionFacts,
+    TopicFacts,
+    effects,
+    shared_effects,
+)
 from messaging.policies.registry import POLICIES
 from messaging.policies.resolution import defaults
 from messaging.settings import Settings
@@ -69,6 +78,19 @@ def test_every_policy_named_here_exists() -> None:
         ({"retention_time_min": 5}, ("", 1 << 30, "1.0 GiB of acknowledged messages would be deleted")),
         ({"retention_time_min": 5, "retention_size_mb": 9}, ("", 1 << 30, "1.0 GiB of acknowledged messages would be deleted")),
         ({"delayed_delivery": False}, ("slow", 5, "5 delayed messages of slow would be sent now")),
+        (
+            {"delayed_delivery_default_ms": 5000},
+            ("", 5, "what 5 connected producers would publish without a delivery time would wait"),
+        ),
+        (
+            {"delayed_delivery_default_ms": 5000, "delayed_delivery": False},
+            ("slow", 5, "5 delayed messages of slow would be sent now"),
+        ),
+        ({"delayed_delivery_fixed_ms": 5000}, ("", 5, "what 5 connected producers would publish would wait 5,000 ms")),
+        (
+            {"delayed_delivery_fixed_ms": 5000, "delayed_delivery_default_ms": 1},
+            ("", 5, "what 5 connected producers would publish would"),
+        ),
         ({"deduplication": False}, ("", 1, "what is known of sequence ids would be forgotten")),
         ({"dispatch_rate_messages": 50}, ("", 40, "90 messages a second are delivered now; 50 would be")),
         ({"dispatch_rate_messages": 100}, None),
@@ -93,3 +115,14 @@ def test_subscriptions_beyond_the_limit_stay() -> None:
 def test_what_would_expire() -> None:
     expiring = FACTS._replace(subscriptions=[SLOW._replace(expired_entries=1)])
     assert found(expiring, message_ttl_s=60) == [("slow", 1, "1 unacknowledged entry of subscription slow would expire")]
+
+
+@pytest.mark.parametrize(("limit", "affected"), [(0, None), (2, 1), (3, 0), (4, None)])
+def test_delayed_messages_of_a_tenant(limit: int, affected: int | None) -> None:
+    held = SharedFacts("tenant", "acme", dict.fromkeys(OF_TENANTS, 0) | {DELAYED: 3})
+    after = {**BEFORE, "max_delayed_messages_per_tenant": limit}
+    effect = shared_effects(held, {**BEFORE, "max_delayed_messages_per_tenant": 9}, after)
+    assert [one.affected for one in effect] == ([] if affected is None else [affected])
+    assert all(
+        one.sentence.startswith("3 delayed messages of tenant acme would stay, and another would be refused") for one in effect
+    )
