@@ -159,10 +159,10 @@ class DelayedWorld:
 
     def restart(self) -> None:
         """The broker is killed and starts again: cursors are what is left, and what was decided."""
-        overrides = self.delays.overrides
+        overrides, pending = self.delays.overrides, self.delays.index.pending
         self.delays = self._new_delays()
         if overrides is not None:
-            overrides.forget(self.ledger_list, self.now_ms)
+            overrides.forget(self.ledger_list, self.now_ms, pending)
             self.delays.restore(Overrides.decode(overrides.encode()))
         for name, before in list(self.subscriptions.items()):
             for consumer in before.consumers:

@@ -174,10 +174,10 @@ class Topic(DispatchedTopic):
             self.model.take_back(stored)
         self.model.asked_again.clear()
         self.model.forget_holders()
-        overrides = self.delays.overrides
+        overrides, pending = self.delays.overrides, self.index.pending
         self.begin(self.log.restore(self.ledger_list))
         if overrides is not None:
-            overrides.forget(self.ledger_list, self.now_ms)
+            overrides.forget(self.ledger_list, self.now_ms, pending)
             self.delays.restore(Overrides.decode(overrides.encode()))
             self._cancelled_again()
         self.look_at_delays()

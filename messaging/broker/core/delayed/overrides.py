@@ -12,6 +12,7 @@ Stored:  version u8 = 1 | ledgers u32: (ledger i64, length u32, roaring) | batch
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyroaring import BitMap
@@ -117,9 +118,9 @@ class Overrides:
         del self._times[position]
         entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
 
-    def forget(self, ledger_list: LedgerList, cutoff_ms: int) -> None:
-        """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed. What
-        was cancelled is kept as long as the compacted ledger may have it."""
+    def forget(self, ledger_list: LedgerList, cutoff_ms: int, pending: Mapping[int, BitMap]) -> None:
+        """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed and that
+        are not `pending`, as nothing else may release those. What was cancelled is kept as long as the compacted ledger may have it."""
         kept = set(ledger_list.ids)
 
         def gone(ledger_id: int) -> bool:
@@ -131,7 +132,8 @@ class Overrides:
         for position in [one for one in batches if gone(one.ledger_id) and not ledger_list.compacts(one.ledger_id)]:
             self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
         for position, time in list(self._times.items()):
-            if max(time) <= cutoff_ms or gone(position.ledger_id):
+            waits = position.entry_id in pending.get(position.ledger_id, ())
+            if (max(time) <= cutoff_ms and not waits) or gone(position.ledger_id):
                 self._forget(position)
 
     def compacted_without(self, entries: EntrySets, ledger_list: LedgerList) -> None:

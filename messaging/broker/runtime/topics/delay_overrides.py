@@ -72,7 +72,7 @@ class OverrideStore:
         if overrides is None:
             return
         ledger_list, storage = topic.ledger_list, topic.services.storage
-        overrides.forget(ledger_list, storage.safe_expiry_ms())
+        overrides.forget(ledger_list, storage.safe_expiry_ms(), self._delays.index.pending)
         if overrides:
             data = await asyncio.to_thread(overrides.copy().encode)
             await storage.meta.put_value(storage.fence, key_of(topic.text), data)

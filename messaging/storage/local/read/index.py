@@ -19,13 +19,12 @@ from typing import NamedTuple, TypeVar
 
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
+from messaging.storage.local.read.lost_entries import LostEntries
 from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
 
 STEPS_MAX = 4  # segments tried right after the last result before searching
 RECENT_MAX = 4096
-PATIENCE_S = 10.0  # an entry counts as lost once the disk does not return it for so long; longer than `DOUBT_S`
-FORGOTTEN_S = 3600.0  # and is a case of its own when that happens later
 RECENT_NUMBERS_MAX = 1 << 20  # bytes of extents in the whole cache: 8 MiB
 
 Answer = TypeVar("Answer")
@@ -59,7 +58,7 @@ class EntryIndex:
         self._lock = threading.Lock()
         self._recent: OrderedDict[int, Place] = OrderedDict()
         self._recent_numbers = 0
-        self._unreadable: OrderedDict[tuple[int, int], float] = OrderedDict()  # ledger and entry -> since when
+        self.unreadable = LostEntries()  # others may ask whether there are any
         self._checked: set[tuple[int, int]] = set()  # number and generation
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
@@ -96,25 +95,25 @@ class EntryIndex:
                 self._rebuilt.rebuild(segment, error)
                 self._forget(segment)
                 repaired = True
-                if self._rebuilt.doubtful(number):
+                if self._rebuilt.doubtful_since(number) is not None:
                     continue
             self._checked.add((number, segment.generation))
         return repaired
 
-    def doubtful(self, first_segment: int, last_segment: int) -> bool:
-        """Whether something between these may be missing only because the disk did not return it."""
-        return any(self._rebuilt.doubtful(number) for number in range(first_segment, last_segment + 1))
+    def doubtful_since(self, first_segment: int, last_segment: int) -> float | None:
+        """Whether something between these may be missing only because the disk did not return it, and when it was asked."""
+        found = (self._rebuilt.doubtful_since(number) for number in range(first_segment, last_segment + 1))
+        return max((at_s for at_s in found if at_s is not None), default=None)
 
-    def patient(self, ledger_id: int, entry: int) -> bool:
-        """Whether an entry that the disk does not return is to be asked for again: disks fail for a moment, too."""
+    def is_lost(self, ledger_id: int, entry: int, asked_s: float | None = None) -> bool:
+        """The disk did not return an entry when it was asked, now if None. Whether that lasts, or it is to be asked again."""
         with self._lock:
-            now_s = monotonic()
-            since_s = self._unreadable.setdefault((ledger_id, entry), now_s)
-            if now_s - since_s >= FORGOTTEN_S:
-                since_s = self._unreadable[ledger_id, entry] = now_s
-            if len(self._unreadable) > RECENT_MAX:
-                self._unreadable.popitem(last=False)
-            return now_s - since_s < PATIENCE_S
+            return self.unreadable.failed(ledger_id, entry, monotonic() if asked_s is None else asked_s)
+
+    def returned(self, ledger_id: int, first: int, stop: int) -> None:
+        """The disk returned the entries from `first` to before `stop`. Does not block."""
+        with self._lock:
+            self.unreadable.returned(ledger_id, first, stop)
 
     def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
         found = self._at_or_below(ledger_id, high, low)
@@ -183,7 +182,7 @@ class EntryIndex:
             return Place(segment.number, segment.generation, last, link, footer.extents_at(at))
 
         place = self._in_footer(segment, place_in)
-        if self._rebuilt.doubtful(segment.number):
+        if self._rebuilt.doubtful_since(segment.number) is not None:
             return place
         with self._lock:
             self._drop(ledger_id)

@@ -90,11 +90,17 @@ class LocalLedgerReader:
         entries_max = max(1, entries_max)
         until = last + 1 if SPARSE in state.properties else first + entries_max
         wanted = Wanted(state.ledger_id, first, last, entries_max, until, bytes_max, segments)
-        if self._aio is not None and (blocks := await self._fetch_here(wanted, places, self._aio)):
-            return blocks
-        loop = asyncio.get_running_loop()
+        blocks = [] if self._aio is None else await self._fetch_here(wanted, places, self._aio)
+        if not blocks:
+            blocks = await self._fetch_elsewhere(wanted, places)
+        if blocks and self._index.unreadable:
+            self._index.returned(state.ledger_id, first, blocks[-1].last_entry + 1)
+        return blocks
+
+    async def _fetch_elsewhere(self, wanted: Wanted, places: list[Place]) -> list[Block]:
+        state = self._state
         try:
-            return await loop.run_in_executor(self._pool, self.fetch_in_thread, wanted, places)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self.fetch_in_thread, wanted, places)
         except Corrupt:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
@@ -163,8 +169,9 @@ class LocalLedgerReader:
             later = found.resume_at
             if later < 0:  # no intact block follows in this segment, or no segment with blocks is left
                 later = place.last + 1 if place is not None else wanted.last + 1
-            doubtful = found.unreadable or self._index.doubtful(*wanted.segments)
-            if doubtful and self._index.patient(wanted.ledger_id, wanted.first):
+            asked_s = None if found.unreadable else self._index.doubtful_since(*wanted.segments)
+            doubtful = found.unreadable or asked_s is not None
+            if doubtful and not self._index.is_lost(wanted.ledger_id, wanted.first, asked_s):
                 raise OSError(errno.EIO, f"entry {wanted.first} cannot be read now: it counts as lost where that lasts")
             text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
             raise Corrupt(text, wanted.ledger_id, wanted.first, later)

@@ -70,9 +70,10 @@ class FooterRebuilder:
             return None
         return self._found.get(key) or self.rebuild(segment, self._damaged[key])
 
-    def doubtful(self, segment: int) -> bool:
-        """Whether the rebuilt footer of this segment may lack what is there."""
-        return any(key[0] == segment and found.doubtful_until_s is not None for key, found in list(self._found.items()))
+    def doubtful_since(self, segment: int) -> float | None:
+        """When the disk was asked for the rebuilt footer of this segment, if that may lack what is there."""
+        found = [one.doubtful_until_s for key, one in list(self._found.items()) if key[0] == segment]
+        return max((until_s - DOUBT_S for until_s in found if until_s is not None), default=None)
 
     def _expired(self, key: Key) -> bool:
         until_s = found.doubtful_until_s if (found := self._found.get(key)) is not None else None

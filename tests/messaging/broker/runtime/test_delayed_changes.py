@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from messaging.adminrpc import delayed, schema
+from messaging.broker.core.delayed import run_format
 from messaging.errors import Conflict, NotFound, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.meta_store import DelayedRun
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock
 from tests.support.consuming import TOPIC, ack, id_of, texts
@@ -18,6 +20,10 @@ from tests.support.delayed_broker import MINUTE_MS, SEALED, START_MS, begun, can
 from tests.support.publishing import producing, receipts
 from tests.support.raw_client import delayed_frame
 from tests.support.waiting import eventually
+
+
+def runs(world: BrokerWorld) -> tuple[DelayedRun, ...]:
+    return world.service.topics.loaded[str(parse_topic(TOPIC))].ledger.record.delayed_runs
 
 
 @pytest.fixture
@@ -185,6 +191,30 @@ async def test_changes_outlive_a_kill(make_world: MakeWorld, world: BrokerWorld,
     assert b"1" not in texts(await consumer.messages(count - 2)) and await consumer.quiet() == []
     passes(world, clock, MINUTE_MS)
     assert texts(await consumer.messages(1)) == [b"1"]
+
+
+async def test_what_a_run_had_released_and_was_rescheduled_comes_after_a_kill(
+    make_world: MakeWorld, world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulation: the directory of the run, written again meanwhile, named it, though the run releases it no more.
+    After a kill it was pending for ever."""
+    monkeypatch.setattr(run_format, "BLOCK_ENTRIES", 4)
+    consumer = await consuming(world)
+    await consumer.close()
+    positions = await published(world, *[at * MINUTE_MS for at in range(1, SEALED + 1)])
+    await eventually(lambda: len(runs(world)) == 1)
+    await world.service.topics.unload(parse_topic(TOPIC))
+    world.service.topics.services.delayed_seal_entries = SEALED // 2
+    topic, [run] = await topic_of(world), runs(world)
+    passes(world, clock, 2 * MINUTE_MS)
+    await eventually(lambda: topic.delayed.waiting_entries < SEALED)
+    await move(world, positions[0], 12 * MINUTE_MS)
+    passes(world, clock, 9 * MINUTE_MS)
+    await eventually(lambda: [one.directory_id for one in runs(world)] not in ([], [run.directory_id]))
+    passes(world, clock, MINUTE_MS)
+    await move(world, positions[-1], 30 * MINUTE_MS)  # the other reschedule is forgotten: both its times have passed
+    world, clock = begun(await make_world(after=world), START_MS + 12 * MINUTE_MS)
+    assert b"0" in texts(await (await consuming(world)).messages(12))
 
 
 async def test_what_cannot_be_stored_is_not_confirmed(world: BrokerWorld, clock: Clock) -> None:

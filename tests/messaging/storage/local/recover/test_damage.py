@@ -11,7 +11,7 @@ from messaging.storage.ledger_store import Corrupt, Unavailable
 from messaging.storage.local.device.disk import replace_file
 from messaging.storage.local.format.directory import read_epoch
 from messaging.storage.local.format.segment import PAGE_BYTES, header_page, name_of, parse_name
-from messaging.storage.local.read import index
+from messaging.storage.local.read import lost_entries
 from tests.support.storage.damaged_log import DIRECTORY, PAYLOAD, append, fill, flip, place_of, readable, reopened
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import fence_of
@@ -130,7 +130,7 @@ async def test_a_segment_that_is_lost_costs_what_stood_in_it(lost: str) -> None:
 @pytest.mark.parametrize("sealed", [True, False])
 async def test_a_page_that_cannot_be_read_costs_what_stands_in_it(sealed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk says so with an error, not with wrong bytes: opening the log failed, or readers tried again for ever."""
-    monkeypatch.setattr(index, "PATIENCE_S", 0)
+    monkeypatch.setattr(lost_entries, "PATIENCE_S", 0)
     disk = FakeDisk()
     await fill(disk, 400 if sealed else 60)
     page = place_of(disk, 1, 30) // PAGE_BYTES
