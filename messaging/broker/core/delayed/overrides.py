@@ -119,8 +119,9 @@ class Overrides:
         entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
 
     def forget(self, ledger_list: LedgerList, cutoff_ms: int, pending: Mapping[int, BitMap]) -> None:
-        """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed and that
-        are not `pending`, as nothing else may release those. What was cancelled is kept as long as the compacted ledger may have it."""
+        """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed and
+        that are not `pending`: nothing else may release those. What was cancelled is kept as long as the compacted ledger may have
+        it."""
         kept = set(ledger_list.ids)
 
         def gone(ledger_id: int) -> bool:

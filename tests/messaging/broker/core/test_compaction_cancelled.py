@@ -85,10 +85,10 @@ def test_a_decision_is_kept_until_neither_its_ledger_nor_the_compacted_one_has_i
     overrides.compacted_without(before.entries, ledger_list)
     assert overrides.cancelled_count == 3  # the ledger has them still
     ledger_list.drop_first()
-    overrides.forget(ledger_list, 0)
+    overrides.forget(ledger_list, 0, {})
     assert overrides.cancelled_count == 3
     overrides.compacted_without(before.entries, ledger_list)
     assert (overrides.cancelled, overrides.cancelled_count) == ({5: BitMap([3])}, 1)
     ledger_list.compacted = None
-    overrides.forget(ledger_list, 0)
+    overrides.forget(ledger_list, 0, {})
     assert not overrides

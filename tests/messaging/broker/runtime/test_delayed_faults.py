@@ -14,7 +14,6 @@ from messaging.broker.runtime.topics import delayed_delivery, run_entries, run_t
 from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import LedgerWriter
-from messaging.storage.local.read import index
 from messaging.storage.managed.orphans import Collected, collect_left
 from tests.support.faulty_delays import HOUR_MS, OTHER, SEALED, Faulty, numbers
 from tests.support.storage_broker import TOPIC
