@@ -15,6 +15,7 @@ from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.drafts import refresh
 from workers.billing.reports import make_due
+from workers.findings.models import UsageFinding
 from workers.models import UsageRun
 
 TENTH = MARCH + timedelta(days=10)
@@ -85,15 +86,33 @@ def test_a_report_is_put_on_schedule_and_downloaded(acme: Tenant, browse: Browse
 
 def test_runs_with_their_inputs_and_what_they_left_out(acme: Tenant, browse: Browse) -> None:
     run = run_of("run-1", MARCH)
-    hole = {"source": "broker-1", "boot_epoch": 1, "series": "bytes_in|t", "first_missing": 3, "last_missing": 5}
-    run.detail = {"files_read": 7, "rows_read": 70, "quarantined": {"conflict": 2}, "rejected_files": {"a.parquet": "cut"}}
-    run.detail |= {"holes": [{**hole, "missing_value": None}]}
+    run.detail = {"files_read": 7, "rows_read": 70, "rejected_files": {"a.parquet": "cut"}}
+    of_run = {
+        "run": run,
+        "hour": MARCH,
+        "source": "broker-1",
+        "boot_epoch": 1,
+        "meter": "bytes_in",
+        "topic": "persistent://acme/orders/t",
+    }
+    UsageFinding.unscoped.create(**of_run, kind="quarantined", reason="conflict", file="b.parquet", row=2, record={"value": 1})
+    UsageFinding.unscoped.create(**of_run, kind="hole", first_missing=3, last_missing=5, until_at=MARCH)
     run.holes, run.message = 1, "look here"
     run.save()
     admin = browse("superuser")
     assert "run-1" in text(admin, "/usage/runs")
     page = text(admin, "/usage/runs/run-1")
-    for said in ("Files read", "conflict", "a.parquet", "bytes_in|t", "unknown", "look here", "2026-03-01 00:00"):
+    for said in (
+        "Files read",
+        "conflict",
+        "b.parquet",
+        "a.parquet",
+        "bytes_in",
+        "3 to 5",
+        "unknown",
+        "look here",
+        "2026-03-01 00:00",
+    ):
         assert said in page
     assert admin.get("/usage/runs/none").status_code == 404
     assert UsageRun.objects.count() == 1 and browse("owner").get("/usage/runs").status_code == 403

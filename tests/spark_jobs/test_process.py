@@ -66,7 +66,7 @@ def test_from_files_to_numbers_on_the_java_of_the_wheel(
     assert {(NOON_MS - HOUR_MS, hour.topic): (hour.messages_in, 0, 0, 0, hour.stored_byte_seconds, 0)} == reference(records)
     assert str(java.home) in UsageRun.objects.get().detail["java"]
     assert list((tmp_path / "cache").glob("spark-*")) == []
-    assert [path.name for path in (tmp_path / "usage" / "hours").iterdir()] == ["run_id=run-1"]
+    assert sorted(path.name for path in (tmp_path / "usage" / "hours").iterdir()) == ["inputs_run_id=run-1.jsonl", "run_id=run-1"]
 
     # Nothing new: no engine is started for it, on whatever Java.
     monkeypatch.setattr(usage_run, "COMMAND", (*usage_run.COMMAND[:1], "-X", "importtime", *usage_run.COMMAND[1:]))
