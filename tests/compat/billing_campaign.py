@@ -26,7 +26,7 @@ from messaging.adminrpc.client import AdminRpc, broker_rpc_url
 from messaging.adminrpc.schema import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
-from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, settle
+from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, reconnected, settle
 from tests.compat.stock import Stock
 from tests.support.standalone import Standalone
 from tests.support.waiting import eventually_sync
@@ -128,6 +128,7 @@ class Campaign:
         publishing.wait(left=self.chance.randrange(100, 1_900))
         self.kill_broker()
         publishing.wait()
+        reconnected(self.platform, [*self.topics, self.letters])
         for consumer in [*self.consumers.values(), self.rejecting]:
             self.traffic.drain(consumer, now_ms())
         self.exchange(self.topics)

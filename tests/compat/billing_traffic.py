@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from threading import Condition
 from typing import Any, NamedTuple
 
@@ -100,13 +101,21 @@ def settle(platform: Standalone, topics: Iterable[str]) -> None:
     """Waits until the broker has all acknowledgements. The client holds them back for a moment, and a message that comes again
     meanwhile, from another boot, it throws away, so that nobody here sees what the broker sent."""
     for topic in topics:
-        path = f"/admin/v2/{topic.replace('://', '/')}/stats"
+        eventually_sync(partial(_all, platform, topic, lambda one: not one["msgBacklog"]), 30)
 
-        def backlog(path: str = path) -> int:
-            answer = platform.http("GET", path, token=platform.admin_token)
-            return sum(one["msgBacklog"] for one in answer.json()["subscriptions"].values())
 
-        eventually_sync(lambda: backlog() == 0, 30)
+def reconnected(platform: Standalone, topics: Iterable[str]) -> None:
+    """Waits until the consumers of a former boot are connected again. Only then have they thrown away what they had been sent
+    before and had not taken yet: nobody could say of these when they were sent."""
+    for topic in topics:
+        eventually_sync(partial(_all, platform, topic, lambda one: bool(one["consumers"])), 30)
+
+
+def _all(platform: Standalone, topic: str, check: Callable[[dict[str, Any]], bool]) -> bool:
+    """Whether it is so for all subscriptions."""
+    answer = platform.http("GET", f"/admin/v2/{topic.replace('://', '/')}/stats", token=platform.admin_token)
+    assert answer.status == 200, answer.text
+    return all(map(check, answer.json()["subscriptions"].values()))
 
 
 class Taken(NamedTuple):

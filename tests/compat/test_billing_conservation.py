@@ -21,7 +21,7 @@ from messaging.settings import Settings
 from spark_jobs.compute import compute
 from spark_jobs.config import Request, run_directory
 from spark_jobs.plan import make_plan
-from tests.compat.billing_traffic import Event, Traffic, expected, now_ms, settle
+from tests.compat.billing_traffic import Event, Traffic, expected, now_ms, reconnected, settle
 from tests.compat.stock import Stock
 from tests.support.standalone import Standalone
 from workers.findings.outages import Outage, outages_below
@@ -57,6 +57,7 @@ def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock:
                 publishing.wait(left=chance.randrange(50, 350))
                 standalone.kill_child("broker")
                 publishing.wait()
+                reconnected(standalone, topics)
                 for consumer in consumers.values():
                     traffic.drain(consumer, now_ms())
     finally:

@@ -132,7 +132,7 @@ def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
 
 
 def charged(limit_bytes: int) -> tuple[Deduplication, MemoryAccount]:
-    account = MemoryLimiter(16 * limit_bytes).records
+    account = MemoryLimiter(-(-16 * limit_bytes // 3)).records
     assert account.limit_bytes == limit_bytes
     return Deduplication(Charge(account, "acme")), account
 
