@@ -51,8 +51,11 @@ class Worker:
 
     def start(self) -> None:
         from celery.worker import state
+        from kombu.asynchronous import set_event_loop
 
         state.should_stop = state.should_terminate = None  # of another worker of this process, before (tests)
+        # Else Celery takes the event loop of the worker before: each thread would read the connections of the others.
+        set_event_loop(None)
         with warnings.catch_warnings():
             # As root Celery warns of pickled messages on each start; this application accepts JSON alone.
             warnings.simplefilter("ignore")

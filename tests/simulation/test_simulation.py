@@ -31,7 +31,7 @@ from tests.simulation.silence import silenced
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeFile
 
-SEEDS, MORE_SEEDS = range(8), range(8, 34)  # 10,000 steps
+SEEDS, MORE_SEEDS = range(12), range(12, 34)  # 10,000 steps
 COUNTED = {
     "refused starts",
     "receipts",

@@ -19,9 +19,9 @@ from workers import sending
 from workers.app import make_app
 from workers.environment import Environment
 from workers.models import TaskRun
-from workers.process import Worker
+from workers.process import Worker, make_workers
 from workers.sending import ask_for
-from workers.task_catalog import BY_NAME, TASKS, TaskEntry
+from workers.task_catalog import BY_NAME, POOLS, TASKS, TaskEntry
 from workers.tasks.repeating import repeat_tasks
 
 NAME = "tests.counted"
@@ -115,3 +115,45 @@ def test_what_redis_lost_is_sent_again_and_done_once(
         client.close()
     assert sorted(counted) == ["after", "before", "while it was down"]
     assert sending.ID_LENGTH_MAX  # the ids are all that crossed the queue
+
+
+@pytest.mark.filterwarnings("ignore::celery.exceptions.CPendingDeprecationWarning")
+def test_every_pool_goes_on_after_redis_was_away(
+    transactional_db: None,
+    server: RedisServer,
+    settings_of: Callable[..., Settings],
+    broker: WorkerBroker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The workers of a process have nothing in common but the process."""
+    entries = [TaskEntry(f"{NAME}.{pool}", pool, f"{__name__}:count", "", POOLS[pool].queues[0], ids=("job",)) for pool in POOLS]
+    for entry in entries:
+        monkeypatch.setitem(BY_NAME, entry.name, entry)
+    monkeypatch.setattr(workers_app, "TASKS", (*TASKS, *entries))
+    counted.clear()
+    settings = settings_of(redis_url=f"redis://127.0.0.1:{server.port}/0")
+    client = make_app(settings)
+    workers = make_workers(settings, Environment(settings, broker))
+
+    def everybody_works(when: str) -> None:
+        for entry in entries:
+            client.send_task(entry.name, kwargs={"job": f"{when} {entry.title}"})
+        eventually_sync(lambda: {f"{when} {entry.title}" for entry in entries} <= set(counted), timeout_s=30)
+
+    try:
+        for worker in workers:
+            worker.start()
+        assert all(worker.started.wait(20) for worker in workers)
+        everybody_works("before")
+        for turn in range(3):
+            server.kill()
+            server.start()
+            everybody_works(f"after {turn}")
+        assert not any(worker.ended for worker in workers)
+    finally:
+        for worker in workers:
+            worker.stop()
+        assert all(worker.join(20) for worker in workers)
+        for worker in workers:
+            worker.app.close()
+        client.close()

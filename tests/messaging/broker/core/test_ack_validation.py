@@ -18,7 +18,7 @@ from messaging.broker.core.cursor import Cursor
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 
-# Ledger 3 was dropped; 5 has entries 0 to 9, 6 is empty, 8 has entries 0 to 4 and goes on.
+# Ledgers 3 and 7 were dropped; 5 has entries 0 to 9, 6 is empty, 8 has entries 0 to 4 and goes on.
 CHAIN = LedgerList([(5, 9), (6, -1), (8, 4)])
 FULL = 2**64 - 1
 WHOLE = Position(8, 0)
@@ -32,7 +32,7 @@ def ask(*asked: MessageAck, cursor: Cursor | None = None):  # type: ignore[no-un
 
 @pytest.mark.parametrize(
     "position",
-    [(-1, -1), (8, 5), (8, -1), (5, 10), (6, 0), (7, 0), (9, 0), (2**63 - 1, 2**63 - 1), (8, 2**63 - 1), (-(2**63), 0)],
+    [(-1, -1), (8, 5), (8, -1), (5, 10), (6, 0), (9, 0), (2**63 - 1, 2**63 - 1), (8, 2**63 - 1), (-(2**63), 0)],
 )
 def test_an_entry_that_does_not_exist_is_refused_alone(position: tuple[int, int]) -> None:
     found = ask(MessageAck(Position(*position)), MessageAck(Position(8, 2)), MessageAck(Position(5, 9)))
@@ -41,8 +41,15 @@ def test_an_entry_that_does_not_exist_is_refused_alone(position: tuple[int, int]
     assert ask(MessageAck(Position(*position), [1])).partial == {}
 
 
-def test_what_retention_dropped_was_acknowledged() -> None:
-    assert ask(MessageAck(Position(3, 7))) == ({}, {}, [], "")
+@pytest.mark.parametrize("position", [(3, 7), (7, 0)])  # by retention; among others, because everybody had acknowledged it
+def test_what_was_dropped_was_acknowledged(position: tuple[int, int]) -> None:
+    assert ask(MessageAck(Position(*position))) == ({}, {}, [], "")
+    cursor = Cursor()
+    cursor.acknowledge_up_to(Position(5, 9), CHAIN)
+    up_to = check_cumulative(MessageAck(Position(*position)), CHAIN, cursor, SIZES.get)
+    assert isinstance(up_to, CumulativeAck)
+    cursor.acknowledge_up_to(up_to.position, CHAIN)
+    assert not cursor.acknowledged(Position(8, 0))
 
 
 def test_an_ack_set_is_held_against_its_batch() -> None:
@@ -96,8 +103,8 @@ def test_what_is_acknowledged_of_a_batch_says_how_many_words_it_may_have() -> No
         ((5, -1), CumulativeAck(EARLIEST)),
         ((-1, -1), None),
         ((8, 5), None),
+        ((7, -1), CumulativeAck(Position(7, -1))),  # dropped, too
         ((9, 0), None),
-        ((7, -1), None),
         ((2**63 - 1, 2**63 - 1), None),
     ],
 )
@@ -128,4 +135,4 @@ def test_whatever_is_named_nothing_beyond_what_exists_is_acknowledged(ledger: in
         assert CHAIN.holds(position) and len(left) <= len(all_open(SIZES[position]))
     up_to = check_cumulative(MessageAck(asked.position, words), CHAIN, Cursor(), SIZES.get)
     if isinstance(up_to, CumulativeAck):
-        assert up_to.position == EARLIEST or CHAIN.holds(up_to.position) or up_to.position.ledger_id < CHAIN.first_id
+        assert up_to.position == EARLIEST or CHAIN.holds(up_to.position) or CHAIN.dropped(up_to.position.ledger_id)

@@ -37,7 +37,7 @@ class Peer:
 
 
 def limiter_of(ingress_bytes: int) -> IngressLimiter:
-    return IngressLimiter(MemoryLimiter(ingress_bytes * 16 // 7 + 1).ingress)
+    return IngressLimiter(MemoryLimiter(-(-16 * ingress_bytes // 5)).ingress)
 
 
 def test_one_source_pauses_at_its_own_bound_and_goes_on_at_half_of_it() -> None:
