@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from kombu.transport import TRANSPORT_ALIASES
+
 from messaging.settings import ConfigError, Settings
 
+TRANSPORT_ALIASES["filesystem"] = "workers.file_queue:Transport"
 _SCHEMES = ("redis", "rediss", "redis+socket", "filesystem")
 # A task that was not finished when its worker died is given to another after this time. No task may take longer than that.
 VISIBILITY_TIMEOUT_MARGIN_S = 600
