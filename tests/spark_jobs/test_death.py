@@ -73,11 +73,6 @@ class Slow:
         with (self.directory / "log").open("wb") as log:
             self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
 
-    @property
-    def child_pid(self) -> int:
-        assert self.child is not None
-        return self.child.pid
-
     def make_pipe(self) -> None:
         """After the plan, which looks whether the file is whole."""
         eventually_sync(lambda: progress_from(progress_path(self.directory / "result.json")) is not None, timeout_s=60)
@@ -89,6 +84,16 @@ class Slow:
     def wait_for_reader(self) -> int:
         """Returns when a task reads the file; it waits for as long as the descriptor is open."""
         return os.open(self.file, os.O_WRONLY)
+
+    def reader(self) -> int:
+        """The process of the task that reads the file."""
+        return next(pid for pid, name, _ in self.processes() if name != "java" and self._reads(pid))
+
+    def _reads(self, pid: int) -> bool:
+        try:
+            return any(one.readlink() == self.file for one in Path(f"/proc/{pid}/fd").iterdir())
+        except OSError:  # it has ended
+            return False
 
     def end(self) -> Result:
         assert self.child is not None and self.child.stdin is not None
@@ -126,11 +131,8 @@ def test_a_worker_process_that_is_killed_is_replaced_and_java_that_is_killed_is_
     slow.start("1")
     slow.make_pipe()
     held = slow.wait_for_reader()
-    all_processes = list(slow.processes())
-    java = next(pid for pid, name, _ in all_processes if name == "java")
-    parents = {parent for _, _, parent in all_processes}
-    worker = next(pid for pid, name, _ in all_processes if pid not in parents and name != "java" and pid != slow.child_pid)
-    os.kill(worker, signal.SIGKILL)
+    java = next(pid for pid, name, _ in slow.processes() if name == "java")
+    os.kill(slow.reader(), signal.SIGKILL)
     os.close(held)
     held = slow.wait_for_reader()  # the task once more
     os.kill(java, signal.SIGKILL)

@@ -31,8 +31,9 @@ async def lives(
     """`count` lives of a log, each of `steps` steps on what the power loss of the one before left, which comes after an operation
     counted in `power`, if so many there are. `check` opens a disk after each of them. One life at least ends by its power loss."""
     disk, crashes = FakeDisk(), 0
-    for _ in range(count):
-        disk.image_at = disk.operations + random.randrange(power.start, power.stop)
+    for life in range(count):
+        latest = power.start + 1 if life == count - 1 and not crashes else power.stop
+        disk.image_at = disk.operations + random.randrange(power.start, latest)
         workload.frozen = None
         disk.on_image = workload.freeze
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
