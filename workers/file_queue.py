@@ -18,18 +18,18 @@ from messaging.atomic_files import replace_file
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: Any, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
+    def _put(self, queue: Any, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]  # its parent renames it, too
         """Names sort by the time of sending and end with the queue, as `_get` has it."""
         name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
-        content: bytes = dumps(payload).encode()  # type: ignore[no-untyped-call]
+        content: bytes = dumps(payload).encode()  # type: ignore[no-untyped-call]  # Kombu has no types
         try:
             replace_file(Path(self.data_folder_out) / name, content, durable=False)
         except OSError as error:
             raise ChannelError(f"the queue's file cannot be written: {error}") from error
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
-        self._create_table(self._exchange_file(exchange))  # type: ignore[no-untyped-call]
-        super()._queue_bind(exchange, routing_key, pattern, queue)  # type: ignore[no-untyped-call]
+        self._create_table(self._exchange_file(exchange))  # type: ignore[no-untyped-call]  # Kombu has no types
+        super()._queue_bind(exchange, routing_key, pattern, queue)  # type: ignore[no-untyped-call]  # Kombu has no types
 
     def _create_table(self, path: Path) -> None:
         """Without any queue yet, unless it is there."""
