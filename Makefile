@@ -21,6 +21,7 @@ endif
 HOT := $(wildcard messaging/protocol/hot/*.py messaging/protocol/hot/*.pxd) messaging/protocol/hot_extensions.py
 PACKAGES := messaging tenants admin_ui workers spark_jobs controlplane
 TYPED := $(PACKAGES) tests
+SOURCES := messaging tenants admin_ui workers spark_jobs platform
 # Arguments for the program behind a target: make run ARGS="--web-port 0", make test ARGS="tests/messaging -k log"
 ARGS ?=
 SEEDS ?= 200
@@ -32,6 +33,8 @@ help: ## list the targets
 
 .PHONY: setup
 setup: $(VENV)/.installed $(VENV)/.compiled ## make .venv with everything that the platform runs on
+# Byte code of all modules, where Python itself may be told to write none: each process would compile a thousand of them at its start.
+	@$(BIN)/python -m compileall -q $(SOURCES)
 
 .PHONY: run
 run: setup ## set up, then run the whole platform: magnetar standalone
@@ -63,9 +66,14 @@ bench: setup ## measure this machine's floors and Magnetar against them
 crash: setup $(VENV)/.installed-test ## kill a broker at work 300 times and see that it keeps its word; ARGS="--kills 50 --seed 7"
 	$(BIN)/python -m tests.faults.crash $(ARGS)
 
+.PHONY: storage-campaign
+storage-campaign: setup $(VENV)/.installed-test ## use up what a log needs, remove and age each file, move the clock; ARGS="--seed 7"
+	$(BIN)/python -m tests.faults.storage_campaign $(ARGS)
+
 .PHONY: hostile
-hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should; ARGS="--frames 100000 --seed 7"
+hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should, and all that a tenant may; ARGS="--frames 100000 --seed 7" VISITS="--visits 100"
 	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
+	$(BIN)/python -m tests.adversary.hostile.visiting $(VISITS)
 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"
@@ -75,9 +83,17 @@ simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a
 simulate: setup $(VENV)/.installed-test ## let a million things happen to a subscription of each type; STEPS=10000, ARGS="--type shared --seed 7"
 	$(BIN)/python -m tests.simulation.subscriptions --steps $(STEPS) $(ARGS)
 
+.PHONY: growth
+growth: setup $(VENV)/.installed-test ## count the steps of what the event loop calls beside 1,000, 10,000 and 100,000 entries; ARGS="1000 10000"
+	$(BIN)/python -m tests.growth $(ARGS)
+
 .PHONY: invoices
 invoices: setup $(VENV)/.installed-test ## rate a million random invoices and check every line of them; ARGS="--count 10000 --seed 7"
 	$(BIN)/python -m tests.support.random_invoices $(ARGS)
+
+.PHONY: accounts
+accounts: setup $(VENV)/.installed-test ## live 2000 accounts for 18 months and hold invoices, credits and notes against books; ARGS="--lives 500 --seed 7"
+	$(BIN)/python -m tests.support.account_lives $(ARGS)
 
 .PHONY: billing-campaign
 billing-campaign: setup $(VENV)/.installed-test ## kill broker, worker and Spark, and hold invoices against what clients saw; ARGS="--rounds 5 --seed 7"

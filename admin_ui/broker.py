@@ -1,7 +1,6 @@
 """Calls of the admin RPC on the broker: blocking for pages, awaited for the live feed.
 
-The client keeps one connection per thread. Since Django's threads come and go, calls go through a small pool of our own whose
-threads and connections persist. A page waits at most `ANSWER_S`, and then says that the broker is not responding.
+A page waits at most `ANSWER_S`, and then says that the broker is not responding; its calls are not made any more, or ended.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -18,12 +17,14 @@ from django.conf import settings as django_settings
 
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
+from messaging.fairness.threads import FairThreads
 from messaging.settings import Settings
 from tenants.broker import rpc
 
 ANSWER_S = 5.0
-THREADS = 8
+THREADS = 16
 T = TypeVar("T")
 
 
@@ -37,19 +38,26 @@ class Addresses:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="broker-rpc")
+def _threads() -> FairThreads:
+    return FairThreads(THREADS, "page-rpc")
 
 
-def _submit(call: Callable[[TypedCalls], T]) -> Future[T]:
-    return _pool().submit(lambda: call(rpc()))
+def _submit(caller: Caller, call: Callable[[TypedCalls], T]) -> Future[T]:
+    with working_for(caller):
+        return _threads().submit(caller.tenant, lambda: call(rpc()))
 
 
 def ask(call: Callable[[TypedCalls], T]) -> T:
     """The result of `call`, for pages. Raises the broker's errors, and `NotReady` if it does not respond in time."""
+    who = current_caller()
+    waiting = Caller(who.tenant)
+    answer = _submit(waiting, call)
     try:
-        return _submit(call).result(ANSWER_S)
+        with who.ending(waiting.leave):
+            return answer.result(ANSWER_S)
     except TimeoutError:
+        answer.cancel()
+        waiting.leave()
         raise NotReady(f"the broker did not respond within {ANSWER_S:g} s: try again in a moment") from None
 
 
@@ -69,7 +77,9 @@ def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
 
 async def namespace_live(namespace: str) -> s.NamespaceLive:
     """For `LiveHub`: one poll."""
-    return await asyncio.wrap_future(_submit(lambda client: client.call("namespaces.live", s.TopicsList(namespace=namespace))))
+    asked = s.TopicsList(namespace=namespace)
+    poll = Caller(namespace.partition("/")[0])
+    return await asyncio.wrap_future(_submit(poll, lambda client: client.call("namespaces.live", asked)))
 
 
 def addresses() -> Addresses:

@@ -106,6 +106,7 @@ def page_of(asked: Asked, query: Mapping[str, str]) -> dict[str, Any]:
         "highest": costs.nano_text(chart.highest, question.currency),
         "rows": _rows(found, before, question, query, keys),
         "total": costs.nano_text(found.total, question.currency),
+        "totals": [f"{costs.nano_text(nano, code)} {code}" for code, nano in costs.totals_by_currency(question).items()],
         "before": None if before is None else costs.nano_text(before.total, question.currency),
         "change": None if before is None else _change(found.total, before.total),
         "before_days": _before(question),

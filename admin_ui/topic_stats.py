@@ -25,15 +25,16 @@ class State:
     meaning: str
 
 
-NO_CONSUMER = State(
+NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription, and it has no backlog.")
+ABANDONED = State(
     "NO CONSUMER",
-    "",
+    "bad",
     "No consumer is connected to this subscription. Its backlog stays until a consumer acknowledges it or it expires.",
 )
 BLOCKED = State(
     "BLOCKED",
     "bad",
-    "A consumer has reached the limit of unacknowledged messages and receives no more until it acknowledges some.",
+    "Its consumers hold all that they asked for, or as much as they may, and have taken no more for a while.",
 )
 FALLING_BEHIND = State(
     "FALLING BEHIND",
@@ -41,6 +42,7 @@ FALLING_BEHIND = State(
     "Consumers are connected, but the backlog grew over the last minute: messages arrive faster than they are acknowledged.",
 )
 
+HEALTHS = {"idle": NO_CONSUMER, "abandoned": ABANDONED, "blocked": BLOCKED}  # `deliveryHealth`; a good one has no badge
 
 NOTHING_TO_EXPLAIN = frozenset({"delivering", "nothing_to_deliver"})
 
@@ -101,6 +103,7 @@ class TopicView:
     producers: list[ProducerRow] = field(default_factory=list)
     subscriptions: list[SubscriptionRow] = field(default_factory=list)
     partitions: list[PartitionRow] = field(default_factory=list)
+    publishing_held: list[str] = field(default_factory=list)  # why producers are refused, of each partition where they are
 
     @property
     def consumers(self) -> list[ConsumerRow]:
@@ -113,6 +116,7 @@ def topic_view(stats: Json) -> TopicView:
         [_producer(one) for one in stats.get("publishers") or ()],
         [_subscription(name, one) for name, one in sorted((stats.get("subscriptions") or {}).items())],
         [_partition(name, one) for name, one in sorted((stats.get("partitions") or {}).items(), key=_partition_order)],
+        [one["publishingHeld"] for one in (stats, *(stats.get("partitions") or {}).values()) if one.get("publishingHeld")],
     )
 
 
@@ -133,7 +137,7 @@ def _subscription(name: str, one: Json) -> SubscriptionRow:
     return SubscriptionRow(
         name,
         one.get("type") or "",
-        _states(one, consumers),
+        _states(one),
         one.get("msgBacklog"),
         oldest_s if oldest_s >= 0 else None,
         one.get("unackedMessages"),
@@ -163,11 +167,9 @@ def _explanation(one: Json) -> str:
     return f"{found.get('sentence', '')} {remedy[:1].upper()}{remedy[1:]}{'.' if remedy else ''}".strip()
 
 
-def _states(one: Json, consumers: list[ConsumerRow]) -> list[State]:
-    if not consumers:
-        return [NO_CONSUMER]
-    blocked = one.get("blockedSubscriptionOnUnackedMsgs") or any(consumer.blocked for consumer in consumers)
-    return [state for state, holds in ((BLOCKED, blocked), (FALLING_BEHIND, one.get("backlogGrows"))) if holds]
+def _states(one: Json) -> list[State]:
+    health = HEALTHS.get(one.get("deliveryHealth", ""))
+    return [*([health] if health else []), *([FALLING_BEHIND] if one.get("backlogGrows") else [])]
 
 
 def _consumer(subscription: str, one: Json) -> ConsumerRow:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from messaging.settings import Settings
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
+from workers.billing.usage import whole_partitions
 from workers.models import UsageHour, UsagePartition, UsageRun
 
 LEVELS = (("tenant", "By tenant"), ("namespace", "By namespace"), ("topic", "By topic"))
@@ -24,7 +25,7 @@ _METERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "stored_byte_
 @dataclass(frozen=True)
 class HourMark:
     """`state`: "there" (computed), "missing" (recorded but not aggregated), "none" (nothing was recorded) or "open" (not over
-    yet)."""
+    yet, or computed before it was)."""
 
     state: str
     label: str
@@ -54,7 +55,9 @@ def day_start(day: date) -> datetime:
 
 def hour_marks(day: date, now: datetime) -> list[HourMark]:
     start = day_start(day)
-    there = set(UsagePartition.objects.filter(hour__gte=start, hour__lt=start + timedelta(days=1)).values_list("hour", flat=True))
+    of_day = {"hour__gte": start, "hour__lt": start + timedelta(days=1)}
+    there = set(whole_partitions().filter(**of_day).values_list("hour", flat=True))
+    begun = set(UsagePartition.objects.filter(**of_day).values_list("hour", flat=True)) - there
     marks = []
     for index in range(24):
         hour = start + timedelta(hours=index)
@@ -62,7 +65,9 @@ def hour_marks(day: date, now: datetime) -> list[HourMark]:
         if hour in there:
             marks.append(HourMark("there", f"{name} computed"))
         elif hour + timedelta(hours=1) > now:
-            marks.append(HourMark("open", f"{name} not over yet"))
+            marks.append(HourMark("open", f"{name} not over yet" + (", computed in part" if hour in begun else "")))
+        elif hour in begun:
+            marks.append(HourMark("open", f"{name} computed in part, before it was over"))
         elif _written(hour):
             marks.append(HourMark("missing", f"{name} missing"))
         else:

@@ -45,7 +45,9 @@ def _sections(by_field: dict[str, Limit]) -> Iterator[tuple[str, str, dict[str, 
         "parameter over a limit refuses the upgrade with 400.",
         websocket.WEBSOCKET,
     )
-    yield "REST: `/api/v1`", f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes.", rest.API
+    said = f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes. "
+    said += f"A body has at most {rest.BODY_VALUES_MAX:,} values in {rest.BODY_DEPTH_MAX} levels of objects and lists."
+    yield "REST: `/api/v1`", said, rest.API
     yield "REST: `/admin/v2`", "400 with the reason, or 412 where Pulsar returns it.", rest.PULSAR
     yield "Admin RPC", "Used between the platform's own processes: 400 with the reason.", rest.RPC
 

@@ -42,6 +42,18 @@ def replace_file(path: Path, content: bytes, *, durable: bool, mode: int | None 
             file.write(content)
 
 
+def make_directory(path: Path, *, mode: int = 0o777) -> None:
+    """Makes a directory and its missing parents, and their names durable: what is in a directory is lost with its name. Raises
+    `OSError`."""
+    missing: list[Path] = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(mode=mode, exist_ok=True)
+        _sync(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
 def _sync(path: Path, flags: int) -> None:
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:

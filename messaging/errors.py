@@ -31,6 +31,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   └── IncompatibleSchema ├── InvalidSchema
     └── PlatformError            the platform: the same request may succeed later
         ├── NotReady             not yet: try again
+        ├── UnderWay             a long change was begun and goes on
         └── StorageFailed        the disk failed; nothing was acknowledged
 
 `message` says what was wrong and what to do. Wire codes are the numbers of `ServerError` in Pulsar's protocol.
@@ -205,6 +206,17 @@ class InvalidSchema(IncompatibleSchema):
 
 class NotReady(PlatformError):
     code, http_status, wire_code = "not_ready", 503, 6
+
+
+class UnderWay(PlatformError):
+    """`change`: the id under which its progress is shown."""
+
+    code, http_status, wire_code = "under_way", 503, 6
+    change = ""
+
+    def of(self, change: str) -> UnderWay:
+        self.change = change
+        return self
 
 
 class StorageFailed(PlatformError):

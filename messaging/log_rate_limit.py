@@ -6,6 +6,8 @@ Critical events are never suppressed.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 BURST = 100
 A_SECOND = 5.0
 EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
@@ -13,7 +15,7 @@ EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
 
 class LogRateLimit:
     def __init__(self) -> None:
-        self.events: dict[str, tuple[float, float, int]] = {}  # available lines, as of when, and suppressed lines
+        self.events: OrderedDict[str, tuple[float, float, int]] = OrderedDict()  # available lines, as of when, and suppressed lines
 
     def suppressed(self, event: str, now_s: float) -> int | None:
         """How many lines of this event were suppressed before this one; None: this line is suppressed too."""

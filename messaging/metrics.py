@@ -145,6 +145,13 @@ _TABLE = (
     Metric("magnetar_messages_out_total", "counter", "messages", (), "Messages sent to consumers, including redeliveries."),
     Metric("magnetar_bytes_out_total", "counter", "bytes", (), "Bytes sent to consumers."),
     Metric("magnetar_acknowledgements_total", "counter", "messages", (), "Messages acknowledged."),
+    Metric(
+        "magnetar_redeliveries_uncounted_total",
+        "counter",
+        "entries",
+        (),
+        "Rejected entries that were sent again without a higher redelivery count, because their tenant has no memory left for it.",
+    ),
     Metric("magnetar_publish_errors_total", "counter", "messages", ("code",), "Refused messages, by error code."),
     # The audit log
     Metric(

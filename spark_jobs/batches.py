@@ -106,13 +106,13 @@ def bins(batches: Sequence[list[Manifest]], cores: int) -> list[list[list[Manife
 
 
 def drop_unused(directory: Path, used: Iterable[Batch], hours: Iterable[int], oldest_ms: int) -> None:
-    """Removes partial sums of `hours` that are not `used`, and all from before the day of `oldest_ms`."""
+    """Removes partial sums of `hours` that are not `used`, and all from before the day before `oldest_ms`."""
     names = {batch.id for batch in used}
     for hour in hours:
         for path in list((directory / hour_folder(hour)).glob("*")):
             if path.name.partition(".")[0] not in names:
                 path.unlink(missing_ok=True)
-    oldest = hour_folder(oldest_ms).partition("/")[0]
+    oldest = hour_folder(oldest_ms - 24 * HOUR_MS).partition("/")[0]
     for day in [path for path in directory.glob("date=*") if path.name < oldest]:
         for path in sorted(day.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)

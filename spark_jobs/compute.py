@@ -6,16 +6,16 @@ The driver holds manifests, batches and hours; nothing here grows with the numbe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from messaging.usage_schema import BILLED_COUNTERS
 from spark_jobs import batches
 from spark_jobs.checksum import checksum_text
 from spark_jobs.config import HourResult, JobFailed, PeriodResult, Request, Result, SequenceGap
+from spark_jobs.engine import Engine
 from spark_jobs.hours import GAPS_MAX, HourPart, HourTask, make_hour
 from spark_jobs.inputs import write_inputs
 from spark_jobs.partials import SHARDS, Batch, make_batch
@@ -23,21 +23,9 @@ from spark_jobs.periods import day_tasks, make_period, month_of, month_tasks
 from spark_jobs.plan import HOUR_MS, Manifest, Plan, hour_name
 from spark_jobs.raw_compaction import compactions, merge_files
 
-T = TypeVar("T")
-R = TypeVar("R")
 ROWS_A_PART = 1_000_000  # of partial sums that one task puts together
 ATTEMPTS = 3
 FILES = "files"  # in place of a series: of numbers of whole files that are missing
-
-
-class Engine(Protocol):
-    @property
-    def cores(self) -> int:
-        """How many tasks run at once."""
-
-    def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
-        """The results of `work` on each item, in the order of the items; `rows`: how many there are in all, for the progress shown.
-        An item may be worked on more than once."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,8 @@ def _attempt(run: _Run) -> Result:
     batches.drop_unused(
         Path(run.request.partials_directory), [one for group in known.values() for one in group], inputs, run.plan.oldest_ms
     )
-    compacted = sum(run.engine.run("compact files", merge_files, compactions(run.plan.settled, run.request.now_ms), 0))
+    merges = compactions(run.plan.settled, run.request.now_ms)
+    compacted = sum(run.engine.run("compact files", merge_files, merges, sum(one.rows for task in merges for one in task.files)))
     periods, unsummed = _periods(run, [result.hour for result in results])
     every = [part for hour in inputs for part in parts[hour]]
     size = write_inputs([one for one in files if one.name not in run.problems], run.request.output_directory, run.request.run_id)

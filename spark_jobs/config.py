@@ -18,7 +18,7 @@ class JobFailed(Exception):
 @dataclass(frozen=True)
 class Request:
     """`known`: hour ("2026-11-21T08") -> inputs of its current version. `master`: any Spark master; `raw_directory` and
-    `output_directory` must be visible to all its workers. `lookback_days`: older files are ignored.
+    `output_directory` must be visible to all its workers. `lookback_days`: older hours stay as they are.
     `current_hours`, `current_days`: those with usage, each with the run that its current version is of; days are summed from hours,
     and months from days."""
 
@@ -34,6 +34,7 @@ class Request:
     lookback_days: int = 35
     master: str = "local[*]"
     java_home: str = ""
+    spark_rows_min: int = 0  # fewer are computed without Spark, if the master is this machine
     driver_memory: str = "512m"  # Java holds names of tasks, no records
 
     def __post_init__(self) -> None:

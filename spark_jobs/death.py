@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -78,6 +79,10 @@ def fewer_tasks(master: str, cores: int) -> str:
     """A local master with half as many tasks at once; others stay as they are."""
     if not master.startswith("local"):
         return master
+    return f"local[{max(1, cores_of(master, cores) // 2)}]"
+
+
+def cores_of(master: str, cores: int = 0) -> int:
+    """How many tasks a local master runs at once; 1 for others, which say so themselves. `cores`: of this machine."""
     asked = master.removeprefix("local").strip("[]").partition(",")[0]
-    tasks = int(asked) if asked.isdigit() else cores if asked == "*" else 1
-    return f"local[{max(1, tasks // 2)}]"
+    return int(asked) if asked.isdigit() else (cores or os.cpu_count() or 1) if asked == "*" else 1

@@ -7,8 +7,8 @@
                   (`exact`); what is not billed goes to quarantine
     write         `output/run_id=<id>/`, never changed afterwards; the rows again for the caller to load; and the result
 
-The work on files is done in Spark's Python workers, with Arrow and NumPy; Spark distributes it and does it again where a worker
-died. Running it twice changes nothing.
+The work on files is done with Arrow and NumPy: in this process where there is little of it (`engine`), else in Spark's Python
+workers; Spark distributes it and does it again where a worker died. Running it twice changes nothing.
 
 Ends with 0 and a result, or 1 and a result with `error`. Ends at once when its standard input does: whoever started it is gone.
 """
@@ -27,8 +27,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from spark_jobs.config import JobFailed, Progress, Request, Result, progress_path, request_from, write_json
-from spark_jobs.death import Died, kernel_kills
-from spark_jobs.java import NoJava, choose_java
+from spark_jobs.death import Died, cores_of, kernel_kills
+from spark_jobs.engine import LocalFirstEngine, RunningEngine
+from spark_jobs.java import Java, NoJava, choose_java
 from spark_jobs.plan import hour_of_name, make_plan
 
 NICENESS = 10  # the JVM inherits it: messages come before bills
@@ -44,32 +45,63 @@ def run(request: Request, report: Callable[[Progress], None] = lambda progress: 
     clock.done("plan")
     if not plan.inputs:
         return Result(request.run_id, rejected_files=rejected, seconds=clock.seconds)
-    java = choose_java(request.java_home, os.environ, Path(request.cache_directory))
     Path(request.cache_directory).mkdir(parents=True, exist_ok=True)
     work_directory = Path(tempfile.mkdtemp(prefix="spark-", dir=request.cache_directory))
-    # Imported here: usually there is nothing to do, and then Spark is not loaded at all.
+    # Imported here: usually there is nothing to do, and then no library is loaded.
     from spark_jobs.compute import compute
-    from spark_jobs.session import Engine, start_session
 
-    kills = kernel_kills()
+    spark = _Spark(request, work_directory, report)
+    local = request.master.startswith("local")
+    engine = LocalFirstEngine(spark.start, request.spark_rows_min if local else 0, cores_of(request.master), report)
     try:
-        report(Progress("start", 1, 0, 0, 0.0))
-        session = start_session(java, request.master, work_directory, request.driver_memory)
-        clock.done("start")
-        engine = Engine(session, report)
         try:
             result = compute(engine, request, plan)
         except JobFailed:
             raise
         except Exception as error:
-            raise engine.why_it_failed(error, request, kills) from error
+            raise spark.why_it_failed(error) from error
         clock.done("work")
-        version = str(session.version)
-        session.stop()
+        result = spark.stop(result)
         clock.done("end")
-        return replace(result, java=f"{java.origin}: {java.home}", spark=version, seconds=clock.seconds)
+        return replace(result, seconds=clock.seconds | spark.seconds)
     finally:
         shutil.rmtree(work_directory, ignore_errors=True)
+
+
+class _Spark:
+    """Spark, if it was needed."""
+
+    def __init__(self, request: Request, work_directory: Path, report: Callable[[Progress], None]) -> None:
+        self._request, self._work_directory, self._report = request, work_directory, report
+        self._engine: RunningEngine | None = None
+        self._java: Java | None = None
+        self._kills = 0
+        self.seconds: dict[str, float] = {}  # of its start, which is a part of the work
+
+    def start(self) -> RunningEngine:
+        """Raises `NoJava`, `Died`."""
+        from spark_jobs.session import SparkEngine, start_context
+
+        clock = _Clock()
+        self._report(Progress("start", 1, 0, 0, 0.0))
+        self._kills = kernel_kills()
+        self._java = choose_java(self._request.java_home, os.environ, Path(self._request.cache_directory))
+        context = start_context(self._java, self._request.master, self._work_directory, self._request.driver_memory)
+        self._engine = SparkEngine(context, self._report)
+        clock.done("start")
+        self.seconds = clock.seconds
+        return self._engine
+
+    def why_it_failed(self, error: Exception) -> Exception:
+        return error if self._engine is None else self._engine.why_it_failed(error, self._request, self._kills)
+
+    def stop(self, result: Result) -> Result:
+        """`result` with what it was computed on."""
+        if self._engine is None or self._java is None:
+            return result
+        version = self._engine.version
+        self._engine.stop()
+        return replace(result, java=f"{self._java.origin}: {self._java.home}", spark=version)
 
 
 class _Clock:

@@ -76,7 +76,7 @@ class LostFiles:
 class Plan:
     """`inputs`: hour start -> checksum of its inputs, for dirty hours only. `files`: all whole files that may affect these hours.
     `known`: hour -> inputs of its current version. `boots`: (source, boot epoch) -> the hour of its first file, if it is certain
-    that there were none before. `oldest_ms`: earlier files are ignored. `settled`: files of other hours that were looked
+    that there were none before. `oldest_ms`: earlier hours are not computed. `settled`: files of other hours that were looked
     at. `more`: earlier hours were not looked at yet; a further run does. `lost`: files missing before those of dirty hours."""
 
     inputs: Mapping[int, str]
@@ -136,8 +136,9 @@ def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookba
 
 
 def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_ms: int, oldest_ms: int) -> Plan:
-    """Of the hours from `start_ms` to `end_ms`; it reads the manifests of the days before and after too."""
-    first_ms = max(oldest_ms, start_ms - _DAY_MS)
+    """Of the hours from `start_ms` to `end_ms`; it reads the manifests of the days before and after too, also of the day before the
+    oldest hour: its last files belong to that hour's inputs as long as it is looked at."""
+    first_ms = start_ms - _DAY_MS
     manifests, broken = read_manifests(raw_directory, first_ms, end_ms + _DAY_MS)
     rejected = list(broken)
     known = {hour: inputs for hour, inputs in known.items() if start_ms <= hour < end_ms}

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.sql import SparkSession
 
 from spark_jobs.config import Progress, Request
 from spark_jobs.death import Died, why_java_died, why_worker_died
@@ -27,21 +27,30 @@ PROGRESS_S = 0.5
 JAVA_END_S = 2.0  # until a Java that is about to die has
 WORKER_DIED = "Python worker exited unexpectedly"
 FAILURES_MAX = 4  # of one task, as on a cluster: a worker process that died is replaced, and its task done again
+# Java hands out tasks for some seconds, and works on none of them: what takes long to compile or to collect never pays off.
+_JAVA_OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 # Each task has one thread; libraries that would start one for each core are told so before they are loaded.
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
 
 
-class Engine:
-    """Implements `compute.Engine`. `report` is called while tasks run, from another thread."""
+class SparkEngine:
+    """Implements `engine.RunningEngine`. `report` is called while tasks run, from another thread."""
 
-    def __init__(self, session: SparkSession, report: Callable[[Progress], None] = lambda progress: None) -> None:
-        self._context = session.sparkContext
+    def __init__(self, context: SparkContext, report: Callable[[Progress], None] = lambda progress: None) -> None:
+        self._context = context
         self._java = getattr(self._context._gateway, "proc", None)
         self._report = report
 
     @property
     def cores(self) -> int:
         return int(self._context.defaultParallelism)
+
+    @property
+    def version(self) -> str:
+        return str(self._context.version)
+
+    def stop(self) -> None:
+        self._context.stop()
 
     def run(self, what: str, work: Callable[[T], R], items: Sequence[T], rows: int) -> list[R]:
         if not items:
@@ -88,45 +97,41 @@ class Engine:
                 self._report(Progress(what, tasks, finished, rows, time.monotonic() - start))
 
 
-def start_session(java: Java, master: str, work_directory: Path, driver_memory: str) -> SparkSession:
+def start_context(java: Java, master: str, work_directory: Path, driver_memory: str) -> SparkContext:
     """Blocks for 5 to 20 s. `work_directory`: for spilled data; the caller removes it. Listens on 127.0.0.1 unless the master is
     a remote one."""
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.update(_ONE_THREAD)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master(with_failures(master))
-        .appName("magnetar-usage")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", driver_memory)
-        .config("spark.executor.memory", driver_memory)
-        .config("spark.driver.extraJavaOptions", "-XX:+ExitOnOutOfMemoryError")
-        .config("spark.local.dir", str(work_directory))
-        .config("spark.sql.warehouse.dir", str(work_directory / "warehouse"))
-        .config("spark.sql.catalogImplementation", "in-memory")
-        .config("spark.python.worker.reuse", "true")
-        .config("spark.task.maxFailures", str(FAILURES_MAX))
-    )
-    for name, value in _ONE_THREAD.items():
-        builder = builder.config(f"spark.executorEnv.{name}", value)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": driver_memory,
+        "spark.executor.memory": driver_memory,
+        "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
+        "spark.local.dir": str(work_directory),
+        "spark.python.worker.reuse": "true",
+        "spark.task.maxFailures": str(FAILURES_MAX),
+        **{f"spark.executorEnv.{name}": value for name, value in _ONE_THREAD.items()},
+    }
     local = master.startswith("local")
     if local or "//127.0.0.1" in master:
         # This machine's name may resolve to an address that does not answer; nothing outside needs to reach the driver.
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    conf = SparkConf().setMaster(with_failures(master)).setAppName("magnetar-usage").setAll(list(settings.items()))
     try:
-        session = builder.getOrCreate()
+        context = SparkContext(conf=conf)
     except PySparkRuntimeError as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise Died(
                 f"Java ended while it started, with a heap of {driver_memory} (the setting spark_driver_memory); see the log"
             ) from None
         raise
-    session.sparkContext.setLogLevel("WARN")
+    context.setLogLevel("WARN")
     if not local:
-        session.sparkContext.addPyFile(str(ship(work_directory)))
-    return session
+        context.addPyFile(str(ship(work_directory)))
+    return context
 
 
 def with_failures(master: str) -> str:

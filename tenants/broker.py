@@ -1,12 +1,14 @@
 """The broker, as the control plane calls it.
 
-`AdminRpc` keeps one connection a thread. Django's request threads come and go, so calls run on a few threads that stay.
+`AdminRpc` keeps one connection a thread. Django's request threads come and go, so calls run on a few threads that stay. They are
+taken in turns by tenant, and a read whose caller has left is ended, or not begun.
 """
 
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from typing import TypeVar
 
 from django.conf import settings as django_settings
@@ -14,10 +16,15 @@ from django.conf import settings as django_settings
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
+from messaging.caller import current_caller
+from messaging.errors import NotReady
+from messaging.fairness.threads import FairThreads
 from messaging.identity import service_token
 from messaging.settings import Settings
 
-_THREADS = 8
+_THREADS = 16
+ANSWER_S = 20.0
+PROBE = "health"  # who a health check is
 A = TypeVar("A", bound=s.Answer)
 
 _lock = threading.Lock()
@@ -25,12 +32,38 @@ _rpc: TypedCalls | None = None
 
 
 class PooledRpc(TypedCalls):
-    def __init__(self, inner: TypedCalls, threads: int = _THREADS) -> None:
+    """Each call waits for its turn and its answer, `ANSWER_S` at most; then it raises `NotReady`."""
+
+    def __init__(self, inner: TypedCalls, threads_max: int = _THREADS) -> None:
         self._inner = inner
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="broker-rpc")
+        self._threads = FairThreads(threads_max, "broker-rpc")
 
     def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
-        return self._pool.submit(self._inner.perform, method, request, answer_type).result()
+        caller = current_caller()
+        answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request, answer_type))
+        try:
+            with caller.ending(answer.cancel) if method in s.LONG_READS else nullcontext():
+                return answer.result(ANSWER_S)
+        except CancelledError:
+            raise NotReady(f"the caller left before the answer to {method}") from None
+        except TimeoutError:
+            raise NotReady(f"there was no answer to {method} within {ANSWER_S:g} s: try again in a moment") from None
+        finally:
+            answer.cancel()  # what nobody waits for any more is not begun
+
+    @property
+    def waiting(self) -> int:
+        return self._threads.waiting
+
+    def takes_calls(self, within_s: float) -> bool:
+        """Whether somebody who has no calls gets a turn in time. Whether the broker answers is another question."""
+        turn = self._threads.submit(PROBE, lambda: None)
+        try:
+            turn.result(within_s)
+        except TimeoutError:
+            turn.cancel()
+            return False
+        return True
 
 
 def rpc() -> TypedCalls:
@@ -41,6 +74,12 @@ def rpc() -> TypedCalls:
             settings: Settings = django_settings.MAGNETAR
             _rpc = PooledRpc(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "web")))
         return _rpc
+
+
+def takes_calls(within_s: float) -> bool:
+    """Whether calls to the broker are begun. Blocks for up to `within_s`."""
+    client = rpc()
+    return not isinstance(client, PooledRpc) or client.takes_calls(within_s)
 
 
 def use(client: TypedCalls | None) -> None:

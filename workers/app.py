@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from celery import Celery
 from django.conf import settings as django_settings
 from kombu.entity import Queue
 
+from messaging.errors import NotReady
 from messaging.settings import Settings
 from workers.environment import Environment
 from workers.queue import queue_configuration
@@ -70,14 +71,42 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
     from django.db import connections
 
     from workers.memory import trim_memory
-    from workers.runs import run_recorded
+    from workers.runs import run_recorded, steps_recorded
 
-    module, _, function = entry.work.partition(":")
+    work = _function(entry.work)
     try:
-        return run_recorded(environment, entry.name, task_id, getattr(importlib.import_module(module), function), **arguments)
+        if not entry.turn or environment.carriers is None:
+            try:
+                return run_recorded(environment, entry.name, task_id, work, **arguments)
+            finally:
+                trim_memory()
+        steps = _closing(steps_recorded(environment, entry.name, task_id, work, **arguments))
+        try:
+            environment.carriers.carry(entry.queue, _function(entry.turn)(**arguments), steps)
+        except NotReady as error:
+            return {"outcome": "asked for again later", "why": error.message}  # its row is as it was
+        return {"outcome": "carried"}
     finally:
         connections.close_all()  # of this thread
-        trim_memory()
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _closing(steps: Iterator[float]) -> Iterator[float]:
+    """The same steps; none leaves a database connection to its thread, because the next one may be on another."""
+    from django.db import connections
+
+    while True:
+        try:
+            wait_s = next(steps)
+        except StopIteration:
+            return
+        finally:
+            connections.close_all()
+        yield wait_s
 
 
 _lock = threading.Lock()

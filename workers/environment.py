@@ -9,18 +9,21 @@ from datetime import UTC, datetime
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.settings import Settings
+from workers.carriers import Carriers
 
 RPC_TIMEOUT_S = 30.0  # a maintenance batch may read much from a disk
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`stopping` is set when the process ends: a long task returns at the next step. `now` is in UTC."""
+    """`stopping` is set when the process ends: a long task returns at the next step. `now` is in UTC. `carriers`: of the tasks that
+    have steps; None: whoever runs one waits until it ends."""
 
     settings: Settings
     rpc: TypedCalls
     stopping: threading.Event = field(default_factory=threading.Event)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    carriers: Carriers | None = None
 
 
 def environment_of(settings: Settings) -> Environment:
@@ -34,3 +37,8 @@ def environment_of(settings: Settings) -> Environment:
 
 class Stopping(Exception):
     """The worker is ending; the task will be delivered again, or beat's next tick does its work."""
+
+
+class StoppingWithProgress(Stopping):
+    """The task ends early, but has come on since it began: earlier attempts no longer count. One that takes days may meet any
+    number of broker restarts."""

@@ -6,11 +6,28 @@ from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
 from messaging import logs
+from messaging.errors import InvalidValue
 from messaging.settings import Settings
 
 log = logs.get_logger("magnetar.worker")
 TIMEOUT_S = 20
 NOT_SET_UP = "no mail was sent: smtp_url is not set"
+
+
+def recipients(addresses: Sequence[str], most: int) -> list[str]:
+    """Each once, in order of the alphabet. Raises `InvalidValue` for what is not the address of one mailbox, and beyond `most`."""
+    from django.core.exceptions import ValidationError
+    from django.core.validators import validate_email
+
+    told = sorted({address.strip() for address in addresses if address.strip()})
+    if len(told) > most:
+        raise InvalidValue(f"{len(told)} mail addresses are too many: at most {most}")
+    for address in told:
+        try:
+            validate_email(address)
+        except ValidationError:
+            raise InvalidValue(f"{address[:80]!r} is not a mail address: write each of several by itself") from None
+    return told
 
 
 def send(settings: Settings, to: Sequence[str], subject: str, text: str, files: Sequence[tuple[str, bytes, str]] = ()) -> str:

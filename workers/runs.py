@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from django.db import transaction
 
 from messaging import logs
 from messaging.errors import MagnetarError
 from workers import lease
-from workers.environment import Environment, Stopping
+from workers.environment import Environment, Stopping, StoppingWithProgress
 from workers.models import TaskRun, UsageRun
 from workers.task_catalog import BY_NAME, lease_name, wait_s
 
@@ -20,7 +20,9 @@ RENEW_AFTER = timedelta(seconds=lease.LEASE_S / 6)
 UNDER_WAY = "another run is under way; ask again when it is done"
 ABANDONED = "its worker ended in the middle; the next run does the same work"
 Summary = dict[str, Any]
-Work = Callable[..., Summary]
+T = TypeVar("T")
+StepsOf = Generator[float, None, T]  # how long to wait after each step, in seconds, and in the end the result
+Work = Callable[..., Summary | StepsOf[Summary]]
 Outcome = TaskRun.Outcome
 _FINISHED = (Outcome.SUCCEEDED, Outcome.FAILED, Outcome.SKIPPED, Outcome.QUARANTINED, Outcome.DISCARDED)
 
@@ -36,8 +38,20 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
     """Runs `work(environment, task_id, renew, **arguments)` under its lease and records it; the summary.
 
     Errors of the platform (the broker is away) are recorded and not raised: the task is repeated, or beat tries again. Others are
-    recorded and raised: they are ours.
+    recorded and raised: they are ours. Waits between the steps of a task that has some.
     """
+    steps = steps_recorded(environment, name, task_id, work, **arguments)
+    while True:
+        try:
+            environment.stopping.wait(next(steps))
+        except StopIteration as end:
+            summary: Summary = end.value
+            return summary
+
+
+def steps_recorded(environment: Environment, name: str, task_id: str, work: Work, **arguments: str) -> StepsOf[Summary]:
+    """The same, a step at a time; each says for how long the next one waits. The lease is kept between them, if that is not long:
+    the task renews it in each."""
     key, holder = lease_name(name, arguments), lease.holder_of(task_id)
     while not lease.acquire(key, holder, environment.now()):
         if lease.held_for(key, task_id, environment.now()):
@@ -51,16 +65,19 @@ def run_recorded(environment: Environment, name: str, task_id: str, work: Work, 
         if run.attempts > environment.settings.task_attempts_max:
             return _give_up(environment, run, {"why": f"its worker ended in the middle, {run.attempts - 1} times"})
         _close_abandoned(environment, name, task_id)
-        return _work(environment, run, work, _renewer(environment, key, holder, task_id))
+        return (yield from _work(environment, run, work, _renewer(environment, key, holder, task_id)))
     finally:
         lease.release(key, holder, environment.now())
 
 
-def _work(environment: Environment, run: TaskRun, work: Work, renew: Renew) -> Summary:
+def _work(environment: Environment, run: TaskRun, work: Work, renew: Renew) -> StepsOf[Summary]:
     """The outcome is written while the lease is held: whoever gets it next sees it."""
     try:
-        summary = work(environment, run.task_id, renew, **run.arguments)
+        begun = work(environment, run.task_id, renew, **run.arguments)
+        summary = (yield from begun) if isinstance(begun, Generator) else begun
     except Stopping as stop:
+        if isinstance(stop, StoppingWithProgress):
+            run.attempts = 1
         return _failed(environment, run, {"why": str(stop)}, counts=False)
     except MagnetarError as error:
         log.warning("task-failed", task=run.name, task_id=run.task_id, code=error.code, why=error.message)

@@ -43,7 +43,8 @@ POOLS: dict[str, Pool] = {
 
 class TaskEntry(NamedTuple):
     """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds; "": the task runs
-    only when it is asked for. `ids`: its arguments, each the id of a row or a name.
+    only when it is asked for. `ids`: its arguments, each the id of a row or a name. `turn`: as `work`, says whose turn a run
+    takes, for tasks that any number of tenants may ask for: `workers.carriers` has them.
 
     A run that failed, or whose worker died, is repeated: after `retry_s`, and then after twice as long each time, up to an hour.
     One that fails `task_attempts_max` times is quarantined. 0: it is not repeated, because the schedule soon does the same."""
@@ -55,6 +56,7 @@ class TaskEntry(NamedTuple):
     queue: str = QUEUE
     ids: tuple[str, ...] = ()
     retry_s: int = 0
+    turn: str = ""
 
 
 TASKS: tuple[TaskEntry, ...] = (
@@ -82,12 +84,30 @@ TASKS: tuple[TaskEntry, ...] = (
         "repeat_interval_s",
         CONTROL,
     ),
-    TaskEntry(REDRIVE, "Redrive dead letters", "workers.redrive.task:redrive", "", REDRIVES, ids=("job",), retry_s=5),
+    TaskEntry(
+        REDRIVE,
+        "Redrive dead letters",
+        "workers.redrive.task:redrive",
+        "",
+        REDRIVES,
+        ids=("job",),
+        retry_s=5,
+        turn="workers.redrive.task:turn_of",
+    ),
     TaskEntry(EVALUATE_ALERTS, "Evaluate alert rules", "workers.alerts.tasks:evaluate_alerts", "alert_interval_s", CONTROL),
     TaskEntry(
         NOTICE_KEYS, "Notice keys that expire", "workers.alerts.tasks:notice_expiring_keys", "key_notice_interval_s", CONTROL
     ),
-    TaskEntry(SEND_NOTICE, "Send notices", "workers.alerts.tasks:send_notice", "", NOTICES, ids=("notice",), retry_s=30),
+    TaskEntry(
+        SEND_NOTICE,
+        "Send notices",
+        "workers.alerts.tasks:send_notice",
+        "",
+        NOTICES,
+        ids=("notice",),
+        retry_s=30,
+        turn="workers.alerts.tasks:turn_of",
+    ),
     TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),
     TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )
@@ -95,9 +115,12 @@ BY_NAME: dict[str, TaskEntry] = {entry.name: entry for entry in TASKS}
 QUEUES: tuple[str, ...] = tuple(sorted({QUEUE, *(entry.queue for entry in TASKS)}))
 
 
+WAIT_S_MAX = 3600
+
+
 def wait_s(entry: TaskEntry, attempts: int) -> int:
     """How long after its failed attempt number `attempts` a task is repeated."""
-    return min(entry.retry_s << min(attempts - 1, 20), 3600)
+    return min(entry.retry_s << min(attempts - 1, 20), WAIT_S_MAX)
 
 
 def lease_name(name: str, arguments: dict[str, str]) -> str:

@@ -132,6 +132,7 @@ def run_job(
         current_hours=dict(current.hours),
         current_days=dict(current.days),
         master=master or settings.spark_master,
+        spark_rows_min=settings.spark_rows_min,
         driver_memory=settings.spark_driver_memory,
         lookback_days=settings.usage_lookback_days,
         java_home=settings.java_home,

@@ -19,12 +19,13 @@ from workers.alerts.models import AlertRule, MailUsage, Notice, PlatformAlert
 from workers.alerts.notices import mails_refused
 
 NOTICES_SHOWN = 100
+PARTITIONS_SHOWN = 5  # of a partitioned topic, those with the largest values
 
 
 class AlertRuleForm(forms.Form):
     name = forms.CharField(max_length=200)
     kind = forms.ChoiceField(choices=AlertRule.Kind.choices)
-    topic = forms.CharField(max_length=3 * NAME_LENGTH_MAX, help_text="Full name: persistent://tenant/namespace/topic.")
+    topic = forms.CharField(max_length=3 * NAME_LENGTH_MAX, help_text="Full name: persistent://tenant/namespace/topic. It exists.")
     subscription = forms.CharField(required=False, max_length=NAME_LENGTH_MAX, help_text="Empty: any.")
     threshold = forms.IntegerField(min_value=1, initial=1000, max_value=2**62, help_text="It fires at this value.")
     clear = forms.IntegerField(min_value=0, initial=800, max_value=2**62, help_text="It is over below this value.")
@@ -61,7 +62,10 @@ def alerts(request: ConsoleRequest, tenant: str) -> HttpResponse:
         "pages/alerts.html",
         navigation(request, "alerts", tenant),
         crumbs=crumbs(tenant),
-        rules=[{"rule": one, "kind": one.get_kind_display()} for one in AlertRule.objects.all()],
+        rules=[
+            {"rule": one, "kind": one.get_kind_display(), "partitions": one.by_partition[:PARTITIONS_SHOWN]}
+            for one in AlertRule.objects.all()
+        ],
         notices=list(Notice.objects.all()[:NOTICES_SHOWN]),
         shown_max=NOTICES_SHOWN,
         mails_refused=mails_refused(datetime.now(UTC)),

@@ -70,7 +70,7 @@ def budget_row(budget: Budget, now: datetime) -> dict[str, Any]:
         "budget": budget,
         "amount": money(money_text(budget.amount_minor, budget.currency)),
         "percent": 100 * ahead.so_far // whole,
-        "likely_percent": 100 * ahead.likely // whole,
+        "likely_percent": 100 * ahead.likely // whole if ahead.known else None,
         **_shown(ahead, budget.currency),
     }
 
@@ -122,7 +122,7 @@ def month_ahead(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 def _shown(ahead: Forecast, currency: str) -> dict[str, Any]:
     texts = {name: costs.nano_text(getattr(ahead, name), currency) for name in ("so_far", "low", "likely", "high")}
-    return {**texts, "days": ahead.days}
+    return {**texts, "days": ahead.days, "known": ahead.known, "bounded": ahead.bounded}
 
 
 def _what_if(found: outlook.WhatIf) -> dict[str, str]:

@@ -50,7 +50,8 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
         facts=[
             (title, f"{detail[key]:,}" if isinstance(detail[key], int) else detail[key])
             for title, key in (
-                ("Files read now", "files_read"), ("Records read now", "rows_read"), ("Duplicates", "duplicates"),
+                ("Of these files read by this run", "files_read"), ("Records read by this run", "rows_read"),
+                ("Duplicates", "duplicates"),
                 ("Spark", "spark"), ("Java", "java"),
             )
             if key in detail

@@ -5,13 +5,28 @@ The overloads repeat `messaging.adminrpc.schema.METHODS` for the type checker; a
 
 from __future__ import annotations
 
+import threading
+import time
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, TypeVar, overload
 
 from messaging.adminrpc import delayed, policies, redrive
 from messaging.adminrpc import schema as s
+from messaging.caller import current_caller
+from messaging.errors import UnderWay
 
 A = TypeVar("A", bound=s.Answer)
+
+CHANGE_S = 280.0  # how long a caller waits for a long change: pulsar-admin waits for an answer for 300 s
+LOOK_S, LOOK_S_MAX = 0.1, 2.0  # until it is asked again how the change stands
+WAITING_MAX, WAITING_PER_TENANT_MAX = 8, 2  # callers that wait so in a process: each uses a thread that others may need
+
+
+_lock = threading.Lock()
+_waiting: Counter[str] = Counter()  # callers, by tenant
 
 
 class TypedCalls(ABC):
@@ -95,6 +110,10 @@ class TypedCalls(ABC):
     @overload
     def call(self, method: Literal["topics.terminate", "topics.last_message_id"], request: s.TopicRef) -> s.MessageIdAnswer: ...
     @overload
+    def call(self, method: Literal["changes.list"], request: s.ChangesList) -> s.ChangesUnderWay: ...
+    @overload
+    def call(self, method: Literal["changes.outcome"], request: s.ChangeRef) -> s.Answer: ...
+    @overload
     def call(self, method: Literal["namespaces.live"], request: s.TopicsList) -> s.NamespaceLive: ...
     @overload
     def call(self, method: Literal["namespaces.purge"], request: s.TopicsList) -> s.Empty: ...
@@ -163,8 +182,49 @@ class TypedCalls(ABC):
     @overload
     def call(self, method: Literal["audit.take"], request: s.AuditTake) -> s.AuditTaken: ...
     def call(self, method: str, request: s.Request | None = None) -> s.Answer:
-        """Performs `method` and returns its answer. Blocks. Raises the errors of `messaging.errors`."""
-        return self.perform(method, s.Request() if request is None else request, s.METHODS[method].answer)
+        """Performs `method` and returns its answer. Blocks. Raises the errors of `messaging.errors`; `UnderWay` for a long change
+        that goes on after `CHANGE_S`, or when the caller leaves."""
+        answer_type = s.METHODS[method].answer
+        try:
+            return self.perform(method, s.Request() if request is None else request, answer_type)
+        except UnderWay as goes_on:
+            return self._outcome(goes_on, answer_type)
+
+    def _outcome(self, goes_on: UnderWay, answer_type: type[A]) -> A:
+        """Asks again and again, each time for a moment, so that nobody who waits takes a turn from those who ask. Where too many
+        wait already it is `UnderWay` at once."""
+        left = threading.Event()
+        until, wait_s = time.monotonic() + CHANGE_S, LOOK_S
+        with _room_to_wait(goes_on), current_caller().ending(left.set):
+            while time.monotonic() < until and not left.wait(wait_s):
+                wait_s = min(2 * wait_s, LOOK_S_MAX)
+                try:
+                    return self.perform("changes.outcome", s.ChangeRef(id=goes_on.change), answer_type)
+                except UnderWay as still:
+                    goes_on = still
+        raise goes_on
 
     @abstractmethod
     def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A: ...
+
+
+def waiting_callers(tenant: str) -> int:
+    """Those who wait for a long change."""
+    with _lock:
+        return _waiting[tenant]
+
+
+@contextmanager
+def _room_to_wait(goes_on: UnderWay) -> Iterator[None]:
+    tenant = current_caller().tenant
+    with _lock:
+        if _waiting.total() >= WAITING_MAX or _waiting[tenant] >= WAITING_PER_TENANT_MAX:
+            raise goes_on
+        _waiting[tenant] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _waiting[tenant] -= 1
+            if not _waiting[tenant]:
+                del _waiting[tenant]

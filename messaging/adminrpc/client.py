@@ -11,9 +11,12 @@ import http.client
 import json
 import os
 import select
+import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -22,6 +25,7 @@ import msgspec
 from messaging import errors
 from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.caller import current_caller
 from messaging.settings import Settings
 
 ANSWER_BYTES_MAX = 64 << 20
@@ -36,6 +40,7 @@ A = TypeVar("A", bound=s.Answer)
 class _ErrorAnswer(msgspec.Struct):
     code: str = "internal"
     message: str = ""
+    change: str = ""
 
 
 class _Broken(Exception):
@@ -109,10 +114,14 @@ class AdminRpc(TypedCalls):
     def _exchange(self, method: str, body: bytes) -> tuple[int, bytes]:
         connection, url = self._connection()
         headers = {"Authorization": f"Bearer {self._token_provider()}", "Content-Type": "application/json"}
+        caller = current_caller()
+        # A change goes on without its caller, to its end and to its record in the audit log.
+        ending = caller.ending(partial(_cut, connection)) if method in s.LONG_READS else nullcontext()
         try:
-            connection.request("POST", f"/rpc/v1/{method}", body, headers)
-            response = connection.getresponse()
-            content = response.read(ANSWER_BYTES_MAX + 1)
+            with ending:
+                connection.request("POST", f"/rpc/v1/{method}", body, headers)
+                response = connection.getresponse()
+                content = response.read(ANSWER_BYTES_MAX + 1)
         except TimeoutError:
             self.close()
             raise errors.NotReady(
@@ -120,6 +129,8 @@ class AdminRpc(TypedCalls):
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
+            if caller.left:
+                raise errors.NotReady(f"the caller left before the answer to {method}") from None
             raise _Broken(f"{type(error).__name__} from {url}") from None
         except BaseException:  # an interrupt leaves half an exchange behind
             self.close()
@@ -156,6 +167,13 @@ class AdminRpc(TypedCalls):
         return connection, url
 
 
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """Ends the exchange under way, from another thread: the broker notices, and ends the work."""
+    if connection.sock is not None:
+        with suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
+
+
 def _ended(connection: http.client.HTTPConnection) -> bool:
     """Whether the other side closed a connection at rest: nothing is due on it, so anything to read is its end."""
     if connection.sock is None:
@@ -180,4 +198,5 @@ def _error_of(status: int, content: bytes) -> errors.MagnetarError:
         answer = msgspec.json.decode(content, type=_ErrorAnswer)
     except msgspec.DecodeError:
         answer = _ErrorAnswer(message=f"the broker answered with HTTP status {status}")
-    return errors.from_code(answer.code, answer.message)
+    error = errors.from_code(answer.code, answer.message)
+    return error.of(answer.change) if isinstance(error, errors.UnderWay) else error

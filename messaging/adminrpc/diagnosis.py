@@ -28,8 +28,9 @@ class ExplainFinding(msgspec.Struct, kw_only=True):
 
 
 class SubscriptionExplained(Answer, kw_only=True):
-    """`sentence` and `remedy` are those of the first, most important finding."""
+    """`sentence` and `remedy` are those of the first, most important finding, now; `health` is a value of `DeliveryHealth`."""
 
+    health: str
     sentence: str
     remedy: str
     findings: list[ExplainFinding]

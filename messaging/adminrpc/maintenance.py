@@ -8,8 +8,8 @@ from messaging.adminrpc.base import Answer, Request
 class MaintenanceTopics(Request, kw_only=True):
     """A page of every topic the broker stores, loaded or not, over all namespaces."""
 
-    after: str = ""
-    limit: int = 500
+    after: str = ""  # "": the next round over all topics; else `next_after` of the page before
+    limit: int = 500  # of names in order; before the first of a round come some that the last one passed over
 
 
 class MaintenancePage(Answer, kw_only=True):
@@ -19,7 +19,8 @@ class MaintenancePage(Answer, kw_only=True):
 
 class MaintenanceRun(Request, kw_only=True):
     """Applies the effective policies to the named topics: expiry of messages past their TTL or quota, trimming past retention,
-    deletion of subscriptions and topics that nobody uses. Unloads idle topics."""
+    deletion of subscriptions and topics that nobody uses. Unloads idle topics. Ends within some ten seconds: topics that take long
+    are passed over."""
 
     task_id: str
     topics: list[str]
@@ -32,4 +33,5 @@ class MaintenanceResult(Answer, kw_only=True):
     expired_subscriptions: int = 0
     deleted_topics: int = 0
     unloaded_topics: int = 0
+    passed_over: int = 0  # topics that take long: their work goes on, and they come first in the next round
     failed: dict[str, str]  # topic -> why

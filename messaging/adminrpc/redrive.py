@@ -10,6 +10,8 @@ import msgspec
 
 from messaging.adminrpc.base import Answer, Request
 
+KEY_SHOWN_MAX = 256  # characters of a message's key in what was found
+
 
 class RedriveFilter(Request, kw_only=True):
     """All that are given must match. Times are of publishing, in milliseconds, [from, until); 0: open. `origin_subscription`: from
@@ -25,18 +27,22 @@ class RedriveFilter(Request, kw_only=True):
 
 
 class RedriveScan(RedriveFilter, kw_only=True):
-    """A page of what the subscription has not acknowledged behind a position, (-1, 0): the beginning. The subscription is made, at
-    the beginning of the topic, where it is missing. `owner`: the role on whose behalf; it has to have CONSUME."""
+    """A page of what the subscription has not acknowledged behind a position, (-1, 0): the beginning. Where it is missing nothing
+    counts as acknowledged; it is made, at the beginning of the topic, only if that is asked for. `owner`: the role on whose behalf;
+    it has to have CONSUME. `tenant_uid`: of the tenant that asked; NotFound for a later one of its name. "": whichever there is."""
 
     topic: str
     subscription: str
     owner: str
+    tenant_uid: str = ""
     ledger_id: int
     entry_id: int
+    make_subscription: bool = False
 
 
 class RedriveFound(msgspec.Struct, kw_only=True):
-    """An entry. `refused`: why it does not move although it matches, "" for one that moves."""
+    """An entry. `key`: at most `KEY_SHOWN_MAX` characters of it, and "…" where that is not all. `refused`: why it does not move
+    although it matches, "" for one that moves."""
 
     ledger_id: int
     entry_id: int
@@ -74,13 +80,14 @@ class RedriveTarget(Answer, kw_only=True):
 
 class RedriveMove(Request, kw_only=True):
     """Appends the entries at `positions` (ledger and entry) to `target` as one block, unless it holds that block behind the
-    prepared position, and then acknowledges them. Conflict: the subscription has consumers."""
+    prepared position, and then acknowledges them. Conflict: the subscription has consumers. `tenant_uid` as in `RedriveScan`."""
 
     job: str
     step: int
     topic: str
     subscription: str
     owner: str
+    tenant_uid: str = ""
     target: str
     ledger_id: int
     entry_id: int

@@ -23,6 +23,7 @@ from messaging.adminrpc.base import (
     Empty,
     Request,
 )
+from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.compaction import (
     CompactionBegin,
     CompactionBlock,
@@ -129,6 +130,10 @@ __all__ = [
     "BacklogAfter",
     "BacklogSize",
     "BrokerStatus",
+    "ChangeProgress",
+    "ChangeRef",
+    "ChangesList",
+    "ChangesUnderWay",
     "CompactionEnd",
     "CompactionBegin",
     "CompactionStart",
@@ -220,6 +225,47 @@ class Method(NamedTuple):
     answer: type[Answer]
 
 
+# They change nothing and may take long: whoever leaves before the answer ends the work.
+LONG_READS = frozenset(
+    {
+        "subscriptions.analyze_backlog",
+        "subscriptions.peek",
+        "subscriptions.explain",
+        "redrive.scan",
+        "messages.get",
+        "messages.examine",
+        "messages.find",
+        "messages.trace",
+        "delayed.list",
+        "delayed.counts",
+        "names.search",
+        "topics.list",
+        "topics.stats",
+        "topics.internal_stats",
+        "topics.partitioned_stats",
+        "topics.partitioned_internal_stats",
+        "topics.internal_info",
+        "namespaces.live",
+        "policies.preview",
+    }
+)
+
+# They may be about thousands of partitions. Each goes on whoever waits for it, and answers `under_way` where that takes long;
+# "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it, but for a creation, which conflicts.
+LONG_CHANGES = frozenset(
+    {
+        "topics.create",
+        "topics.delete",
+        "topics.update_partitions",
+        "topics.create_missing_partitions",
+        "topics.unload",
+        "topics.trim",
+        "topics.truncate",
+        "topics.terminate_partitions",
+        "namespaces.purge",
+    }
+)
+
 METHODS: dict[str, Method] = {
     "status": Method(Request, BrokerStatus),
     "health": Method(Request, Empty),  # a real produce and consume round trip, as Pulsar's health check
@@ -256,6 +302,8 @@ METHODS: dict[str, Method] = {
     "topics.terminate_partitions": Method(TopicRef, TerminatedPartitions),
     "topics.truncate": Method(TopicRef, Empty),  # every message goes, every subscription stands at the end; ids continue rising
     "topics.last_message_id": Method(TopicRef, MessageIdAnswer),
+    "changes.list": Method(ChangesList, ChangesUnderWay),
+    "changes.outcome": Method(ChangeRef, Answer),  # that of the change, or under_way; not_ready where it is not known
     "namespaces.live": Method(TopicsList, NamespaceLive),
     "namespaces.purge": Method(TopicsList, Empty),  # of a namespace that does not exist: what was made while it was deleted
     "subscriptions.list": Method(TopicRef, SubscriptionNames),

@@ -11,7 +11,7 @@ stored, so all are written again under their old numbers: with deduplication the
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ class ProducerPipeline:
         self._memory = memory
         self._send_timeout_s = send_timeout_s
         self._next_number = 0
-        self._pending: dict[int, Operation] = {}  # in order of their numbers
+        self._pending: OrderedDict[int, Operation] = OrderedDict()  # in order of their numbers
         self._waiting: deque[Operation] = deque()
 
     def __len__(self) -> int:

@@ -11,23 +11,25 @@ their request has arrived, so nobody can occupy them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import Generic, TypeVar
 
 from messaging.client_address import place_of
 
 Peer = TypeVar("Peer")
 
+RESERVED = 16  # connections beyond the limit, for health checks
+
 
 class ConnectionSlots(Generic[Peer]):
-    def __init__(self, places_max: int, reserved: int = 16) -> None:
+    def __init__(self, places_max: int, reserved: int = RESERVED) -> None:
         self.places_max = places_max
         self.reserved = reserved
         self.taken = 0
         self.made_room = 0  # connections that had to go, since the start
         self.turned_away = 0
         self._addresses: dict[Peer, str] = {}
-        self.silent_peers: dict[str, dict[Peer, None]] = {}  # by address, the longest silent first
+        self.silent_peers: dict[str, OrderedDict[Peer, None]] = {}  # by address, the longest silent first
         self.busy_peers: Counter[str] = Counter()
 
     @property
@@ -47,7 +49,7 @@ class ConnectionSlots(Generic[Peer]):
         address = place_of(address)
         self._addresses[peer] = address
         self.taken += 1
-        self.silent_peers.setdefault(address, {})[peer] = None
+        self.silent_peers.setdefault(address, OrderedDict())[peer] = None
         return leaves
 
     def busy(self, peer: Peer) -> None:
@@ -60,7 +62,7 @@ class ConnectionSlots(Generic[Peer]):
         address = self._addresses.get(peer)
         if address is not None and peer not in self.silent_peers.get(address, ()):
             self._forget_busy(address)
-            self.silent_peers.setdefault(address, {})[peer] = None
+            self.silent_peers.setdefault(address, OrderedDict())[peer] = None
 
     def leave(self, peer: Peer) -> None:
         address = self._addresses.pop(peer, None)
@@ -85,7 +87,7 @@ class ConnectionSlots(Generic[Peer]):
         return next(iter(self.silent_peers[crowd]))
 
     def _forget_silent(self, address: str, peer: Peer) -> bool:
-        found = self.silent_peers.get(address, {})
+        found = self.silent_peers.get(address, OrderedDict())
         if peer not in found:
             return False
         del found[peer]

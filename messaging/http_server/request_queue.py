@@ -1,10 +1,12 @@
 """Which requests run and which wait, as ASGI middleware around the application of a process.
 
-At most `running_max` requests run at a time and `waiting_max` wait. Waiting requests are served one per address in turn, and no
-address may have more of them than there is room left for others. A request without room is refused with 503. A request counts
-until its response starts, because slow readers must not delay those who wait.
+At most `running_max` requests run at a time and `waiting_max` wait. Waiting requests are served in turn by tenant where a request
+shows whose it is, by address where it does not, and nobody has more that run, or wait, than there is room left for others. A
+request without room is refused with 503. A request counts until its response starts, because slow readers must not delay those who
+wait. One whose caller leaves is not served.
 
-Health checks and requests of our own processes have their own queues and wait only for each other.
+Requests of our own processes have their own queue and wait only for each other. So have health checks, once one has seen that a
+request is taken: it asks for a turn as everybody does, and says so if there is none in time.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 
 import msgspec
 
+from messaging.caller import Caller, working_for
 from messaging.client_address import place_of
-from messaging.fair_queue import FairQueue
+from messaging.errors import NotReady
+from messaging.fairness.turns import FairTurns
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -25,7 +29,11 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-HEALTH_PATHS = ("/healthz", "/readyz", "/metrics", "/status.html")
+# Health checks, and how long each waits for a turn. Whoever fails the first is restarted: it waits longer than any request may
+# take. Whoever fails the others is sent no requests.
+PROBE_S = {"/healthz": 25.0, "/readyz": 2.0, "/status.html": 2.0}
+HEALTH_PATHS = (*PROBE_S, "/metrics")
+PROBE = "health"  # whose turn a health check asks for
 INTERNAL_PREFIX = "/internal/"  # what the broker asks, while requests may be waiting for the broker
 OWN_RUNNING_MAX = 4  # of each of those two kinds
 OWN_WAITING_MAX = 64
@@ -33,50 +41,41 @@ HEADERS_MAX = 100  # of a request; browsers send under 30
 
 
 class RequestQueue:
-    """Turns of one kind of request."""
+    """Turns of one kind of request. `who`: a tenant or an address."""
 
     def __init__(self, running_max: int, waiting_max: int) -> None:
-        self.running_max = running_max
-        self.waiting_max = waiting_max
-        self.running = 0
         self.refused = 0
-        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
-        self.by_address: Counter[str] = Counter()
+        self._turns = FairTurns(running_max, waiting_max=waiting_max)
+
+    @property
+    def running(self) -> int:
+        return self._turns.slots.served.total()
 
     @property
     def waiting(self) -> int:
-        return self.by_address.total()
+        return self._turns.slots.waiting.total()
 
-    async def begin(self, address: str) -> bool:
+    async def begin(self, who: str) -> bool:
         """True when it is this request's turn, which `end` gives back; False where there is no room to wait."""
-        if self.running < self.running_max and not self._waiting:
-            self.running += 1
-            return True
-        if self.by_address[address] >= self.waiting_max - self.waiting:
+        try:
+            await self._turns.begin(who)
+        except NotReady:
             self.refused += 1
             return False
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.push(address, turn)
-        self.by_address[address] += 1
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.end()
-            raise
-        finally:
-            self._waiting.discard(address, turn)
-            self.by_address[address] -= 1
-            if not self.by_address[address]:
-                del self.by_address[address]
         return True
 
-    def end(self) -> None:
-        while (following := self._waiting.pop()) is not None:
-            if not following.done():
-                following.set_result(None)
-                return
-        self.running -= 1
+    def end(self, who: str) -> None:
+        self._turns.end(who)
+
+    async def takes_requests(self, within_s: float) -> bool:
+        """Whether somebody who uses nothing gets a turn in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._turns.begin(PROBE, always=True)
+        except TimeoutError:
+            return False
+        self._turns.end(PROBE)
+        return True
 
 
 class BodyBudget:
@@ -105,10 +104,19 @@ class BodyBudget:
 
 class RequestQueues:
     """`bodies` None: the application reads bodies itself, when it knows who asks. Else they are read before a request takes its
-    turn, so that none waits for a peer in it; the application around this bounds how much one may send."""
+    turn, so that none waits for a peer in it; the application around this bounds how much one may send. `who`: whose turns a
+    request takes. What is done for it knows its `messaging.caller`, who leaves with the connection."""
 
-    def __init__(self, app: App, running_max: int, waiting_max: int, bodies: BodyBudget | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        running_max: int,
+        waiting_max: int,
+        bodies: BodyBudget | None = None,
+        who: Callable[[Scope], str] | None = None,
+    ) -> None:
         self._app = app
+        self._who = who or address_of
         self.bodies = bodies
         self.requests = RequestQueue(running_max, waiting_max)
         self.health = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
@@ -119,8 +127,16 @@ class RequestQueues:
             await self._app(scope, receive, send)
             return
         count = len(scope["headers"])
-        if count > HEADERS_MAX:
+        if _has_two_lengths(scope):
+            await refuse(
+                send, 400, "invalid_request", "the request has both Content-Length and Transfer-Encoding: send one of them"
+            )
+        elif count > HEADERS_MAX:
             await refuse(send, 431, "too_many_headers", f"the request has {count} headers; at most {HEADERS_MAX} are taken")
+        elif scope["path"] in PROBE_S and not await self.requests.takes_requests(PROBE_S[scope["path"]]):
+            queue = self.requests
+            text = f"no request was taken for {PROBE_S[scope['path']]:g} s: {queue.running} are served and {queue.waiting} wait"
+            await refuse(send, 503, "not_ready", text)
         elif scope["path"] in HEALTH_PATHS:
             await self._in_turn(self.health, scope, receive, send)
         elif scope["path"].startswith(INTERNAL_PREFIX):
@@ -133,7 +149,7 @@ class RequestQueues:
             await self._with_body(self.bodies, scope, receive, send)
 
     async def _with_body(self, bodies: BodyBudget, scope: Scope, receive: Receive, send: Send) -> None:
-        address = _address(scope)
+        address = address_of(scope)
         events: deque[Event] = deque()
         held_bytes = 0
         try:
@@ -149,16 +165,34 @@ class RequestQueues:
                 events.append(event)
                 if event["type"] == "http.disconnect" or not event.get("more_body"):
                     break
+            leaving = asyncio.ensure_future(receive())  # what follows a body is that the caller leaves
 
             async def again() -> Event:
-                return events.popleft() if events else await receive()
+                return events.popleft() if events else await asyncio.shield(leaving)
 
-            await self._in_turn(self.requests, scope, again, send)
+            try:
+                await self._in_turn(self.requests, scope, again, send, leaving)
+            finally:
+                leaving.cancel()
         finally:
             bodies.give(address, held_bytes)
 
-    async def _in_turn(self, request_queue: RequestQueue, scope: Scope, receive: Receive, send: Send) -> None:
-        if not await request_queue.begin(_address(scope)):
+    async def _in_turn(
+        self,
+        request_queue: RequestQueue,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        leaving: asyncio.Future[Event] | None = None,
+    ) -> None:
+        caller = Caller(self._who(scope))
+        who = caller.tenant
+        if leaving is not None:
+            leaving.add_done_callback(lambda done: None if done.cancelled() else caller.leave())
+        begun = await _begun(request_queue, who, leaving)
+        if begun is None:
+            return  # nobody is there to be answered
+        if not begun:
             await refuse(send, 503, "not_ready", f"{request_queue.waiting} requests wait already: try again in a moment")
             return
         held = True
@@ -167,7 +201,7 @@ class RequestQueues:
             nonlocal held
             if held:
                 held = False
-                request_queue.end()
+                request_queue.end(who)
 
         async def noted(event: Event) -> None:
             if event["type"] == "http.response.start":
@@ -175,12 +209,39 @@ class RequestQueues:
             await send(event)
 
         try:
-            await self._app(scope, receive, noted)
+            with working_for(caller):
+                await self._app(scope, receive, noted)
         finally:
             end()
 
 
-def _address(scope: Scope) -> str:
+def _has_two_lengths(scope: Scope) -> bool:
+    """A proxy may believe the other one, and take a part of this request for the next one (RFC 9112, 6.3)."""
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}
+
+
+async def _begun(request_queue: RequestQueue, who: str, leaving: asyncio.Future[Event] | None) -> bool | None:
+    """As `begin` of `request_queue`; None if the caller leaves before, and the turn is given up."""
+    if leaving is None:
+        return await request_queue.begin(who)
+    waiting = asyncio.ensure_future(request_queue.begin(who))
+    either: set[asyncio.Future[Any]] = {waiting, leaving}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        waiting.cancel()
+        (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+        if outcome is True:  # its turn had just come
+            request_queue.end(who)
+        raise
+    if waiting.done():
+        return waiting.result()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    return None
+
+
+def address_of(scope: Scope) -> str:
     client = scope.get("client")
     return place_of(str(client[0])) if client else ""
 

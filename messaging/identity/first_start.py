@@ -7,6 +7,7 @@ from __future__ import annotations
 import secrets as random_secrets
 import time
 
+from messaging.atomic_files import make_directory
 from messaging.identity.files import create, create_key_pair, secrets_path
 from messaging.identity.service import SERVICE_NAMES
 from messaging.identity.signing_keys import SIGNING_FILE, VERIFY_FILE
@@ -25,7 +26,7 @@ def create_secrets(settings: Settings) -> None:
     folder = secrets_path(settings)
     identity = folder / "identity"
     for path in (folder, identity):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(path, mode=0o700)
         path.chmod(0o700)
     create_key_pair(folder / SIGNING_FILE, folder / VERIFY_FILE)
     for name in SERVICE_NAMES:

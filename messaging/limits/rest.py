@@ -25,6 +25,7 @@ from messaging.limits.sizes import (
 )
 
 BODY_BYTES_MAX = 1 << 20  # of REST: three times the largest body whose fields are all within their limits
+BODY_VALUES_MAX = 10_000  # in the objects and lists of a body: ten times those of the longest list
 BODY_DEPTH_MAX = 16  # nesting of objects and lists: valid bodies have at most 4 levels
 
 _NAME = Limit(WHY_NAME, bytes_max=NAME_BYTES_MAX)
@@ -184,10 +185,12 @@ PULSAR: dict[str, Limit] = {
 
 # The admin RPC, by field: a field name means the same in every request.
 RPC: dict[str, Limit] = {
+    "id": Limit("an id that the broker gave a change", bytes_max=64),
     "topic": _TOPIC,
     "namespace": Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1),
     "subscription": _NAME,
     "tenant": _NAME,
+    "tenant_uid": Limit("an id that the platform gave a tenant", bytes_max=64),
     "properties": _PROPERTIES,
     "removed": Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX),
     "partitions": _PARTITIONS,

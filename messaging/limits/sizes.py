@@ -14,10 +14,11 @@ WHY_TOPIC = "the longest valid name, percent-encoded, with some margin; the pars
 PAIRS_COUNT_MAX = 256
 PAIR_BYTES_MAX = 8192  # of one key or one value
 PAIRS_TOTAL_BYTES_MAX = 32 << 10
+SUBSCRIPTIONS_PAIRS_BYTES_MAX = 4 << 20  # of all subscriptions of one topic, with what they take in memory
 WHY_PAIRS = "kept in memory with the object they describe and shown in stats; meant for labels, not for data"
 
 SCHEMA_BYTES_MAX = 1 << 20
-WHY_SCHEMA = "definitions have some KiB; a larger one is most likely a mistake, and takes long to compare"
+WHY_SCHEMA = "definitions have some KiB; a larger one is most likely a mistake. Name, data and properties share this limit"
 
 TOKEN_BYTES_MAX = 16_384
 WHY_TOKEN = "a token with several hundred claims; longer ones are not parsed (messaging/identity/tokens.py)"

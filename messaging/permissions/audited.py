@@ -86,6 +86,7 @@ _PULSAR: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:namespace-permission"): "permission.grant",
     ("DELETE", "admin_v2:namespace-permission"): "permission.revoke",
     ("POST", "admin_v2:subscription-permission"): "subscription.restrict",
+    ("DELETE", "admin_v2:subscription-permission"): "subscription.unrestrict",
     ("DELETE", "admin_v2:subscription-permission-role"): "subscription.unrestrict",
     ("POST", "admin_v2:replication"): "namespace.set_policies",
     ("POST", "admin_v2:backlog-quota"): "namespace.set_policies",
@@ -130,6 +131,8 @@ _PULSAR: dict[tuple[str, str], str] = {
 # They change nothing, although their method says otherwise.
 QUESTIONS = frozenset(
     {
+        ("POST", "admin_v2:brokers-dynamic-value"),  # refused by name: no setting changes while a broker runs
+        ("DELETE", "admin_v2:brokers-dynamic-name"),
         ("POST", "admin_v2:schema-compatibility"),
         ("POST", "admin_v2:schema-find"),
         ("POST", "admin_v2:analyze-backlog"),

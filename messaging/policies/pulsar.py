@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from messaging.errors import InvalidValue, PreconditionFailed
-from messaging.policies.model import Policy
+from messaging.policies.model import Policy, value_schema
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies
 
@@ -47,11 +49,23 @@ class PulsarPath:
         if value is None or self.unsets(value):
             return {policy.name: None for policy in self.policies}
         if not self.policies[0].field:
-            return {self.policies[0].name: value}
+            return {self.policies[0].name: self._given(self.policies[0], value)}
         if not isinstance(value, dict):
             fields = ", ".join(policy.field for policy in self.policies)
             raise InvalidValue(f"{self.path} is an object with the fields {fields}")
-        return {policy.name: value.get(policy.field, policy.fill) for policy in self.policies}
+        return {policy.name: self._given(policy, value.get(policy.field, policy.fill)) for policy in self.policies}
+
+    def _given(self, policy: Policy, value: Any) -> Any:
+        """Numbers and truth values may be in quotes. A negative limit is refused by the name that the client knows; the rest is
+        judged where policies are set. Raises `InvalidValue`."""
+        if isinstance(value, str):
+            try:
+                value = msgspec.convert(value, policy.kind, strict=False)
+            except msgspec.ValidationError:
+                return value
+        if type(value) is int and value < 0 and value_schema(policy).get("minimum") == 0:
+            raise InvalidValue(f"{policy.field or self.path} must be 0 or more, and {value} was given")
+        return value
 
     def unsets(self, value: Any) -> bool:
         return type(value) is type(self.unset) and value == self.unset

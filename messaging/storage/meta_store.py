@@ -1,8 +1,16 @@
 """The interface of metadata storage: topics, partitions, subscriptions, ledger lists, cursor snapshots, and who owns what.
 
 MetaStore is authoritative for topics, partitions, schemas and subscriptions (the control plane's database for tenants, namespaces,
-policies, grants, keys and people). Every mutating call resolves only when it is durable. Calls of one process commit in call
-order; several share one commit.
+policies, grants, keys and people). Every mutating call resolves only when it is durable; several share one commit.
+
+Calls of one process that are about the same tenant commit in call order: so do all about one topic, its partitions, subscriptions
+and schema, and the values named after it. So do those that save cursors, of whichever topics, and those that are the broker's own
+(fences, ledger ids, its values, all that reads across tenants). Between these, order is kept only by waiting: whoever needs one
+done before the other awaits it. However many calls a tenant makes, those of others wait for the commit under way and their own.
+
+- A change that overtakes the taking over of its range still has the newest fence; one that is overtaken is refused.
+- Saving a cursor that overtakes its subscription's deletion, or is overtaken, leaves nothing: its id never comes again.
+- A topic that is being unloaded keeps its cursors in memory until they are saved, and is read again after that.
 
 Every mutating call carries the fence of the range that it is about, and changes something only while that fence is the newest of
 its scope: else it raises `Fenced`. What is read first and then changed carries the version that was read as well.
@@ -174,6 +182,11 @@ def namespace_of(topic: str) -> str:
     return f"{tenant}/{after.partition('/')[0]}"
 
 
+def tenant_of(name: str) -> str:
+    """The tenant of a full topic name, or of a value's key that ends with one; "" for any other key."""
+    return namespace_of(name).partition("/")[0] if "://" in name else ""
+
+
 def partitioned_name(topic: str) -> str:
     """The partitioned topic that a partition is of; any other topic itself."""
     match = _PARTITION.fullmatch(topic)
@@ -188,8 +201,11 @@ class MetaStore(Protocol):
         """Takes a range over: its new fence, whose epoch is higher than any before and than `after`. All older ones of this scope
         are worth nothing from here on."""
 
-    async def next_ledger_id(self, fence: Fence) -> int:
-        """A ledger id never given out before, across ranges, restarts and crashes. Ids rise."""
+    async def next_ledger_id(self, fence: Fence, *, after: int = 0) -> int:
+        """A ledger id never given out before, across ranges, restarts and crashes, and higher than `after`. Ids rise."""
+
+    async def first_free_ledger_id(self) -> int:
+        """All ids from here on were never given out."""
 
     async def get_topic(self, name: str) -> TopicRecord | None: ...
 
@@ -252,6 +268,12 @@ class MetaStore(Protocol):
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         """The versions of a topic's schema as they were stored, version 0 first. The topic need not exist."""
+
+    async def schema_version(self, topic: str, version: int) -> bytes | None:
+        """One of them; None if there is no such version."""
+
+    async def schema_version_sizes(self, topic: str) -> list[int]:
+        """The sizes of all versions in bytes, version 0 first, without reading them."""
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
         """Full names, sorted."""

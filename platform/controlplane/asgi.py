@@ -6,7 +6,7 @@ import os
 
 from controlplane import current
 from controlplane.guard import Application, Guard, Receive, Scope, Send
-from messaging.http_server.request_queue import BodyBudget, RequestQueues
+from messaging.http_server.request_queue import BodyBudget, RequestQueues, address_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.web_settings")
 
@@ -40,8 +40,20 @@ async def _dispatch(scope: Scope, receive: Receive, send: Send) -> None:
         raise ValueError(f"ASGI scope {scope['type']!r} is not served here")
 
 
+def _whose(scope: Scope) -> str:
+    """Whose turns a request takes: those of the tenant whose key it shows, else those of its address."""
+    from tenants.http.authentication import tenant_of_token
+
+    tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(tokens) == 1 and tokens[0][:7].lower() == b"bearer ":
+        tenant = tenant_of_token(tokens[0][7:].decode("latin-1").strip())
+        if tenant:
+            return f"tenant {tenant}"
+    return address_of(scope)
+
+
 _settings = current.settings()
 request_queues = RequestQueues(
-    _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX)
+    _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX), _whose
 )
 application: Application = Guard(request_queues, _settings)

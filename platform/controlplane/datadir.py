@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from messaging.atomic_files import make_directory
 from messaging.settings import ConfigError, Settings
 
 _SECRETS = (
@@ -28,7 +29,7 @@ def make_writable(settings: Settings) -> None:
     """Creates the directory if needed and checks that it is writable. Raises `ConfigError`."""
     path = settings.data_path
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(path, mode=0o700)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:

@@ -13,10 +13,11 @@ from controlplane import audit, current, http_counters
 from controlplane.middleware import requests_by_status
 from controlplane.supervisor.status import running_state
 from messaging.metrics import CONTENT_TYPE, Sample, exposition
-from tenants import feed
+from tenants import broker, feed
 from tenants.http.views import route
 
 app_name = "health"
+CALLS_S = 2.0  # a call to the broker is to be begun by then
 
 
 def _text(value: str, status: int = 200) -> HttpResponse:
@@ -24,12 +25,14 @@ def _text(value: str, status: int = 200) -> HttpResponse:
 
 
 def live(request: HttpRequest) -> HttpResponse:
-    """The process responds. Nothing else is checked, because a restart would fix nothing else."""
+    """Requests are taken: `messaging.http_server.request_queue` has had a turn for this one as everybody has. Nothing else is
+    checked, because a restart would fix nothing else."""
     return _text("ok")
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """The database responds and has its tables. The broker may be unavailable: the console says so, and most of it works."""
+    """Requests are taken, calls to the broker are begun, and the database responds and has its tables. The broker itself may be
+    unavailable: the console says so, and most of it works."""
     from tenants.models import FeedHead
 
     try:
@@ -37,6 +40,8 @@ def ready(request: HttpRequest) -> HttpResponse:
     except DatabaseError as error:
         connection.close()
         return _text(f"not ready: the database is not responding ({type(error).__name__})", 503)
+    if not broker.takes_calls(CALLS_S):
+        return _text(f"not ready: no call to the broker was begun for {CALLS_S:g} s", 503)
     return _text("ok")
 
 

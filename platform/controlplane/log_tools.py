@@ -10,14 +10,16 @@ from messaging.storage.local.format.directory import DirectoryInUse
 from messaging.storage.local.recover.inspect import inspect, repair, verify
 
 
-def run(settings: Settings, what: str) -> int:
+def run(settings: Settings, what: str, *, accept_metadata: bool = False) -> int:
     """Returns 0 if the log is intact and 1 if something is lost or damaged. Raises `ConfigError` if there is no log or it is in
     use."""
     folder = settings.data_path / "broker" / "log"
     if not folder.is_dir():
         raise ConfigError(f"there is no log in {folder}: choose the data directory of a broker with --data-dir")
     try:
-        return {"inspect": _inspect, "verify": _verify, "repair": _repair}[what](str(folder))
+        if what == "repair":
+            return _repair(str(folder), accept_metadata)
+        return {"inspect": _inspect, "verify": _verify}[what](str(folder))
     except DirectoryInUse as error:
         raise ConfigError(f"{error}: stop the broker first") from None
     except StoreError as error:
@@ -45,8 +47,8 @@ def _verify(folder: str) -> int:
     return 0 if report.ok else 1
 
 
-def _repair(folder: str) -> int:
-    report = repair(folder)
+def _repair(folder: str, accept_metadata: bool) -> int:
+    report = repair(folder, accept_metadata=accept_metadata)
     for action in report.actions or ["nothing needed repair"]:
         sys.stdout.write(f"{action}\n")
     for remaining in report.remaining:

@@ -22,6 +22,7 @@ from tenants.access import Actor, require
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
 from tenants.http.errors import PULSAR, answer, answer_error, instead
+from tenants.http.queries import check_declared, check_no_dry_run
 from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
@@ -29,6 +30,7 @@ _log = logs.get_logger("web")
 EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 403 and 400: not failures
 GetResponse = Callable[[HttpRequest], HttpResponse]
 ResourcesOf = Callable[[HttpRequest], list[Resource]]
+OURS = ("api", "billing")  # their views declare the parameters of a query
 TABLED = ("api", "billing", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
 
 requests_by_status: Counter[int] = Counter()
@@ -73,7 +75,8 @@ class SegmentsAsSent:
 
 
 class PermissionTable:
-    """Innermost: the permission of a route is its row of the table. A route without a row is refused, whoever asks.
+    """Innermost: the permission of a route is its row of the table. A route without a row is refused, whoever asks; and so is a
+    query with a parameter that our API does not know.
 
     The resource is read from the arguments of the route: `tenant`, `namespace`, `domain` and `topic`, `subscription`. A route whose
     path names none says itself which ones a request acts on (`tenants.http.views.route`), at least one; each is checked.
@@ -96,6 +99,10 @@ class PermissionTable:
             return _not_a_method(request, offered)
         try:
             self._check(request, action, kwargs, getattr(view, "resources", None))
+            if match.namespace in OURS:
+                check_declared(request.GET, getattr(view, "query_parameters", {}).get(method, frozenset()))
+            else:
+                check_no_dry_run(request)
         except MagnetarError as error:
             return answer_error(request, error)
         return None

@@ -164,7 +164,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["tenants.http.parsers.JSONBodyParser"],
     "DEFAULT_SCHEMA_CLASS": "tenants.rest.schema.Schema",
     "EXCEPTION_HANDLER": "tenants.rest.base.exception_handler",
     "UNAUTHENTICATED_USER": None,

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from controlplane import bootstrap, current, http_counters
-from messaging import logs
+from messaging import descriptors, logs
 from messaging.atomic_files import replace_file
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
@@ -32,6 +32,7 @@ WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pag
 def main(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT; returns 0 after a clean stop. Raises `ConfigError` for problems that the user has to fix."""
     logs.setup("web", settings)
+    descriptors.raise_limit(descriptors.FILES + descriptors.of_http(settings))
     logging.getLogger("django.request").setLevel(logging.ERROR)  # refused requests are counted by metrics, not logged
     current.use(settings)
     bootstrap.prepare(settings)

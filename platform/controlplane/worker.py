@@ -47,6 +47,7 @@ def main(settings: Settings) -> int:
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
     set_up(settings, "controlplane.worker_settings")
+    from workers.carriers import Carriers
     from workers.environment import Environment, environment_of
     from workers.memory import trim_memory
     from workers.process import BEAT_POOL, Beat, Worker, make_workers, pools_of
@@ -54,7 +55,8 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     from workers.schedule import ensure_schedule
 
     real = environment_of(settings)
-    environment = Environment(settings, real.rpc, stopping, real.now)
+    carriers = Carriers()
+    environment = Environment(settings, real.rpc, stopping, real.now, carriers)
     workers = make_workers(settings, environment)
     beat = Beat(workers[0].app) if BEAT_POOL in pools_of(settings) else None
     if beat is not None:
@@ -78,7 +80,8 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     deadline = time.monotonic() + STOP_S
     for part in parts:
         part.stop()
-    clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in reversed(parts))
+    carriers.stop()
+    clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in (*reversed(parts), carriers))
     if not clean:
         # A task hangs in a call that nothing can interrupt. Its message was not acknowledged: another worker gets it.
         log.warning("worker-stop-overdue", why="a task does not return; its message goes to another worker")

@@ -6,9 +6,11 @@ the change is saved; it reaches the broker as soon as that is back. Each blocks 
 """
 
 from tenants.actions.grants import (
+    NamespacePermissions,
     TopicRoles,
     grant_on_topics,
     grant_permission,
+    granting,
     restrict_subscription,
     revoke_on_topics,
     revoke_permission,
@@ -33,9 +35,11 @@ __all__ = [
     "delete_tenant",
     "delete_topic",
     "forget_topic_policies",
+    "NamespacePermissions",
     "TopicRoles",
     "grant_on_topics",
     "grant_permission",
+    "granting",
     "revoke_on_topics",
     "remove_member",
     "remove_topic_policies",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from messaging.errors import InvalidValue
@@ -23,6 +23,33 @@ class TopicRoles(NamedTuple):
     topic: TopicName
     role: str
     actions: Sequence[str] = ()
+
+
+class NamespacePermissions(NamedTuple):
+    """What a namespace is created with: role -> actions on it, the same of topics, and subscription -> roles."""
+
+    namespace: Mapping[str, Sequence[str]]
+    topics: Mapping[str, Mapping[str, Sequence[str]]]
+    subscriptions: Mapping[str, Sequence[str]]
+
+
+def granting(namespace: str, given: NamespacePermissions) -> Callable[[PendingChange, Namespace], None]:
+    """The part of creating the namespace that grants them. Raises `InvalidValue`, before anything is created."""
+    grants = [("", role, actions) for role, actions in given.namespace.items()]
+    for topic, roles in given.topics.items():
+        grants += [(_topic_of(namespace, topic), role, actions) for role, actions in roles.items()]
+    for _, role, actions in grants:
+        _check_grant(role, actions)
+    for subscription, roles_of in given.subscriptions.items():
+        _check_restriction(subscription, roles_of)
+
+    def grant(changing: PendingChange, row: Namespace) -> None:
+        for topic, role, actions in grants:
+            _grant(changing, row, topic, role, actions)
+        for subscription, roles_of in given.subscriptions.items():
+            _restrict(changing, row, subscription, roles_of)
+
+    return grant
 
 
 def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[str], topic: str = "") -> None:
@@ -104,17 +131,25 @@ def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles
     """Only `roles` (and those named before) may use subscriptions of this name in the namespace."""
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    _check_restriction(subscription, roles)
+    with change(actor) as changing:
+        row = existing(namespace)
+        _restrict(changing, row, subscription, roles)
+        changing.publish_namespace(row)
+
+
+def _check_restriction(subscription: str, roles: Sequence[str]) -> None:
     subscription_name(subscription)
     if not roles:
         raise InvalidValue("no roles were given: name at least one")
     for role in roles:
         _check_role(role)
-    with change(actor) as changing:
-        row = existing(namespace)
-        for role in roles:
-            SubscriptionGrant.unscoped.get_or_create(namespace=row, subscription=subscription, role=role)
-        changing.audit("subscription.restrict", tenant, f"{namespace}/{subscription}", after={"roles": sorted(roles)})
-        changing.publish_namespace(row)
+
+
+def _restrict(changing: PendingChange, row: Namespace, subscription: str, roles: Sequence[str]) -> None:
+    for role in roles:
+        SubscriptionGrant.unscoped.get_or_create(namespace=row, subscription=subscription, role=role)
+    changing.audit("subscription.restrict", row.tenant_id, f"{row.name}/{subscription}", after={"roles": sorted(roles)})
 
 
 def unrestrict_subscription(actor: Actor, namespace: str, subscription: str, role: str) -> None:

@@ -14,13 +14,19 @@ from messaging.protocol.system_topics import without_system_topics
 from tenants import broker, feed
 from tenants.access import Actor, require
 from tenants.actions import labels
-from tenants.actions.change import change
+from tenants.actions.change import PendingChange, change
 from tenants.actions.quotas import check_another_namespace
 from tenants.models import Namespace, Tenant
 
 
-def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = None) -> Namespace:
-    """`name` is tenant/local. Raises `NotFound` for the tenant, `Conflict`, and what `validation.changed` raises."""
+def create_namespace(
+    actor: Actor,
+    name: str,
+    policies: JsonPolicies | None = None,
+    grant: Callable[[PendingChange, Namespace], None] | None = None,
+) -> Namespace:
+    """`name` is tenant/local; `grant` is called within the change. Raises `NotFound` for the tenant, `Conflict`, and what
+    `validation.changed` raises."""
     tenant, _ = parse_namespace(name)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
@@ -35,6 +41,8 @@ def create_namespace(actor: Actor, name: str, policies: JsonPolicies | None = No
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
         _remember_labels(namespace)
         changing.audit("namespace.create", tenant, name, after={"policies": valid})
+        if grant is not None:
+            grant(changing, namespace)
         changing.publish_namespace(namespace)
     return namespace
 

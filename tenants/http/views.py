@@ -12,6 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.limits import structs
 from messaging.limits.depth import check_depth, too_deep
+from messaging.limits.json_values import check_values
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
 from messaging.permissions.model import Resource
@@ -24,14 +25,16 @@ Handler = Callable[..., Any]
 
 
 def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str = "") -> T:
-    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are skipped.
+    """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are skipped, and
+    numbers and truth values may be in quotes, as for Pulsar's parser.
 
     Objects are held against their rows in the limits table, any other value against the row of `field`: it must have one."""
     raw = request.body.strip()
     if raw in (b"", b"null"):
         return default  # type: ignore[no-any-return]
+    check_values(raw)
     try:
-        found = msgspec.json.decode(raw, type=kind)
+        found = msgspec.json.decode(raw, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidValue(f"the request body is not valid: {error}") from None
     except RecursionError:

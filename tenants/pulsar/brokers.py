@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import TopicLookup
-from messaging.errors import MagnetarError, NotFound
+from messaging.errors import MagnetarError, NotFound, PreconditionFailed
 from messaging.version import VERSION
 from tenants import broker
 from tenants.http.views import route, text
@@ -55,11 +55,13 @@ def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
     existing_cluster(cluster)
     addresses, secure = _addresses(), request.is_secure()
     return {
-        "serviceUrl": "" if secure else _our_url(request),
-        "serviceUrlTls": _our_url(request) if secure else "",
-        "brokerServiceUrl": addresses.get("broker_url", ""),
-        "brokerServiceUrlTls": addresses.get("broker_url_tls", ""),
         **_TLS_BETWEEN_BROKERS,
+        **_with_values(
+            serviceUrl="" if secure else _our_url(request),
+            serviceUrlTls=_our_url(request) if secure else "",
+            brokerServiceUrl=addresses.get("broker_url", ""),
+            brokerServiceUrlTls=addresses.get("broker_url_tls", ""),
+        ),
     }
 
 
@@ -80,6 +82,21 @@ def _version(request: HttpRequest) -> HttpResponse:
 def _runtime_configuration(request: HttpRequest) -> dict[str, str]:
     """The few settings of a broker that Pulsar's tools read: `clusters list` marks the cluster of this name."""
     return {"clusterName": django_settings.MAGNETAR.cluster_name}
+
+
+def _dynamic_names(request: HttpRequest) -> list[str]:
+    """Settings that may change while the broker runs: none do."""
+    return []
+
+
+def _dynamic_values(request: HttpRequest) -> dict[str, str]:
+    return {}
+
+
+def _set_dynamic(request: HttpRequest, name: str, value: str = "") -> None:
+    raise PreconditionFailed(
+        f"{name[:80]} cannot change while the broker runs: settings are read at its start; docs/configuration.md lists them"
+    )
 
 
 class _Health:
@@ -115,17 +132,20 @@ def _get_health(request: HttpRequest) -> HttpResponse:
 
 
 def _lookup(request: HttpRequest, **parts: str) -> dict[str, str]:
-    """Always returns all six keys: a widely used client crashes if one is missing."""
+    """The four keys that Pulsar always answers, because clients need them; those for TLS where there is TLS."""
     found = broker.rpc().call("topics.lookup", TopicLookup(topic=str(existing(parts))))
     secure = request.is_secure()
     return {
         "brokerUrl": found.broker_url,
-        "brokerUrlTls": found.broker_url_tls,
         "httpUrl": found.http_url or ("" if secure else _our_url(request)),
-        "httpUrlTls": found.http_url_tls or (_our_url(request) if secure else ""),
         "nativeUrl": found.broker_url,
         "brokerUrlSsl": found.broker_url_tls,
-    }
+    } | _with_values(brokerUrlTls=found.broker_url_tls, httpUrlTls=found.http_url_tls or (_our_url(request) if secure else ""))
+
+
+def _with_values(**fields: str) -> dict[str, str]:
+    """Without those that have none: clients take an empty address for an address."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _bundle(request: HttpRequest, **parts: str) -> HttpResponse:
@@ -138,6 +158,10 @@ cluster_view = route(GET=_cluster)
 brokers_view = route(GET=_brokers)
 leader_view = route(GET=_leader)
 runtime_configuration_view = route(GET=_runtime_configuration)
+dynamic_names_view = route(GET=_dynamic_names)
+dynamic_values_view = route(GET=_dynamic_values)
+dynamic_name_view = route(DELETE=_set_dynamic)
+dynamic_value_view = route(POST=_set_dynamic)
 version_view = route(GET=_version)
 health_view = route(GET=_get_health)
 lookup_view = route(GET=_lookup)

@@ -67,6 +67,11 @@ def _restrict(request: HttpRequest, tenant: str, namespace: str, subscription: s
     )
 
 
+def _unrestrict_of_that_name(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
+    """In Pulsar's path, PERMISSIONS/SUBSCRIPTION/ROLE, it is the subscription that is called "subscription"."""
+    _unrestrict(request, tenant, namespace, "subscription", subscription)
+
+
 def _unrestrict(request: HttpRequest, tenant: str, namespace: str, subscription: str, role: str) -> None:
     name = subscription_of(subscription)
     actions.unrestrict_subscription(actor(request), str(namespace_of(tenant, namespace)), name, role)
@@ -75,5 +80,5 @@ def _unrestrict(request: HttpRequest, tenant: str, namespace: str, subscription:
 permissions_view = route(GET=_get_permissions)
 permission_view = route(POST=_grant, DELETE=_revoke)
 subscription_permissions_view = route(GET=_get_subscription_permissions)
-subscription_permission_view = route(POST=_restrict)
+subscription_permission_view = route(POST=_restrict, DELETE=_unrestrict_of_that_name)
 subscription_permission_role_view = route(DELETE=_unrestrict)

@@ -54,8 +54,8 @@ class BacklogQuota(msgspec.Struct, rename="camel"):
     policy: str | None = None
 
 
-def quota_type(request: HttpRequest) -> str:
-    kind = request.GET.get("backlogQuotaType") or "destination_storage"
+def quota_type(kind: str) -> str:
+    """Raises `NotFound`."""
     if kind not in QUOTA_TYPES:
         raise NotFound(f"backlogQuotaType {kind[:40]!r} is not valid: use {' or '.join(QUOTA_TYPES)}")
     return kind
@@ -66,14 +66,19 @@ def _get_quotas(request: HttpRequest, tenant: str, namespace: str) -> dict[str, 
 
 
 def _set_quota(request: HttpRequest, tenant: str, namespace: str) -> None:
-    changes = quota_changes(request, quota_type(request))
+    changes = requested_quota_changes(request)
     with as_precondition():
         actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), changes)
 
 
-def quota_changes(request: HttpRequest, kind: str) -> JsonPolicies:
-    """What setting (POST) or removing (DELETE) the quota of that type changes."""
-    given = None if request.method == "DELETE" else body(request, BacklogQuota, None)
+def requested_quota_changes(request: HttpRequest) -> JsonPolicies:
+    """What setting (POST) or removing (DELETE) the quota of the type that is asked for changes."""
+    kind = quota_type(request.GET.get("backlogQuotaType") or "destination_storage")
+    return quota_changes(kind, None if request.method == "DELETE" else body(request, BacklogQuota, None))
+
+
+def quota_changes(kind: str, given: BacklogQuota | None) -> JsonPolicies:
+    """What setting the quota of that type, or removing it (None), changes."""
     changes: JsonPolicies = {QUOTA_TYPES[kind]: None, QUOTA_POLICIES[kind]: None}
     if given is not None:
         size = given.limit_size if given.limit_size is not None else given.limit

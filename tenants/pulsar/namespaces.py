@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest
 
 from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionSkip, TopicRef
-from messaging.errors import MagnetarError, PreconditionFailed, TopicNotFound
+from messaging.errors import InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.policies.pulsar import PATHS, backlog_quotas
 from messaging.policies.validation import JsonPolicies
@@ -23,7 +23,7 @@ from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
 from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
-from tenants.pulsar.namespace_policies import as_precondition, check_clusters
+from tenants.pulsar.namespace_policies import BacklogQuota, as_precondition, check_clusters, quota_changes, quota_type
 from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
 from tenants.scoping import tenant_scope
 
@@ -36,6 +36,17 @@ _NOT_OURS: dict[str, Any] = {  # as Pulsar answers them where nobody set them; t
     "offload_threshold": -1,
     "offload_threshold_in_seconds": -1,
     "schema_auto_update_compatibility_strategy": None,
+}
+
+_AUTOMATIC_STRATEGIES = {
+    "AutoUpdateDisabled": "ALWAYS_INCOMPATIBLE",
+    "AlwaysCompatible": "ALWAYS_COMPATIBLE",
+    "Backward": "BACKWARD",
+    "Forward": "FORWARD",
+    "Full": "FULL",
+    "BackwardTransitive": "BACKWARD_TRANSITIVE",
+    "ForwardTransitive": "FORWARD_TRANSITIVE",
+    "FullTransitive": "FULL_TRANSITIVE",
 }
 
 
@@ -69,9 +80,16 @@ class BundlesData(msgspec.Struct, rename="camel"):
     num_bundles: int = 0
 
 
-class CreationPolicies(msgspec.Struct):
-    """The fields of a Policies object that are checked when a namespace is created, but not kept."""
+class GivenPermissions(msgspec.Struct):
+    namespace_auth: dict[str, list[str]] | None = None
+    destination_auth: dict[str, dict[str, list[str]]] | None = None
+    subscription_auth_roles: dict[str, list[str]] | None = None
 
+
+class CreationPolicies(msgspec.Struct):
+    """The fields of a Policies object that are no policies of ours."""
+
+    auth_policies: GivenPermissions | None = None
     bundles: BundlesData | None = None
     replication_clusters: list[str] | None = None
     cluster_that_can_delete: str | None = msgspec.field(default=None, name="clusterThatCanDeleteNamespace")
@@ -82,8 +100,12 @@ def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     check_clusters(given.replication_clusters)
     check_clusters([given.cluster_that_can_delete] if given.cluster_that_can_delete else [])
     with as_precondition():
-        policies = _policies_of(body(request, dict[str, Any], {}, field="policies"))
-        actions.create_namespace(actor(request), str(namespace_of(tenant, namespace)), policies)
+        policies, name = _policies_of(body(request, dict[str, Any], {}, field="policies")), str(namespace_of(tenant, namespace))
+        auth = given.auth_policies or GivenPermissions()
+        granted = actions.NamespacePermissions(
+            auth.namespace_auth or {}, auth.destination_auth or {}, auth.subscription_auth_roles or {}
+        )
+        actions.create_namespace(actor(request), name, policies, actions.granting(name, granted))
 
 
 def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
@@ -93,12 +115,37 @@ def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
         value = whole.pop(path.whole_key, None)
         if path.by_cluster:
             value = value.get(django_settings.MAGNETAR.cluster_name) if isinstance(value, dict) else value
-        if value is not None:
+        if value not in (None, ""):  # clients of Go send "" for a strategy that is not set
             policies |= path.changes(value)
+    policies |= _quotas_of(whole.pop("backlog_quota_map", None) or {})
+    policies = _strategy_of(whole.pop("schema_auto_update_compatibility_strategy", None)) | policies
     for name, value in whole.items():
         if name not in CreationPolicies.__struct_encode_fields__ and not _says_nothing(value):
             raise PreconditionFailed(f"{name[:80]} cannot be set when a namespace is created: remove it")
     return policies
+
+
+def _quotas_of(given: dict[str, Any]) -> JsonPolicies:
+    """Raises `InvalidValue` and `NotFound`."""
+    try:
+        quotas = msgspec.convert(given, dict[str, BacklogQuota])
+    except msgspec.ValidationError as error:
+        raise InvalidValue(f"backlog_quota_map is not valid: {error}") from None
+    policies: JsonPolicies = {}
+    for kind, quota in quotas.items():
+        policies |= quota_changes(quota_type(kind), quota)
+    return policies
+
+
+def _strategy_of(automatic: Any) -> JsonPolicies:
+    """What Pulsar makes of the strategy's predecessor, where no strategy is set. Raises `InvalidValue`."""
+    if automatic in (None, ""):
+        return {}
+    if not isinstance(automatic, str) or automatic not in _AUTOMATIC_STRATEGIES:
+        raise InvalidValue(
+            f"schema_auto_update_compatibility_strategy cannot be {str(automatic)[:40]!r}: use {', '.join(_AUTOMATIC_STRATEGIES)}"
+        )
+    return PATHS["schemaCompatibilityStrategy"].changes(_AUTOMATIC_STRATEGIES[automatic])
 
 
 def _says_nothing(value: Any) -> bool:

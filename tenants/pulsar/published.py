@@ -131,7 +131,6 @@ _INSTEAD = (
     ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),
     ("schemaAutoUpdate", "use schemaCompatibilityStrategy (set-schema-compatibility-strategy)"),
     ("broker-stats", "see GET /metrics and `magnetar doctor`, or the stats of single topics"),
-    ("brokers/configuration", "settings are read when the broker starts: docs/configuration.md lists them"),
     ("brokers/", "this is for the operator of the platform: see `magnetar doctor` and docs/configuration.md"),
     ("clusters", "clusters are not administered: there is one, named by the setting `cluster_name`"),
 )

@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.schema import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored, TopicRef
 from messaging.errors import InvalidSchema, NotAcceptable, NotFound
+from messaging.limits.json_values import check_values, has_more_values
+from messaging.limits.rest import BODY_VALUES_MAX
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.http.views import actor, body, flag, json, number, route, value_or_nothing
@@ -40,6 +42,7 @@ def _given(request: HttpRequest, topic: TopicName) -> SchemaGiven:
 
 def _key_value_data(text: str) -> bytes:
     """Length and data of both parts, as clients send them."""
+    check_values(text, "the schema")
     try:
         parts = jsonlib.loads(text)
         data = [_part(parts[which]) for which in ("key", "value")]
@@ -64,18 +67,19 @@ def _text(stored: SchemaStored) -> str:
 
 
 def _definition(text: str) -> Any:
+    if has_more_values(text, BODY_VALUES_MAX):  # the value of a type that is not described in JSON
+        return text
     try:
         found = jsonlib.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return found if isinstance(found, dict | list) else text
 
 
 def _answer(stored: SchemaStored) -> dict[str, Any]:
-    kind = "BYTES" if stored.type == "NONE" else stored.type
     return {
         "version": stored.version,
-        "type": kind,
+        "type": stored.type,
         "timestamp": stored.created_ms,
         "data": _text(stored),
         "properties": stored.properties,

@@ -18,7 +18,7 @@ from tenants.actions.policy_views import levels_of
 from tenants.http.views import View, actor, body, done, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
-from tenants.pulsar.namespace_policies import as_precondition, quota_changes, quota_type
+from tenants.pulsar.namespace_policies import as_precondition, requested_quota_changes
 from tenants.pulsar.rows import as_missing
 
 _NO_CONTENT = ("maxConsumersPerSubscription", "maxSubscriptionsPerTopic", "maxMessageSize", "publishRate")
@@ -53,7 +53,9 @@ def topic_policy_view(path: TopicPath) -> View:
             with as_precondition():
                 return path.changes(body(request, Any, field="policy"))
         text = request.GET.get(path.path, "")
-        return path.changes(number(text, path.path, least=-(2**31)) if text else None)
+        value = number(text, path.path, least=-(2**31)) if text else None
+        with as_precondition():
+            return path.changes(value)
 
     handlers = {"GET": read, path.set_by: write, **({"DELETE": write} if path.can_unset else {})}
     return route(**handlers)
@@ -94,7 +96,7 @@ def quotas_in_force(levels: Levels) -> dict[str, Any]:
 
 def _set_quota(request: HttpRequest, **parts: str) -> None:
     _check_local(request)
-    _set(request, topic_of(parts), quota_changes(request, quota_type(request)))
+    _set(request, topic_of(parts), requested_quota_changes(request))
 
 
 subscription_dispatch_rate_view = topic_policy_view(SUBSCRIPTION_DISPATCH_RATE)

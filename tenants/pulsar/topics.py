@@ -162,15 +162,27 @@ def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
     return _without(request, broker.rpc().call("topics.stats", TopicRef(topic=str(existing(parts)))).stats)
 
 
+def _with_values(stats: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields of a topic and of its parts that have no value: an absent one says so in every language."""
+    found = {name: value for name, value in stats.items() if value is not None and value != ""}
+    for parts in ("subscriptions", "partitions"):
+        if parts in found:
+            found[parts] = {name: _with_values(part) for name, part in found[parts].items()}
+    for members in ("publishers", "consumers"):
+        if members in found:
+            found[members] = [_with_values(member) for member in found[members]]
+    return found
+
+
 def _without(request: HttpRequest, stats: dict[str, Any]) -> dict[str, Any]:
-    """Without the members that the caller does not want to see."""
+    """Without the members that the caller does not want to see, and without what has no value."""
     if request.GET.get("subscriptionBacklogSize", "true").lower() == "false":
         stats = {**stats, "subscriptions": {name: {**one, "backlogSize": -1} for name, one in stats["subscriptions"].items()}}
     if flag(request, "excludePublishers"):
         stats = {**stats, "publishers": []}
     if flag(request, "excludeConsumers"):
         stats = {**stats, "subscriptions": {name: {**one, "consumers": []} for name, one in stats["subscriptions"].items()}}
-    return stats
+    return _with_values(stats)
 
 
 def _internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:

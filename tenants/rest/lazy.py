@@ -32,6 +32,11 @@ class LazyView:
         """HTTP methods that the view has a handler for."""
         return tuple(name.upper() for name in ("get", "post", "put", "patch", "delete") if hasattr(self.cls, name))
 
+    @property
+    def query_parameters(self) -> dict[str, frozenset[str]]:
+        """By method, the names of the parameters that a query may have."""
+        return {method: getattr(self.cls, method.lower()).query_parameters for method in self.methods}
+
     def __call__(self, request: HttpRequest, **arguments: Any) -> HttpResponse:
         response: HttpResponse = self._view(request, **arguments)
         return response

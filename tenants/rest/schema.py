@@ -46,11 +46,19 @@ class Schema(AutoSchema):
 
 
 def describe(summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = ()) -> Callable[[F], F]:
-    """`answer` is the response body, or None, or by (status, media type) what is no JSON; `body` is the request body."""
+    """`answer` is the response body, or None, or by (status, media type) what is no JSON; `body` is the request body.
+
+    `parameters` are those of the query. A request with another one is refused (`tenants.http.queries`)."""
     by_status = isinstance(answer, dict) and all(isinstance(key, tuple) for key in answer)
     responses = answer if by_status else {status: OpenApiResponse(description="Done.") if answer is None else answer}
     decorate: Callable[[F], F] = extend_schema(summary=summary, request=body, responses=responses, parameters=list(parameters))
-    return decorate
+
+    def described(handler: F) -> F:
+        found = decorate(handler)
+        found.query_parameters = frozenset(parameter.name for parameter in parameters)  # type: ignore[attr-defined]
+        return found
+
+    return described
 
 
 @cache

@@ -167,6 +167,7 @@ class ExplainFinding(serializers.Serializer[Any]):
 
 
 class SubscriptionExplained(serializers.Serializer[Any]):
+    health = serializers.CharField(help_text="good, idle, blocked or abandoned.")
     sentence = serializers.CharField(help_text="Of the most important finding.")
     remedy = serializers.CharField(allow_blank=True)
     findings = ExplainFinding(many=True)

@@ -57,6 +57,7 @@ urlpatterns = [
     _path(f"{_T}/keys/<segment:key_id>", "tenants:KeyOne", "key"),
     _path(f"{_T}/members", "tenants:Members", "members"),
     _path(f"{_T}/members/<segment:username>", "tenants:Member", "member"),
+    _path(f"{_T}/changes", "changes:Changes", "changes"),
     _path(f"{_T}/namespaces", "namespaces:Namespaces", "namespaces"),
     _path(_N, "namespaces:NamespaceOne", "namespace"),
     _path(f"{_N}/policies", "namespaces:Policies", "policies"),

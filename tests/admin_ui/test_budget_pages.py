@@ -18,6 +18,7 @@ from workers.billing.reports import make_due
 from workers.findings.models import UsageFinding
 from workers.models import UsageRun
 
+MINUTE = timedelta(minutes=1)
 TENTH = MARCH + timedelta(days=10)
 BUDGET = {"name": "All", "amount": "100.00", "currency": "EUR", "thresholds": "50, 80", "emails": "boss@acme.example"}
 
@@ -65,6 +66,31 @@ def test_the_month_ahead_and_what_could_be_saved(acme: Tenant, browse: Browse) -
     assert "No price plan is in force" in text(browse("stranger"), "/tenants/globex/month", days="7")
 
 
+def test_on_the_first_day_there_is_no_forecast(world: ConsoleBroker, browse: Browse) -> None:
+    tenant = Tenant.unscoped.get(name="acme")
+    with_plan(tenant)
+    use(tenant, MARCH, bytes_in=10 * GIB)
+    with time_machine.travel(MARCH + 2 * HOUR, tick=False):
+        refresh(tenant, MARCH, MARCH + 2 * HOUR)
+        budget = {**BUDGET, "amount": "1.00"}
+        assert browse("owner").post("/tenants/acme/budgets", budget).status_code == 302
+        for path in ("month", "budgets"):
+            page = text(browse("owner"), f"/tenants/acme/{path}")
+            assert "no whole day yet" in page and " and 34.00" not in page and " to 34.00" not in page
+        answer = browse("owner").get("/api/v1/tenants/acme/estimate").json()
+    assert answer | {"computed_until": ""} == {
+        "currency": "EUR", "so_far": "34.00", "likely": None, "low": None, "high": None, "days": 0, "computed_until": "",
+    }  # fmt: skip
+
+
+def test_another_retention_is_rated_with_the_plan_in_force_now(world: ConsoleBroker, browse: Browse) -> None:
+    """A plan that a tenant got today was not found: none was in force at midnight."""
+    tenant = Tenant.unscoped.get(name="acme")
+    with_plan(tenant, starts_at=TENTH + HOUR)
+    with time_machine.travel(TENTH + 90 * MINUTE, tick=False):
+        assert "a difference of" in text(browse("owner"), "/tenants/acme/month", days="7")
+
+
 def test_a_report_is_put_on_schedule_and_downloaded(acme: Tenant, browse: Browse) -> None:
     owner = browse("owner")
     given = {"name": "Daily", "every": "day", "by": "topic", "emails": ""}
@@ -103,7 +129,7 @@ def test_runs_with_their_inputs_and_what_they_left_out(acme: Tenant, browse: Bro
     assert "run-1" in text(admin, "/usage/runs")
     page = text(admin, "/usage/runs/run-1")
     for said in (
-        "Files read",
+        "files read by this run",
         "conflict",
         "b.parquet",
         "a.parquet",

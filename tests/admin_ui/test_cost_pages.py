@@ -11,7 +11,7 @@ from django.test import Client
 from tenants.models import Key, MonthLabels, Namespace, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, use, use_part, with_plan
+from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, use, use_part, with_plan
 from workers.billing import charts
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
@@ -50,6 +50,17 @@ def test_costs_show_sums_of_tenants_that_are_visible(march: Invoice, browse: Bro
     assert "globex/edge" in theirs and "acme" not in theirs and "99 GiB" in theirs
     assert "No costs in this span" in costs(browse("stranger"), tenant="acme", namespace="acme/orders")
     assert "globex" in costs(browse("superuser"), by="tenant", currency="")
+
+
+def test_a_sum_over_tenants_names_each_currency(march: Invoice, browse: Browse) -> None:
+    globex = Tenant.unscoped.get(name="globex")
+    with_plan(globex, {**PLAN, "plan": "dollars", "currency": "USD"})
+    refresh(globex, MARCH, CLOSE)
+    page = costs(browse("superuser"), by="tenant")
+    assert "in all currencies 35.70 EUR and 60.70 USD, of which the table shows USD" in page
+    assert "in all currencies" not in costs(browse("owner"))
+    answer = browse("owner").get("/api/v1/tenants/acme/costs", SPAN).json()
+    assert (answer["currency"], answer["total"], answer["totals"]) == ("EUR", "35.70", [{"currency": "EUR", "total": "35.70"}])
 
 
 def test_costs_of_what_was_deleted_stay(march: Invoice, browse: Browse) -> None:

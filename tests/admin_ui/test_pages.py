@@ -187,7 +187,7 @@ def test_the_topic_page_shows_its_clients(browse: Browse, world: ConsoleBroker) 
         "publishers": [{"producerName": "till-7", "msgRateIn": 4.5, "address": "10.0.0.1:99"}],
         "subscriptions": {
             "billing": {"type": "Shared", "msgBacklog": 12, "consumers": [{"consumerName": "worker-3"}]},
-            "audit": {},
+            "audit": {"deliveryHealth": "abandoned"},
         },
     }
     page = text(browse("teammate"), f"{NAMESPACE}/topics/placed")

@@ -7,25 +7,23 @@ from typing import Any
 import pytest
 
 from admin_ui import formatting as formatting
-from admin_ui.topic_stats import BLOCKED, FALLING_BEHIND, NO_CONSUMER, State, topic_view
-
-READER = {"consumerName": "c"}
-FULL = READER | {"blockedConsumerOnUnackedMsgs": True}
+from admin_ui.topic_stats import ABANDONED, BLOCKED, FALLING_BEHIND, NO_CONSUMER, State, topic_view
 
 
 @pytest.mark.parametrize(
     ("stats", "states"),
     [
-        ({}, [NO_CONSUMER]),
-        ({"backlogGrows": True, "msgBacklog": 7}, [NO_CONSUMER]),
-        ({"consumers": [READER]}, []),
-        ({"consumers": [READER, FULL]}, [BLOCKED]),
-        ({"consumers": [READER], "blockedSubscriptionOnUnackedMsgs": True}, [BLOCKED]),
-        ({"consumers": [READER], "backlogGrows": True}, [FALLING_BEHIND]),
-        ({"consumers": [FULL], "backlogGrows": True}, [BLOCKED, FALLING_BEHIND]),
+        ({}, []),  # not known
+        ({"deliveryHealth": "good"}, []),
+        ({"deliveryHealth": "idle"}, [NO_CONSUMER]),
+        ({"deliveryHealth": "abandoned", "msgBacklog": 7}, [ABANDONED]),
+        ({"deliveryHealth": "blocked"}, [BLOCKED]),
+        ({"deliveryHealth": "good", "backlogGrows": True}, [FALLING_BEHIND]),
+        ({"deliveryHealth": "blocked", "backlogGrows": True}, [BLOCKED, FALLING_BEHIND]),
     ],
 )
 def test_states(stats: dict[str, Any], states: list[State]) -> None:
+    """The broker's verdict is shown: the console has none of its own."""
     (row,) = topic_view({"subscriptions": {"s": stats}}).subscriptions
     assert row.states == states
 
@@ -44,3 +42,9 @@ def test_what_the_broker_did_not_say_is_not_zero() -> None:
 def test_the_age_of_the_oldest(age_s: int, shown: int | None) -> None:
     (row,) = topic_view({"subscriptions": {"s": {"oldestBacklogMessageAgeSeconds": age_s}}}).subscriptions
     assert row.oldest_s == shown
+
+
+def test_what_holds_producers_is_shown_of_the_topic_or_of_each_partition() -> None:
+    assert topic_view({"publishingHeld": "full"}).publishing_held == ["full"]
+    parts = {"t-partition-0": {}, "t-partition-1": {"publishingHeld": "one is full"}}
+    assert topic_view({"partitions": parts}).publishing_held == ["one is full"]

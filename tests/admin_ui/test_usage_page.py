@@ -13,6 +13,7 @@ from django.utils import timezone
 from messaging.errors import NotReady
 from tenants.models import Tenant
 from tests.admin_ui.pages import Browse, text
+from workers.billing.usage import computed_until
 from workers.models import UsageHour, UsagePartition, UsageRun
 
 
@@ -51,6 +52,21 @@ def test_usage_shows_sums_holes_and_its_run(browse: Browse) -> None:
         assert "globex" in text(browse("superuser"), "/usage", by="tenant")
         assert "No usage on this day" in text(browse("owner"), "/usage", day="2026-03-03")
         assert "run-17" in text(browse("owner"), "/usage", day="nonsense", by="nonsense")
+
+
+def test_an_hour_is_computed_when_its_run_began_after_its_end(browse: Browse) -> None:
+    """A run that begins while an hour runs reads a part of it."""
+    noon = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    at = noon + timedelta(minutes=30)
+    run = UsageRun.objects.create(run_id="run-19", outcome="succeeded", requested_at=at, started_at=at, finished_at=at)
+    for hour in (noon, noon - timedelta(hours=1)):
+        UsagePartition.objects.create(hour=hour, run=run, checksum="", inputs="", rows=3, updated_at=at)
+    with time_machine.travel(noon + timedelta(minutes=40), tick=False):
+        page = text(browse("owner"), "/usage")
+        assert "11:00 computed" in page and "12:00 not over yet, computed in part" in page
+        assert computed_until() == noon
+    with time_machine.travel(noon + timedelta(minutes=70), tick=False):
+        assert "12:00 computed in part, before it was over" in text(browse("owner"), "/usage")
 
 
 def test_usage_says_what_is_wrong(browse: Browse) -> None:

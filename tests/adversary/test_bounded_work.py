@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.core.command_costs import OWN_HEAD
 from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST
-from messaging.broker.runtime.topics.dispatcher import DISPATCH_COST, Dispatcher
+from messaging.broker.runtime.topics.dispatcher import DISPATCH_COST, OWN_HEADS_MAX, Dispatcher
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire import receiver
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.events import Command
@@ -39,13 +41,13 @@ class Watch:
         self.acked: Counter[int] = Counter()
         self.sent: Counter[int] = Counter()
         self.dispatches: Counter[int] = Counter()
-        self._wrap(monkeypatch, Commands, "handle", self._handled)
-        self._wrap(monkeypatch, Endpoints, "acknowledge_all", lambda _, acked: self._count(self.acked, len(acked)))
-        self._wrap(monkeypatch, Endpoints, "publish", lambda _, buf, sent: self._count(self.sent, len(sent)))
-        self._wrap(monkeypatch, Dispatcher, "dispatch_slice", lambda *_: self._count(self.dispatches, 1))
-        self._wrap(monkeypatch, TurnLoop, "run_turn", lambda _: self._begin())
+        self.wrap(monkeypatch, Commands, "handle", self._handled)
+        self.wrap(monkeypatch, Endpoints, "acknowledge_all", lambda _, acked: self.count(self.acked, len(acked)))
+        self.wrap(monkeypatch, Endpoints, "publish", lambda _, buf, sent: self.count(self.sent, len(sent)))
+        self.wrap(monkeypatch, Dispatcher, "dispatch_slice", lambda *_: self.count(self.dispatches, 1))
+        self.wrap(monkeypatch, TurnLoop, "run_turn", lambda _: self._begin())
 
-    def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, watch: Callable[..., None]) -> None:
+    def wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, watch: Callable[..., None]) -> None:
         real = getattr(owner, name)
 
         def wrapped(*arguments: Any) -> Any:
@@ -57,7 +59,7 @@ class Watch:
     def _begin(self) -> None:
         self.turn += 1
 
-    def _count(self, counter: Counter[int], number: int) -> None:
+    def count(self, counter: Counter[int], number: int) -> None:
         counter[self.turn] += number
 
     def _handled(self, commands: Commands, connection: Connection, command: Command) -> None:
@@ -111,6 +113,30 @@ async def test_flows_of_one_turn_are_one_dispatch(world: BrokerWorld, watch: Wat
     await eventually(lambda: subscription.messages_out == 1000)
     assert sum(watch.dispatches.values()) <= watch.turn
     assert 1 <= max(watch.dispatches.values()) <= 2
+
+
+@pytest.mark.parametrize("kind", [pb.Subscribe.Shared, pb.Subscribe.Key_Shared])
+async def test_what_was_rejected_is_sent_again_in_slices(
+    world: BrokerWorld, watch: Watch, monkeypatch: pytest.MonkeyPatch, kind: pb.Subscribe.SubType
+) -> None:
+    """Each has a redelivery count in a head of its own, at twelve times the cost of another: a turn made 12,000 of them."""
+    heads: Counter[int] = Counter()
+    watch.wrap(monkeypatch, MessageSender, "encode_head", lambda *_: watch.count(heads, 1))
+    client, count, permits = await world.client(), 2_000, {}
+    await client.connect(world.token("owner"))
+    for consumer_id in range(1, 5):
+        permits[consumer_id] = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=consumer_id, message_permits=count))
+        await client.subscribe(TOPIC, f"s{consumer_id}", consumer_id, permits=count, sub_type=kind)
+    await client.producer(TOPIC)
+    client.write(b"".join(send_frame(sequence_id, b"x", key=f"k{sequence_id % 7}") for sequence_id in range(count)))
+    subscriptions = world.service.topics.loaded[TOPIC].subscriptions.values()
+    await eventually(lambda: all(one.messages_out == count for one in subscriptions))
+    for consumer_id, flow in permits.items():
+        client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=consumer_id)
+        client.write(flow)
+    await eventually(lambda: all(one.messages_out == 2 * count for one in subscriptions))
+    assert sum(heads.values()) == 4 * count
+    assert max(heads.values()) <= TURN_COST // OWN_HEAD + OWN_HEADS_MAX
 
 
 async def test_who_was_handed_everything_waits_for_no_dispatch(world: BrokerWorld, watch: Watch) -> None:

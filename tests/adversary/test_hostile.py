@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.adversary.hostile import peers
+from tests.adversary.hostile import peers, visiting, visits
 from tests.adversary.hostile.binary_frames import BinaryFrames
 from tests.adversary.hostile.campaign import FRAMES_A_PEER, Failed, Round, campaign, made_round, shown, target
 from tests.adversary.hostile.peers import NotServed
@@ -18,6 +19,18 @@ async def test_nobody_notices_a_hundred_thousand_hostile_frames(tmp_path: Path) 
     result = await campaign(tmp_path, frames=100_000, seed=13)
     assert result.left_open > result.connections // 3, "or most frames were never looked at"
     assert result.songs > 50 and result.topics_used >= 8
+
+
+async def test_nobody_notices_a_tenant_that_does_all_it_may(tmp_path: Path) -> None:
+    result = await visiting.campaign(tmp_path, visits=24, seed=5)
+    assert set(result.steps) == {step.__name__ for step in (*visits.BEGINNING, *visits.STEPS)}, "or it did not do all it may"
+    assert result.refused.total() < result.steps.total() // 3, "or most of what it did was refused"
+    assert result.songs > 24
+
+
+def test_a_visit_is_the_same_whenever_it_is_made() -> None:
+    assert visits.steps_of(Random(7), 50) == visits.steps_of(Random(7), 50) != visits.steps_of(Random(8), 50)
+    assert "hostile.visiting --seed 8 --peers 4 --round 3" in str(Failed("why", 8, 3, 4, "visiting"))
 
 
 async def test_a_broker_that_ended_is_noticed(tmp_path: Path) -> None:

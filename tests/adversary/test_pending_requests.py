@@ -158,7 +158,9 @@ async def test_names_and_metadata_count_and_have_a_bound(world: BrokerWorld) -> 
     client.say(pb.Command.PRODUCER, topic=TOPIC, producer_id=2)
     assert "use all memory" in (await client.expect("ERROR")).message
     sessions.give("acme", sessions.limit_bytes)
-    await client.producer(TOPIC, producer_id=3)
+    sessions.take("hostile", sessions.limit_bytes)
+    await client.producer(TOPIC, producer_id=3)  # this tenant holds little
+    sessions.give("hostile", sessions.limit_bytes)
     await client.close()
     await eventually(lambda: sessions.used_bytes == 0)
 

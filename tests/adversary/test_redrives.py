@@ -39,7 +39,10 @@ def broker() -> Iterator[MemoryBroker]:
 
 
 def found(broker: MemoryBroker, topic: str = LETTERS, owner: str = ACME) -> list[list[int]]:
-    page = broker.call("redrive.scan", RedriveScan(topic=topic, subscription="redrive", owner=owner, ledger_id=-1, entry_id=0))
+    page = broker.call(
+        "redrive.scan",
+        RedriveScan(topic=topic, subscription="redrive", owner=owner, ledger_id=-1, entry_id=0, make_subscription=True),
+    )
     return [[one.ledger_id, one.entry_id] for one in page.found]
 
 
@@ -161,3 +164,14 @@ def test_a_full_target_keeps_the_messages_where_they_are_and_takes_them_once_lat
     for _ in range(2):
         move(broker, positions[1:], target=FULL, step=2)
     assert stored(broker, FULL) == 3 and left(broker) == 0
+
+
+def test_a_job_of_a_former_tenant_finds_and_moves_nothing_of_the_new_one(broker: MemoryBroker) -> None:
+    positions = found(broker)
+    asked: dict[str, Any] = {"topic": LETTERS, "subscription": "redrive", "owner": ACME, "ledger_id": -1, "entry_id": 0}
+    with pytest.raises(NotFound, match="is another"):
+        broker.call("redrive.scan", RedriveScan(tenant_uid="u0", **asked))
+    with pytest.raises(NotFound, match="is another"):
+        move(broker, positions, tenant_uid="u0")
+    assert stored(broker, TARGET) == 0 and left(broker) == 3
+    assert move(broker, positions, tenant_uid="u1").messages == 3

@@ -17,18 +17,11 @@ from collections.abc import Awaitable, Callable
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.benchmarks.hostile_connection import TOPIC, Target, answer, connect_frame, consumer, opened, signed_in
+from tests.benchmarks import crowds, schema_attacks
+from tests.benchmarks.hostile_connection import TOPIC, Count, Target, answer, connect_frame, consumer, opened, signed_in
 
 STORM_BYTES = 256 << 10  # written at once
 CONNECTIONS = 8
-
-
-class Count:
-    """What came of it."""
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.cut_off = 0
 
 
 Attack = Callable[[Target, Count], Awaitable[None]]
@@ -237,6 +230,23 @@ async def _garbage(target: Target, count: Count) -> None:
     await _everywhere(act, count)
 
 
+def _crowd(words: str, act: Callable[[Target, Count], Awaitable[None]]) -> None:
+    async def alone(target: Target, count: Count) -> None:
+        await _everywhere(lambda: act(target, count), count, 1)
+
+    ATTACKS[act.__name__.replace("_", "-")] = words, alone
+
+
+_crowd("60 Key_Shared consumers with 1,024 sticky ranges each, the last one comes and goes", crowds.sticky_ranges)
+_crowd("3,000 Key_Shared consumers on a connection that closes", crowds.consumers_of_a_connection)
+_crowd("20 subscriptions that reject all that they hold, 50,000 each", crowds.rejecting_all)
+_crowd("3,000 first chunks at a time to 100 subscriptions", crowds.first_chunks)
+_crowd("1,500 topics with 20 delayed messages each, due together", crowds.due_together)
+_crowd("2,000 topics whose policies change twice a second", crowds.many_topics)
+_crowd("subscriptions made and deleted as fast as they go", crowds.subscribing)
+ATTACKS |= schema_attacks.ATTACKS
+
+
 async def _run(name: str, target: Target, seconds: float) -> Count:
     count = Count()
     with contextlib.suppress(TimeoutError):
@@ -252,9 +262,10 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("--ws-port", type=int, default=0)
     parser.add_argument("--token", default="")
+    parser.add_argument("--data-dir", default="")
     chosen = parser.parse_args()
     os.nice(10)  # the broker and the innocent go first on a small machine
-    target = Target(chosen.host, chosen.port, chosen.ws_port, chosen.token)
+    target = Target(chosen.host, chosen.port, chosen.ws_port, chosen.token, chosen.data_dir)
     count = asyncio.run(_run(chosen.name, target, chosen.seconds))
     json.dump({"done": count.done, "cut_off": count.cut_off}, sys.stdout)
 

@@ -35,7 +35,7 @@ TOPIC = "persistent://public/default/delayed"
 DUE_TOGETHER = 100_000
 FAR_MS, SPREAD_MS = 24 * 3_600_000, 48 * 3_600_000
 TOGETHER_MS, SCATTERED_MS = FAR_MS - 3_600_000, FAR_MS - 1_800_000  # when those are due that are within one second
-LEAD_MS = 50_000  # enough to read ahead
+LEAD_MS_MIN, LEAD_MS_EACH = 4_000, 0.5  # enough to read ahead what is due
 BUDGET_BYTES = 1 << 30
 
 
@@ -179,17 +179,15 @@ async def serve(folder: Path, count: int, start_ms: int) -> None:
             reads=service.topics.services.backlog_scheduler.reads,
             longest_ms=turns.taken(),
         )
+        wanted = min(DUE_TOGETHER, count // 10)
+        lead_ms = max(LEAD_MS_MIN, int(wanted * LEAD_MS_EACH))
         for what, at_ms in (("together", TOGETHER_MS), ("scattered", SCATTERED_MS)):
             end.received, end.late_ms = 0, []
-            clock.ahead_ms = start_ms + at_ms - LEAD_MS - service.storage.clock_ms()
-            wanted, reads, cpu = (
-                min(DUE_TOGETHER, count // 10),
-                service.topics.services.backlog_scheduler.reads,
-                time.process_time(),
-            )
+            clock.ahead_ms = start_ms + at_ms - lead_ms - service.storage.clock_ms()
+            reads, cpu = service.topics.services.backlog_scheduler.reads, time.process_time()
             service.topics.services.delay_timers.check_clock(clock.safe_expiry_ms(), 0)
             turns.taken()
-            await end.wait_for(wanted, LEAD_MS / 1000 + 90)
+            await end.wait_for(wanted, lead_ms / 1000 + 90)
             await asyncio.sleep(0.5)
             late = np.concatenate(end.late_ms) if end.late_ms else np.zeros(1, np.int64)
             tell(

@@ -16,6 +16,15 @@ class Target(NamedTuple):
     port: int
     ws_port: int
     token: str
+    data_dir: str = ""  # of the broker, for what administrators ask
+
+
+class Count:
+    """What came of an attack."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.cut_off = 0
 
 
 async def opened(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -7,11 +7,15 @@ innocent and attackers share the machine: what is measured is the broker's fairn
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -28,6 +32,7 @@ PATIENCE_S = 60.0
 PING_OVER_ALONE_MS = 50.0
 THROUGHPUT_SHARE = 0.8
 MEMORY_OVER_BUDGET_MIB = 64.0
+CHANGING, CHANGED_EVERY_S = "many-topics", 0.5  # the attack during which policies of the namespace change
 LISTED_TOPICS = 200  # of the hostile tenant: so that listings have something to list
 
 
@@ -91,10 +96,12 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
     ws_port = urlsplit(broker.addresses["ws_url"]).port
     command = [sys.executable, "-P", "-m", "tests.benchmarks.attacks", name, host, str(port), str(seconds + 2 * SETTLE_S)]
     with tempfile.TemporaryFile() as output:
-        attacker = processes.start([*command, "--ws-port", str(ws_port), "--token", tokens["hostile"]], output)
+        command += ["--ws-port", str(ws_port), "--token", tokens["hostile"], "--data-dir", broker.settings.data_dir]
+        attacker = processes.start(command, output)
         try:
             time.sleep(SETTLE_S)  # it has begun
-            felt = _innocent(broker, tokens["innocent"], seconds)
+            with _policies_changing(broker) if name == CHANGING else nullcontext():
+                felt = _innocent(broker, tokens["innocent"], seconds)
             resident_bytes = broker.cost().resident_bytes_max
             attacker.wait(PATIENCE_S)
         finally:
@@ -104,6 +111,27 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
     if not answer:
         raise Stalled(f"the attack {name!r} ended without saying what came of it")
     return UnderAttack(name, felt, resident_bytes, answer["done"], answer["cut_off"])
+
+
+@contextmanager
+def _policies_changing(broker: RealBroker) -> Iterator[None]:
+    ended = threading.Event()
+    grants = {"app@hostile": ["produce", "consume"]}
+
+    def change() -> None:
+        for turn in itertools.count():
+            if ended.wait(CHANGED_EVERY_S):
+                return
+            policies = {"backlog_quota_bytes": 1 << 30} if turn % 2 else {}
+            broker.tell([("namespace", "hostile/mob", {"grants": grants, "policies": policies})])
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        changing.join()
 
 
 def _innocent(broker: RealBroker, token: str, seconds: float) -> Felt:

@@ -98,7 +98,9 @@ class RealBroker:
     def _open_public_default(self) -> None:
         """What the control plane would tell it."""
         changes = [
-            FeedChange(version=1, kind="tenant", key="public", state={"admin_roles": [], "allowed_clusters": ["standalone"]}),
+            FeedChange(
+                version=1, kind="tenant", key="public", state={"uid": "u1", "admin_roles": [], "allowed_clusters": ["standalone"]}
+            ),
             FeedChange(
                 version=2,
                 kind="namespace",

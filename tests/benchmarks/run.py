@@ -27,6 +27,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   restart       a broker after kill -9, with many topics and 20 GiB stored
   peer          the same load on Magnetar and on a Pulsar   (needs --rawload and --peer)
   neighbours    what a tenant feels of hostile others: four minutes
+  shared-slots  what a tenant waits for beside one that takes all it can: four minutes
   rates         how exact publish and dispatch rates are: a minute and a half
   delayed       1, 10 and 100 million delayed messages: a quarter of an hour, 10 GB
   delayed-peer  a million delayed messages on Magnetar and on a Pulsar: five minutes              (needs --peer)

@@ -277,7 +277,7 @@ def test_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [["pings", "listings"], ["silence", "half-requests", "garbage"]])
 def test_neighbours_tells_what_an_innocent_tenant_felt(tmp_path: Path, names: list[str]) -> None:
-    section = neighbours.run(tmp_path, 0.3, quietly, names)
+    section = neighbours.run(tmp_path, 0.5, quietly, names)
     (table,) = section.tables
     assert [row[0] for row in table.rows] == [attacks.ATTACKS[name][0] for name in names]
     assert len(section.figures) == 3 * len(names) and section.failures == []

@@ -28,6 +28,7 @@ from tests.benchmarks import (
     processes,
     rate_limits,
     restart,
+    shared_slots,
     topics,
 )
 from tests.benchmarks.generator import Generator
@@ -137,6 +138,7 @@ PARTS = {
     "catch-up": Part(_catch_up),
     "restart": Part(_restart),
     "neighbours": Part(_neighbours),
+    "shared-slots": Part(lambda order: shared_slots.run(order.directory, order.progress)),
     "dispatch": Part(_dispatch, needs_peer=True),
     "rates": Part(_rates),
     "opening": Part(_opening, needs_peer=True),

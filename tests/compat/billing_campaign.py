@@ -221,7 +221,8 @@ def main() -> int:
     chosen = parser.parse_args()
     print(f"{chosen.rounds} rounds, seed {chosen.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        platform = Standalone(Path(folder, "data"), MAGNETAR_USAGE_JOB_INTERVAL_S="86400", MAGNETAR_REPEAT_INTERVAL_S="5")
+        settings = {"MAGNETAR_USAGE_JOB_INTERVAL_S": "86400", "MAGNETAR_REPEAT_INTERVAL_S": "5", "MAGNETAR_SPARK_ROWS_MIN": "0"}
+        platform = Standalone(Path(folder, "data"), **settings)
         stock = None
         try:
             platform.start()

@@ -21,6 +21,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
         MAGNETAR_AUDIT_INTERVAL_S="1",
         MAGNETAR_COMPACTION_INTERVAL_S="1",
         MAGNETAR_USAGE_JOB_INTERVAL_S="86400",
+        MAGNETAR_SPARK_ROWS_MIN="0",
     )
     platform.start()
     yield platform

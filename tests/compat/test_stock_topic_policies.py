@@ -67,11 +67,16 @@ def max_subscriptions(case: Case) -> None:
 
 
 def max_message_size(case: Case) -> None:
+    """The client sends a refused message again on each new connection, with no end: it is stored once the limit is gone."""
     case.set("maxMessageSize", 1024)
     producer = case.client.create_producer(case.topic, batching_enabled=False)
     producer.send(b"x" * 500)
-    with pytest.raises(pulsar.PulsarException):
-        producer.send(b"x" * 2000)
+    stored: list[pulsar.Result] = []
+    producer.send_async(b"x" * 2000, lambda result, message_id: stored.append(result))
+    eventually_sync(lambda: 'magnetar_publish_errors_total{code="NotAllowedError"}' in case.metrics())
+    assert (stored, case.stats()["msgInCounter"]) == ([], 1)
+    case.set("maxMessageSize", None, "DELETE")
+    eventually_sync(lambda: stored == [pulsar.Result.Ok])
 
 
 def unacked_of_a_consumer(case: Case) -> None:

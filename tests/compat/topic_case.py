@@ -36,6 +36,12 @@ class Case:
         found: dict[str, Any] = self.standalone.http("GET", f"{self.path}/stats", token=self.standalone.admin_token).json()
         return found
 
+    def metrics(self) -> str:
+        """Of the broker, as Prometheus scrapes them."""
+        return self.standalone.http(
+            "GET", "/metrics", token=self.standalone.admin_token, url=self.standalone.ready["ws_url"].replace("ws", "http", 1)
+        ).text
+
     def produce(self, *payloads: bytes, **options: Any) -> float:
         """How long it took, in seconds."""
         producer = self.client.create_producer(self.topic, batching_enabled=False, **options)

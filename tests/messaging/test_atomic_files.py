@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.atomic_files import replace_file, replacing
+from messaging.atomic_files import make_directory, replace_file, replacing
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -44,3 +44,20 @@ def test_a_secret_is_readable_by_its_owner_alone_whatever_a_crash_left(tmp_path:
     (tmp_path / "secret.new").chmod(0o644)
     replace_file(tmp_path / "secret", b"s", durable=False, mode=0o600)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_names_of_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's first files were synced, and could be lost with the directories that they were in."""
+    synced: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())) or fsync(descriptor)
+    )
+    make_directory(tmp_path / "broker" / "feed", mode=0o700)
+    assert synced == [str(tmp_path), str(tmp_path / "broker")]
+    assert (tmp_path / "broker" / "feed").stat().st_mode & 0o777 == 0o700
+    make_directory(tmp_path / "broker" / "feed")
+    assert len(synced) == 2
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_directory(tmp_path / "file" / "folder")

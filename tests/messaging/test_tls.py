@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, load_pem_private_key
 
 from messaging import tls
 from messaging.settings import ConfigError, Settings
@@ -125,4 +126,17 @@ def test_a_key_of_another_certificate_is_an_error_that_says_so(tmp_path: Path) -
     shutil.copy(other.key, mixed)
     settings = Settings(data_dir=str(tmp_path), tls="files", tls_cert_file=str(one.certificate), tls_key_file=str(mixed))
     with pytest.raises(ConfigError, match=r"cannot be used .*: set tls_cert_file and tls_key_file"):
+        tls.server_context(settings)
+
+
+def test_a_key_with_a_passphrase_is_refused_and_asked_for_nowhere(tmp_path: Path) -> None:
+    """OpenSSL asked at the terminal, and the whole broker waited: at its start, and in a handshake after a renewal."""
+    files = tls.ensure_certificate(_settings(tmp_path))
+    key = load_pem_private_key(files.key.read_bytes(), None)
+    secret = BestAvailableEncryption(b"secret")
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
+    settings = Settings(
+        data_dir=str(tmp_path), tls="files", tls_cert_file=str(files.certificate), tls_key_file=str(tmp_path / "key.pem")
+    )
+    with pytest.raises(ConfigError, match="encrypted with a passphrase: store it without one"):
         tls.server_context(settings)

@@ -13,10 +13,7 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform/controlplane")
-# Modules above the ceiling, and how far: they may shrink, and no other may join them.
-LARGER = {
-    "messaging/broker/core/subscription.py": 400,
-}
+LINES_MAX = 500
 TEXT = {
     ".py",
     ".md",
@@ -183,11 +180,11 @@ def test_tests_do_not_wait_by_sleeping(committed: list[Path], repository: Path) 
 
 
 def test_modules_stay_of_a_size_that_can_be_read(committed: list[Path], repository: Path) -> None:
-    """About 150 lines is our measure, 300 the ceiling; generated code is not read."""
+    """One concept a file: usually 100 to 300 lines, 500 at most where a concept needs them; generated code is not read."""
     ours = [
         path
         for path in committed
         if path.suffix == ".py" and "migrations" not in path.parts and "tests" not in path.parts and not path.stem.endswith("_pb2")
     ]
     sizes = {str(path.relative_to(repository)): len(path.read_text().splitlines()) for path in ours}
-    assert {name: size for name, size in sizes.items() if size > LARGER.get(name, 300)} == {}
+    assert {name: size for name, size in sizes.items() if size > LINES_MAX} == {}

@@ -8,10 +8,11 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from messaging.broker.core.delayed import newest, run_format, run_index, run_jobs, run_merge, time_slots
+from messaging.broker.core.delayed import newest, overrides, run_format, run_index, run_jobs, run_merge, time_slots
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.run_jobs import Job
+from messaging.broker.core.dispatch import key_shared
 from messaging.broker.runtime.topics import delayed_delivery, due_reader, run_entries, run_store
 from messaging.broker.runtime.topics.run_store import RunStore
 
@@ -24,6 +25,8 @@ SMALL: tuple[tuple[ModuleType, dict[str, int]], ...] = (
     (due_reader, {"AHEAD_MS": 400, "LOOK_MS": 50}),
     (run_format, {"BLOCK_ENTRIES": 3}),
     (run_merge, {"BLOCK_ENTRIES": 3}),
+    (overrides, {"JUDGED_MAX": 3}),
+    (key_shared, {"SORTED_MAX": 3}),
     (time_slots, {"MOVED_MAX": 5, "SLOT_BITS": 6}),
     (delayed_delivery, {"SEALED_AT_CLOSE": 4}),
     (run_store, {"FED_BLOCKS": 2}),

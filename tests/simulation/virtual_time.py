@@ -40,6 +40,9 @@ class _TimeModule:
     def perf_counter(self) -> float:
         return self._clock.now_s
 
+    def thread_time(self) -> float:
+        return 0.0  # work takes no time
+
     def time_ns(self) -> int:
         return int(self.time() * 1_000_000) * 1_000
 

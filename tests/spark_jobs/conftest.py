@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.compute import Engine
+from spark_jobs.engine import Engine
 from spark_jobs.java import choose_java
 from tests.spark_jobs.job import InProcess, Job
 
 
 @pytest.fixture(scope="session")
 def spark_engine(spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    from spark_jobs.session import Engine as SparkEngine
-    from spark_jobs.session import start_session
+    from spark_jobs.session import SparkEngine, start_context
 
     work = tmp_path_factory.mktemp("spark")
     java = choose_java(os.environ.get("MAGNETAR_JAVA_HOME", ""), os.environ, work)
-    session = start_session(java, "local[2]", work, driver_memory="512m")
-    yield SparkEngine(session)
-    session.stop()
+    engine = SparkEngine(start_context(java, "local[2]", work, driver_memory="512m"))
+    yield engine
+    engine.stop()
 
 
 @pytest.fixture

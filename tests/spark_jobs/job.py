@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
-from spark_jobs.compute import Engine, compute
+from spark_jobs.compute import compute
 from spark_jobs.config import Request, Result, run_directory
+from spark_jobs.engine import Engine
 from spark_jobs.plan import hour_of_name, make_plan
 from tests.spark_jobs.usage_files import HOUR_MS, NOON_MS, Hours
 

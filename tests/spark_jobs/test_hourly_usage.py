@@ -118,6 +118,21 @@ def test_a_late_record_near_the_edge_changes_the_hour_that_it_carries_into(job: 
     }
 
 
+def test_an_hour_that_leaves_the_window_stays_as_it_is(job: Job) -> None:
+    """On its last day it was computed again without the hour before, from which its first minutes are."""
+    midnight = NOON_MS - 12 * HOUR_MS
+    stored = [record("stored_bytes", 500, midnight - MINUTE_MS), record("stored_bytes", 500, midnight + 4 * MINUTE_MS, seq=1)]
+    write_all(stored, job.raw)
+    job.run()
+    assert job.hours()[midnight, NEW][4] == 500 * 300
+    for days in range(33, 38):
+        assert job.run(midnight + days * 24 * HOUR_MS + HOUR_MS).hours == ()
+    late = record("messages_in", 1, midnight + 30 * MINUTE_MS)
+    write_all([late], job.raw)
+    assert [hour.hour for hour in job.run(midnight + 35 * 24 * HOUR_MS).hours] == ["2026-11-21T00"]
+    assert job.hours()[midnight, NEW][4] == 500 * 300
+
+
 def test_files_taken_away_leave_an_explicit_empty_hour(job: Job) -> None:
     files = write_all(golden(), job.raw)
     job.run()

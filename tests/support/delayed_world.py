@@ -202,6 +202,8 @@ class DelayedWorld:
             if self.delays.index.pending and subscription.delays and subscription.state.delays is None:
                 subscription.state.use_delays(self.delays)
             due = subscription.next_due() if subscription.can_dispatch() else None
+            if due is None and subscription.unsettled:
+                continue
             if due is None:
                 return
             source, position = due

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.admin.internal_stats import internal_stats
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -46,7 +45,7 @@ async def resting(world: BrokerWorld, count: int, taken: int) -> RawClient:
 
 def pending_reads(topic: Topic) -> int:
     """Reads that are asked for or under way, for all subscriptions."""
-    return sum(one["pendingReadOps"] for one in internal_stats(topic)["cursors"].values())
+    return sum(topic.pending_reads(subscription) for subscription in topic.subscriptions.values())
 
 
 async def read_all(client: RawClient, count: int, first: int = 0) -> None:

@@ -96,8 +96,12 @@ class MemoryBroker(TypedCalls):
         }
         sent: list[Event] = []
 
+        events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+
         async def receive() -> Event:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not events:
+                await asyncio.Event().wait()  # the caller stays until it has its answer
+            return events.pop()
 
         async def send(event: Event) -> None:
             sent.append(event)

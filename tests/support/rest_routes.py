@@ -40,6 +40,7 @@ FILLING = {
     "schedule": "s1",
     "report": "p1",
     "file": "report.csv",
+    "name": "n",
 }
 
 
@@ -54,7 +55,7 @@ def addresses() -> list[tuple[str, str, str]]:
             elif namespace in TABLED:
                 path = "/" + prefix + str(pattern.pattern)
                 for name, value in FILLING.items():
-                    for converter in ("segment", "domain", "kind", "cluster"):
+                    for converter in ("segment", "path", "domain", "kind", "cluster"):
                         path = path.replace(f"<{converter}:{name}>", value)
                 assert "<" not in path
                 for method in pattern.callback.methods:

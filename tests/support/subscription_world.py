@@ -135,6 +135,8 @@ class World:
         """The loop of the topic. Raises if it does not come to an end: every turn has to make progress."""
         for _ in range(10_000):
             if not self.subscription.can_dispatch():
+                if self.subscription.unsettled:
+                    continue
                 return
             due = self.subscription.next_due()
             if due is None:

@@ -55,7 +55,7 @@ OF_OWNERS: dict[str, Act] = {
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
 }
 IDEMPOTENT = ("revoke_permission", "unrestrict_subscription", "remove_topic_policies")
-WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies"}  # a look-up, and what follows from a deletion
+WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies", "granting"}  # a look-up, what follows, a part
 OF_SUPERUSERS: dict[str, Act] = {
     "create_tenant": lambda actor: actions.create_tenant(actor, "third"),
     "update_tenant": lambda actor: actions.update_tenant(actor, "acme", admin_roles=["boss"]),

@@ -137,9 +137,7 @@ def test_setting_all_policies_removes_what_an_earlier_release_stored(world: Worl
         ("publishMaxMessageRate", {"standalone": {"publishThrottlingRateInMsg": 1}}),
         ("max_producers_per_topic", 3),
         ("encryption_required", True),
-        ("backlog_quota_map", {"destination_storage": {"limit": 5}}),
         ("offload_policies", {"offloadThresholdInBytes": 1}),
-        ("auth_policies", {"namespace_auth": {"app": ["produce"]}}),
         ("resource_group_name", "gold"),
     ],
 )
@@ -151,6 +149,65 @@ def test_a_new_namespace_is_refused_with_what_would_be_lost(call: Caller, world:
     else:
         assert answer.status_code == 412
         assert re.search(f"{field}|{'|'.join(policy.name for policy in policies) or field}", answer.json()["reason"])
+
+
+def test_a_new_namespace_has_the_permissions_that_it_is_created_with(call: Caller, world: World) -> None:
+    auth = {
+        "namespace_auth": {"app": ["produce"]},
+        "destination_auth": {"persistent://acme/new/t": {"reader": ["consume"]}},
+        "subscription_auth_roles": {"s": ["reader"]},
+    }
+    assert call("PUT", "/admin/v2/namespaces/acme/new", {"auth_policies": auth}).status_code == 204
+    assert call("GET", "/admin/v2/namespaces/acme/new").json()["auth_policies"] == auth
+    assert call("DELETE", "/admin/v2/namespaces/acme/new/permissions/s/reader").status_code == 204
+    assert call("GET", "/admin/v2/namespaces/acme/new/permissions/subscription").json() == {}
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"namespace_auth": {"app": ["odd"]}},
+        {"destination_auth": {"persistent://other/ns/t": {"app": ["consume"]}}},
+        {"subscription_auth_roles": {"s": [""]}},
+    ],
+)
+def test_permissions_that_cannot_be_granted_create_no_namespace(call: Caller, world: World, auth: Any) -> None:
+    assert call("PUT", "/admin/v2/namespaces/acme/new", {"auth_policies": auth}).status_code == 412
+    assert call("GET", "/admin/v2/namespaces/acme/new").status_code == 404
+
+
+def test_a_subscription_may_be_called_subscription(call: Caller, world: World) -> None:
+    path = "/admin/v2/namespaces/acme/orders/permissions/subscription"
+    assert call("POST", f"{path}/subscription", ["a", "b"]).status_code == 204
+    assert call("DELETE", f"{path}/a").status_code == 204
+    assert call("GET", path).json() == {"subscription": ["b"]}
+
+
+def test_numbers_and_truth_values_may_be_in_quotes(call: Caller, world: World) -> None:
+    namespace = "/admin/v2/namespaces/acme/orders"
+    for path, value in (
+        ("messageTTL", "10"),
+        ("deduplication", "true"),
+        ("retention", {"retentionTimeInMinutes": "5", "retentionSizeInMB": "7"}),
+    ):
+        assert call("POST", f"{namespace}/{path}", value).status_code == 204, path
+    held = call("GET", namespace).json()
+    assert (held["message_ttl_in_seconds"], held["deduplicationEnabled"]) == (10, True)
+    assert held["retention_policies"]["retentionTimeInMinutes"] == 5
+    assert call("POST", f"{namespace}/messageTTL", "ten").status_code == 412
+
+
+def test_a_negative_limit_is_refused_by_the_name_that_the_client_knows(call: Caller, world: World) -> None:
+    answer = call("POST", "/admin/v2/namespaces/acme/orders/maxProducersPerTopic", -3)
+    assert answer.status_code == 412
+    assert answer.json()["reason"] == "maxProducersPerTopic must be 0 or more, and -3 was given"
+
+
+def test_settings_of_the_broker_are_refused_by_name(call: Caller, world: World) -> None:
+    path = "/admin/v2/brokers/configuration"
+    assert (call("GET", path).json(), call("GET", f"{path}/values").json()) == ([], {})
+    for answer in (call("POST", f"{path}/maxConnections/7"), call("DELETE", f"{path}/maxConnections")):
+        assert answer.status_code == 412 and answer.json()["reason"].startswith("maxConnections cannot change")
 
 
 def test_a_new_namespace_may_say_what_nobody_set(call: Caller, world: World) -> None:

@@ -99,6 +99,40 @@ def test_a_namespace_made_with_policies(call: Call, world: World) -> None:
     assert status(call("PUT", "/admin/v2/namespaces/acme/n2", {"message_ttl_in_seconds": -1})) == 412
 
 
+def test_a_namespace_made_with_what_the_admin_client_of_go_sends(call: Call) -> None:
+    whole = {
+        "antiAffinityGroup": "",
+        "backlog_quota_map": {"destination_storage": {"limitTime": -1, "limitSize": 1000, "policy": "producer_exception"}},
+        "offload_threshold": -1,
+        "schema_auto_update_compatibility_strategy": "Forward",
+        "schema_compatibility_strategy": "",
+        "subscription_auth_mode": "",
+    }
+    assert status(call("PUT", "/admin/v2/namespaces/acme/new", whole)) == 204
+    found = call("GET", "/admin/v2/namespaces/acme/new").json()
+    assert found["backlog_quota_map"]["destination_storage"]["limitSize"] == 1000
+    assert found["schema_compatibility_strategy"] == "FORWARD"
+    given = whole | {"schema_compatibility_strategy": "BACKWARD"}
+    assert status(call("PUT", "/admin/v2/namespaces/acme/n2", given)) == 204
+    assert call("GET", "/admin/v2/namespaces/acme/n2").json()["schema_compatibility_strategy"] == "BACKWARD"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("schema_auto_update_compatibility_strategy", "Odd", 412),
+        ("schema_auto_update_compatibility_strategy", ["Full"], 412),
+        ("backlog_quota_map", {"odd": {}}, 404),
+        ("backlog_quota_map", {"message_age": {"limitTime": "soon"}}, 412),
+        ("backlog_quota_map", 7, 412),
+        ("offload_threshold", 5, 412),
+    ],
+)
+def test_a_namespace_is_not_made_with_a_field_that_cannot_be(call: Call, field: str, value: Any, expected: int) -> None:
+    assert status(call("PUT", "/admin/v2/namespaces/acme/new", {field: value})) == expected
+    assert status(call("GET", "/admin/v2/namespaces/acme/new")) == 404
+
+
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
@@ -218,7 +252,6 @@ def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str
     ("path", "expected"),
     [
         ("namespaces/acme/orders/scanOffloadedLedgers", 501),
-        ("brokers/configuration", 501),
         ("persistent/acme/orders/t/trim", 405),
         ("worker/cluster", 409),
         ("schemas/a-b/c/other", 404),

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.schema import TopicRef
 from tenants.models import AuditRecord
 from tests.tenants.world import Caller, World
 from workers import sending
 from workers.models import TaskRun
+from workers.redrive import actions
 from workers.redrive.models import RedriveJob
 from workers.task_catalog import REDRIVE
 
@@ -49,6 +51,19 @@ def test_an_owner_looks_starts_pauses_resumes_and_cancels(world: World, caller: 
     assert owner("GET", f"{AT}/{job}/outcomes?after=x").status_code == 400
     actions = set(AuditRecord.unscoped.filter(action__startswith="redrive.").values_list("action", "tenant"))
     assert actions == {(f"redrive.{one}", "acme") for one in ("start", "pause", "resume", "cancel")}
+
+
+def test_a_dry_run_changes_nothing(world: World, call: Caller) -> None:
+    before = world.broker.call("subscriptions.list", TopicRef(topic=DEAD))
+    assert call("POST", f"{AT}/dry-run", body(subscription="new")).json()["messages"] == 3
+    assert world.broker.call("subscriptions.list", TopicRef(topic=DEAD)) == before
+
+
+def test_a_dry_run_answers_in_time_with_what_it_has(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "DRY_RUN_S", 0)
+    world.broker.publish(DEAD, *[b"x"] * 600)
+    answer = call("POST", f"{AT}/dry-run", body(key="nobody's")).json()
+    assert (answer["looked_at"], answer["complete"]) == (500, False)
 
 
 def test_a_redrive_and_a_requeue_say_what_was_before_and_after(world: World, call: Caller) -> None:

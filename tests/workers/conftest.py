@@ -14,6 +14,7 @@ from celery import Celery
 from messaging.settings import Settings, load
 from tests.support.worker_broker import Clock, WorkerBroker, worker_broker
 from tests.workers.valkey_server import Server
+from workers import app as app_module
 from workers.app import make_app
 from workers.environment import Environment
 from workers.process import Worker
@@ -69,8 +70,9 @@ def environment(settings_of: Callable[..., Settings], broker: WorkerBroker, cloc
 
 
 @pytest.fixture
-def queue(settings_of: Callable[..., Settings], valkey_socket: Path) -> Settings:
-    """Settings whose queue is a real, empty server."""
+def queue(settings_of: Callable[..., Settings], valkey_socket: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings whose queue is a real, empty server. The sender of an earlier test is forgotten."""
+    monkeypatch.setattr(app_module, "sender_app", None)
     with redis.Redis(unix_socket_path=str(valkey_socket)) as client:
         client.flushall()
     return settings_of(redis_url=f"unix://{valkey_socket}")

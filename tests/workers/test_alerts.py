@@ -20,7 +20,7 @@ from tests.support.worker_broker import START, Clock, WorkerBroker
 from workers import mail, sending
 from workers.alerts import tasks, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
-from workers.alerts.rules import Reading, Standing, judge, read
+from workers.alerts.rules import Reading, Standing, judge, read, read_partitions, sum_of
 from workers.alerts.tasks import evaluate_alerts, notice_expiring_keys, send_notice
 from workers.alerts.webhooks import address_of, check_url, networks, signature
 from workers.environment import Environment
@@ -52,8 +52,21 @@ STATS: dict[str, Any] = {
     "msgInCounter": 70,
     "publishRateLimitedTimes": 4,
     "subscriptions": {
-        "a": {"msgBacklog": 5, "backlogSize": 500, "oldestBacklogMessageAgeSeconds": 60, "consumers": [1], "durable": True},
-        "b": {"msgBacklog": 7, "backlogSize": 300, "oldestBacklogMessageAgeSeconds": -1, "consumers": [], "durable": True},
+        "a": {
+            "msgBacklog": 5,
+            "backlogSize": 500,
+            "oldestBacklogMessageAgeSeconds": 60,
+            "deliveryHealth": "blocked",
+            "durable": True,
+        },
+        "b": {
+            "msgBacklog": 7,
+            "backlogSize": 300,
+            "oldestBacklogMessageAgeSeconds": -1,
+            "deliveryHealth": "abandoned",
+            "durable": True,
+        },
+        "reader": {"deliveryHealth": "idle", "durable": False},
     },
 }
 
@@ -67,6 +80,9 @@ STATS: dict[str, Any] = {
         ("backlog_age_s", "", None, Reading(60)),
         ("no_consumer", "", None, Reading(1)),
         ("no_consumer", "a", None, Reading(0)),
+        ("no_consumer", "reader", None, Reading(0)),  # it ends by itself
+        ("blocked", "", None, Reading(1)),
+        ("blocked", "b", None, Reading(0)),
         ("backlog_entries", "gone", None, Reading(0)),
         ("messages_grow", "", None, Reading(0, 70)),
         ("messages_grow", "", 50, Reading(20, 70)),
@@ -76,6 +92,37 @@ STATS: dict[str, Any] = {
 )
 def test_what_the_stats_say(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
     assert read(kind, STATS, subscription, before) == expected
+
+
+PARTS = {
+    "0": STATS,
+    "2": {
+        "msgInCounter": 9,
+        "publishRateLimitedTimes": 0,
+        "subscriptions": {
+            "a": {"msgBacklog": 4, "backlogSize": 40, "oldestBacklogMessageAgeSeconds": 90, "deliveryHealth": "blocked"},
+            "b": {"msgBacklog": 1, "backlogSize": 10, "oldestBacklogMessageAgeSeconds": 1, "deliveryHealth": "good"},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "subscription", "total", "of_each"),
+    [
+        ("backlog_entries", "a", 9, [5, 4]),
+        ("backlog_entries", "", 9, [7, 4]),  # that of one subscription, over all partitions
+        ("backlog_bytes", "", 540, [500, 40]),
+        ("backlog_age_s", "", 90, [60, 90]),
+        ("no_consumer", "b", 1, [1, 0]),
+        ("blocked", "", 2, [1, 1]),
+        ("messages_grow", "", 20, [20, 0]),  # the second was not seen before
+    ],
+)
+def test_what_the_partitions_say_together_and_each(kind: str, subscription: str, total: int, of_each: list[int]) -> None:
+    readings = read_partitions(kind, PARTS, subscription, {"0": 50})
+    assert [readings[index].value for index in ("0", "2")] == of_each
+    assert sum_of(kind, PARTS, subscription, readings) == total
 
 
 # --- webhooks
@@ -214,6 +261,64 @@ def test_an_idle_topic_is_looked_at_without_loading_it(
     assert AlertRule.unscoped.get(kind="backlog_entries").value == 4
     broker.real.run(broker.real.service.topics.delete(parse_topic(TOPIC), force=True))
     assert look(environment, 5)["problems"] == 4
+
+
+def test_a_rule_on_a_partitioned_topic_is_about_all_partitions(
+    environment: Environment, broker: WorkerBroker, clock: Clock, asked: None
+) -> None:
+    broker.real.run(broker.real.service.topics.partitioned.create(parse_topic(TOPIC), 3, {}))
+    for index, count in ((0, 1), (2, 4)):
+        broker.real.add(f"{TOPIC}-partition-{index}", "s")
+        broker.real.publish(f"{TOPIC}-partition-{index}", *[b"m"] * count)
+    rule(clock, threshold=5)
+    looked = look(environment, 0)
+    assert (looked["looked_at"], looked["fired"], looked["problems"]) == (1, 1, 0)
+    found = AlertRule.unscoped.get()
+    assert (found.value, found.by_partition) == (5, [(2, 4), (0, 1), (1, 0)])
+    assert Notice.unscoped.get().text.endswith(
+        "is 5; the threshold is 5, and it is over below 2. Of its partitions, partition 2: 4, partition 0: 1."
+    )
+
+
+def test_what_grows_is_told_by_partition(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
+    """A partition that was loaded anew counts from 0: it does not hide what the others rose by."""
+    broker.real.run(broker.real.service.topics.partitioned.create(parse_topic(TOPIC), 2, {}))
+    parts = [f"{TOPIC}-partition-{index}" for index in range(2)]
+    for part in parts:
+        broker.real.add(part, "s")
+    broker.real.publish(parts[0], *[b"m"] * 10)
+    rule(clock, kind="messages_grow", threshold=100, clear=1)
+    look(environment, 0)
+    assert AlertRule.unscoped.get().value == 0
+    broker.real.unload(parts[0])
+    broker.real.publish(parts[0], b"m")
+    broker.real.publish(parts[1], *[b"m"] * 7)
+    look(environment, 1)
+    assert AlertRule.unscoped.get().value == 8
+
+
+def test_a_topic_is_looked_at_once_for_all_its_rules(
+    environment: Environment, broker: WorkerBroker, clock: Clock, asked: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 rules on one topic asked for its whole stats 100 times."""
+    other = f"{TOPIC}-other"
+    for topic in (TOPIC, other):
+        broker.real.add(topic, "s")
+    for _ in range(3):
+        for topic in (TOPIC, other, f"{TOPIC}-gone"):
+            rule(clock, topic=topic, kind="no_consumer", threshold=1, clear=1)
+    calls: list[tuple[str, str]] = []
+    call = environment.rpc.call
+
+    def counted(method: Any, request: Any = None) -> Any:
+        if method.startswith("topics."):
+            calls.append((method, request.topic))
+        return call(method, request)
+
+    monkeypatch.setattr(environment.rpc, "call", counted)
+    outcome = look(environment, 0)
+    assert (outcome["fired"], outcome["problems"]) == (6, 3)
+    assert sorted(calls) == [("topics.figures", topic) for topic in (TOPIC, f"{TOPIC}-gone", other)]
 
 
 def test_a_rule_that_cannot_be_looked_at_holds_up_no_other(

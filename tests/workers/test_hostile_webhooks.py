@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from messaging.errors import NotAllowed, NotReady
+from messaging.errors import InvalidValue, NotAllowed, NotReady
 from messaging.settings import Settings
 from workers import mail
 from workers.alerts import webhooks
+from workers.alerts.actions import check_target
 from workers.alerts.webhooks import address_of, networks, post
 
 PIECES = 300
@@ -66,15 +67,45 @@ def test_a_webhook_that_goes_on_answering_holds_no_worker(piece: bytes, monkeypa
         "fec0::1",
         "64:ff9b:1::1",
         "ff0e::1",
+        "5f00::1",
+        "3fff::1",
+        "100::1",
+        "100:0:0:1::1",
+        "4000::1",
+        "2001::1",
+        "2001:2::1",
+        "2001:db8::1",
+        "2620:4f:8000::1",
+        "192.88.99.1",
+        "192.0.0.9",
+        "192.31.196.1",
+        "192.52.193.1",
+        "192.175.48.1",
+        "198.19.255.255",
+        "203.0.113.9",
+        "255.255.255.255",
     ],
 )
-def test_an_address_inside_is_not_reached_by_a_form_of_ipv6(address: str) -> None:
+def test_an_address_of_a_special_purpose_is_not_reached_in_any_form(address: str) -> None:
     with pytest.raises(NotAllowed, match="not public"):
         address_of("hook.example", 443, [], lambda host, port: [address])
 
 
+@pytest.mark.parametrize("url", ["http://[::1", "http://h:port/", "http://h:99999/", "http://h:0/", "ftp://h/", "http://"])
+def test_what_is_no_url_is_refused_in_words(url: str) -> None:
+    with pytest.raises(InvalidValue, match="is not the URL of a webhook"):
+        webhooks.check_url(url)
+
+
+@pytest.mark.parametrize("address", ["a@b.example,c@d.example", "a@b.example c@d.example", "<a@b.example>", "a", "a@b@c.example"])
+def test_an_address_is_that_of_one_mailbox(address: str) -> None:
+    with pytest.raises(InvalidValue, match="is not a mail address"):
+        check_target("", [address])
+    check_target("", ["a@b.example", "c@d.example"])
+
+
 def test_public_addresses_of_ipv6_are_reached() -> None:
-    found = ["2606:4700::1111", "64:ff9b::5db8:d70e"]
+    found = ["2606:4700::1111", "2001:4860:4860::8888", "64:ff9b::5db8:d70e", "93.184.215.14"]
     assert address_of("hook.example", 443, [], lambda host, port: found) == found[0]
 
 

@@ -159,6 +159,31 @@ def test_a_task_whose_worker_died_is_taken_up_again_when_its_lease_ends(environm
     assert sent.runs == ["r1"] and run(environment, Work()) == "succeeded"
 
 
+def test_a_clock_that_went_back_holds_up_no_longer_than_a_crash(environment: Environment, clock: Clock, sent: Sent) -> None:
+    """A lease held, and a repetition waited, for as long as the clock had jumped."""
+    name = lease_name(NAME, {"job": "j1"})
+    TaskRun.objects.create(task_id="r1", name=NAME, arguments={"job": "j1"}, started_at=clock(), outcome="running", attempts=1)
+    TaskRun.objects.create(
+        task_id="r2", name=NAME, arguments={"job": "j2"}, started_at=clock(), outcome="retrying", attempts=1, next_try_at=clock()
+    )
+    assert lease.acquire(name, lease.holder_of("r0"), clock())
+    clock.advance(-86_400)
+    assert not lease.acquire(name, "another", clock()), "its holder may live: it has the time of a lease to say so"
+    look(environment)
+    assert sorted(sent.runs) == ["r1", "r2"]
+    clock.advance(lease.LEASE_S)
+    assert lease.acquire(name, "another", clock())
+
+
+def test_a_living_holder_keeps_its_lease_when_the_clock_goes_back(clock: Clock) -> None:
+    assert lease.acquire("work", "living", clock())
+    clock.advance(-86_400)
+    assert not lease.acquire("work", "another", clock())
+    assert lease.renew("work", "living", clock())
+    clock.advance(lease.LEASE_S - 1)
+    assert not lease.acquire("work", "another", clock()) and lease.held("work", clock())
+
+
 def test_a_task_that_ends_its_worker_each_time_is_quarantined(environment: Environment, clock: Clock, sent: Sent) -> None:
     TaskRun.objects.create(task_id="r1", name=NAME, arguments={"job": "j1"}, started_at=clock(), outcome="running", attempts=5)
     work = Work()

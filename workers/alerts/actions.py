@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 
+from messaging.adminrpc.schema import PartitionsGet
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
-from messaging.protocol.names import parse_topic
+from messaging.protocol.names import TopicName, parse_topic
+from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
+from workers import mail
 from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, NotificationTarget, new_secret
 
 RULES_MAX = 100  # of one tenant: each is looked at every minute
 MAIL_MAX = 10
+PARTITIONS_MAX = 1_000  # of the topic of a rule: each is looked at every minute
+PATTERN = re.compile(r"[*?+|()\[\]{}^$\\]")
 
 
 def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
-    """Raises `NotAuthorized`, `InvalidValue` for a topic of another tenant, `PreconditionFailed` where there are too many."""
+    """Raises `NotAuthorized`, `InvalidValue` for a topic of another tenant, `NotFound` for one that does not exist,
+    `PreconditionFailed` where there are too many."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     if "://" not in given["topic"] or parse_topic(given["topic"]).tenant != tenant:
         raise InvalidValue(
             f"topic {given['topic'][:80]!r} is not a topic of tenant {tenant}: use persistent://{tenant}/namespace/topic"
         )
+    topic = parse_topic(given["topic"])
+    _check_topic(topic)
     threshold = given.get("threshold", 1)
     clear = given.get("clear", threshold)
     if given["kind"] not in AlertRule.Kind.values:
@@ -41,7 +50,7 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
         rule = AlertRule.objects.create(
             tenant=tenant,
             tenant_uid=_uid(tenant),
-            topic=str(parse_topic(given["topic"])),
+            topic=str(topic),
             threshold=threshold,
             clear=clear,
             created_at=datetime.now(UTC),
@@ -55,6 +64,22 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
             after={"topic": rule.topic, "threshold": threshold, **fields},
         )
     return rule
+
+
+def _check_topic(topic: TopicName) -> None:
+    """A topic, a partition or a partitioned topic that exists. Raises `NotFound`, `InvalidValue`, `PreconditionFailed`."""
+    try:
+        found = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic)))
+    except NotFound:
+        if PATTERN.search(topic.local):
+            raise InvalidValue(
+                f"topic {str(topic)[:200]!r} does not exist; patterns are not supported: make a rule for each topic"
+            ) from None
+        raise
+    if found.partitions > PARTITIONS_MAX:
+        raise PreconditionFailed(
+            f"topic {topic} has {found.partitions} partitions: a rule is about at most {PARTITIONS_MAX}; make rules for partitions"
+        )
 
 
 def rule_of(tenant: str, rule_id: str) -> AlertRule:
@@ -97,8 +122,7 @@ def check_target(webhook_url: str, mail_to: list[str]) -> None:
     """Raises `InvalidValue`."""
     if webhook_url:
         webhooks.check_url(webhook_url)
-    if len(mail_to) > MAIL_MAX or not all("@" in one and one.isprintable() and " " not in one for one in mail_to):
-        raise InvalidValue(f"mail_to takes up to {MAIL_MAX} mail addresses")
+    mail.recipients(mail_to, MAIL_MAX)
 
 
 def _uid(tenant: str) -> str:

@@ -39,7 +39,8 @@ class AlertRule(OfTenant):
         BACKLOG_ENTRIES = "backlog_entries"  # of one subscription, or the largest
         BACKLOG_BYTES = "backlog_bytes"
         BACKLOG_AGE_S = "backlog_age_s"  # of the oldest message that is not acknowledged
-        NO_CONSUMER = "no_consumer"  # of one subscription, or of any; the value is 1
+        NO_CONSUMER = "no_consumer"  # of one subscription, or of any; the value is 1, of a partitioned topic one a partition
+        BLOCKED = "blocked"  # the same: its consumers take no more of what there is
         MESSAGES_GROW = "messages_grow"  # of a dead-letter topic: how many came since the last look
         PUBLISH_THROTTLED = "publish_throttled"  # how often producers were held back since the last look
 
@@ -55,6 +56,7 @@ class AlertRule(OfTenant):
     # Where it stands
     value = models.BigIntegerField(default=0)
     counter = models.BigIntegerField(null=True)  # of the last look, where the value is a rise
+    partitions = models.JSONField(default=dict)  # of a partitioned topic: index -> [value, counter or null]
     above_since = models.DateTimeField(null=True)
     firing = models.BooleanField(default=False)
     looked_at = models.DateTimeField(null=True)
@@ -67,6 +69,13 @@ class AlertRule(OfTenant):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.tenant}"
+
+    @property
+    def by_partition(self) -> list[tuple[int, int]]:
+        """(index, value), the largest values first; empty unless the topic is partitioned."""
+        return sorted(
+            ((int(index), int(value)) for index, (value, _) in self.partitions.items()), key=lambda one: (-one[1], one[0])
+        )
 
 
 class PlatformAlert(models.Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -31,17 +32,45 @@ class Reading(NamedTuple):
     counter: int | None = None
 
 
-def read(kind: str, stats: Mapping[str, Any], subscription: str, before: int | None) -> Reading:
+COUNTERS = {"messages_grow": "msgInCounter", "publish_throttled": "publishRateLimitedTimes"}
+FIELDS = {"backlog_entries": "msgBacklog", "backlog_bytes": "backlogSize", "backlog_age_s": "oldestBacklogMessageAgeSeconds"}
+HEALTHS = {"no_consumer": ("idle", "abandoned"), "blocked": ("blocked",)}  # `deliveryHealth` of a durable subscription
+Stats = Mapping[str, Any]
+
+
+def read(kind: str, stats: Stats, subscription: str, before: int | None) -> Reading:
     """The value of a rule of this `kind`. `before`: the counter of the last look. A subscription that is not there has nothing."""
-    if kind in ("messages_grow", "publish_throttled"):
-        counter = int(stats.get("msgInCounter" if kind == "messages_grow" else "publishRateLimitedTimes", 0))
+    if kind in COUNTERS:
+        counter = int(stats.get(COUNTERS[kind], 0))
         rise = 0 if before is None else counter - before if counter >= before else counter  # it was loaded anew
         return Reading(rise, counter)
-    subscriptions = stats.get("subscriptions", {})
-    chosen = [one for name, one in subscriptions.items() if not subscription or name == subscription]
-    if kind == "no_consumer":
-        return Reading(int(any(not one.get("consumers") for one in chosen if one.get("durable", True))))
-    field = {"backlog_entries": "msgBacklog", "backlog_bytes": "backlogSize", "backlog_age_s": "oldestBacklogMessageAgeSeconds"}[
-        kind
-    ]
-    return Reading(max((int(one.get(field, 0)) for one in chosen), default=0))
+    chosen = _chosen(stats, subscription).values()
+    if kind in HEALTHS:
+        return Reading(int(any(one.get("deliveryHealth") in HEALTHS[kind] for one in chosen if one.get("durable", True))))
+    return Reading(max((_figure(one, kind) for one in chosen), default=0))
+
+
+def read_partitions(kind: str, stats: Mapping[str, Stats], subscription: str, before: Mapping[str, int]) -> dict[str, Reading]:
+    """The same for each partition; `before`: their counters. One that was not seen before has risen by nothing."""
+    return {index: read(kind, one, subscription, before.get(index)) for index, one in stats.items()}
+
+
+def sum_of(kind: str, stats: Mapping[str, Stats], subscription: str, readings: Mapping[str, Reading]) -> int:
+    """The value of a partitioned topic: backlogs of a subscription add up over the partitions, of ages the greatest counts, and of
+    anything else the sum."""
+    if kind == "backlog_age_s":
+        return max((reading.value for reading in readings.values()), default=0)
+    if kind not in FIELDS:
+        return sum(reading.value for reading in readings.values())
+    backlogs: Counter[str] = Counter()
+    for one in stats.values():
+        backlogs.update({name: _figure(held, kind) for name, held in _chosen(one, subscription).items()})
+    return max(backlogs.values(), default=0)
+
+
+def _chosen(stats: Stats, subscription: str) -> dict[str, Stats]:
+    return {name: one for name, one in stats.get("subscriptions", {}).items() if not subscription or name == subscription}
+
+
+def _figure(subscription: Stats, kind: str) -> int:
+    return int(subscription.get(FIELDS[kind], 0))

@@ -12,11 +12,16 @@ from workers.alerts.models import AlertRule, Notice, NotificationTarget
 class NewAlertRule(serializers.Serializer[Any]):
     name = serializers.CharField()
     kind = serializers.ChoiceField(AlertRule.Kind.choices)
-    topic = serializers.CharField(help_text="Full name; of a partition, where the topic has some.")
+    topic = serializers.CharField(help_text="Full name of a topic that exists; of a partitioned one, or of one of its partitions.")
     subscription = serializers.CharField(required=False, allow_blank=True, help_text="Missing: any.")
     threshold = serializers.IntegerField(required=False, help_text="It fires at this value; default 1.")
     clear = serializers.IntegerField(required=False, help_text="It is over below this value; default: the threshold.")
     hold_s = serializers.IntegerField(required=False, help_text="For how long the value must be there, in seconds.")
+
+
+class PartitionValue(serializers.Serializer[Any]):
+    partition = serializers.IntegerField()
+    value = serializers.IntegerField()
 
 
 class AlertRuleShape(serializers.Serializer[Any]):
@@ -28,7 +33,8 @@ class AlertRuleShape(serializers.Serializer[Any]):
     threshold = serializers.IntegerField()
     clear = serializers.IntegerField()
     hold_s = serializers.IntegerField()
-    value = serializers.IntegerField()
+    value = serializers.IntegerField(help_text="Of a partitioned topic that of all partitions together.")
+    partitions = PartitionValue(many=True, help_text="Of a partitioned topic, the largest values first.")
     firing = serializers.BooleanField()
     looked_at = serializers.DateTimeField(allow_null=True)
     problem = serializers.CharField(allow_blank=True, help_text="Why it could not be looked at.")
@@ -56,7 +62,8 @@ class NotificationsShape(serializers.Serializer[Any]):
 
 def show_rule(rule: AlertRule) -> dict[str, Any]:
     fields: list[str] = list(AlertRuleShape().fields)
-    return {name: getattr(rule, name) for name in fields}
+    parts = [{"partition": index, "value": value} for index, value in rule.by_partition]
+    return {name: getattr(rule, name) for name in fields} | {"partitions": parts}
 
 
 def show_notice(notice: Notice) -> dict[str, Any]:

@@ -18,11 +18,13 @@ from workers.alerts import webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import TenantRef, say, send_mail
 from workers.alerts.platform import look_at_disk
-from workers.alerts.rules import Standing, judge, read
+from workers.alerts.rules import Reading, Standing, judge, read, read_partitions, sum_of
+from workers.carriers import Turn
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
 
 log = logs.get_logger("magnetar.worker")
+PARTITIONS_SAID = 5  # of a partitioned topic, those with the largest values
 DAYS_BEFORE = (14, 7, 1)  # that a key expires; each is said once
 
 
@@ -34,13 +36,14 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
     looked_at = fired = over = problems = 0
     disk = _disk(environment)
     uids = dict(Tenant.objects.values_list("name", "uid"))
-    for rule in AlertRule.objects.all().iterator():
+    figures = TopicStats(environment)
+    for rule in AlertRule.objects.order_by("topic", "id").iterator():
         renew(looked_at=looked_at)
         if uids.get(rule.tenant) != rule.tenant_uid:  # of a tenant that is gone: a later one of its name is another
             rule.delete()
             continue
         try:
-            after = _look(environment, rule)
+            after = _look(environment, rule, figures.at(rule.topic))
         except Stopping:
             raise
         except Exception as error:  # whatever is wrong with one tenant's rule, the others' are not to wait for it
@@ -65,37 +68,72 @@ def _disk(environment: Environment) -> str:
         return f"{type(error).__name__}: {error}"[:300]
 
 
-def _look(environment: Environment, rule: AlertRule) -> Standing:
+class TopicStats:
+    """The figures of one topic at a time: rules come in the order of their topics, and each topic is looked at once for all."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._topic = ""
+        self._figures: dict[str, Any] | MagnetarError = {}
+
+    def at(self, topic: str) -> dict[str, Any]:
+        """Raises what the broker answers."""
+        if topic != self._topic:
+            self._topic = topic
+            try:
+                self._figures = self._environment.rpc.call("topics.figures", TopicRef(topic=topic)).stats
+            except MagnetarError as error:
+                self._figures = error
+        if isinstance(self._figures, MagnetarError):
+            raise self._figures
+        return self._figures
+
+
+def _look(environment: Environment, rule: AlertRule, stats: dict[str, Any]) -> Standing:
     now = environment.now()
-    stats = environment.rpc.call("topics.figures", TopicRef(topic=rule.topic)).stats
-    reading = read(rule.kind, stats, rule.subscription, rule.counter)
+    reading, partitions = _read(rule, stats)
     before = Standing(rule.firing, rule.above_since)
     after = judge(before, reading.value, now, threshold=rule.threshold, clear=rule.clear, hold_s=rule.hold_s)
     with transaction.atomic():
         AlertRule.objects.filter(id=rule.id).update(
             value=reading.value,
             counter=reading.counter,
+            partitions=partitions,
             above_since=after.above_since,
             firing=after.firing,
             looked_at=now,
             problem="",
         )
         if after.firing != before.firing:
+            rule.partitions = partitions
             _say_alert(environment, rule, reading.value, firing=after.firing)
     return after
+
+
+def _read(rule: AlertRule, stats: dict[str, Any]) -> tuple[Reading, dict[str, list[int | None]]]:
+    """The value, and those of the partitions."""
+    parts = stats.get("partitions")
+    if parts is None:
+        return read(rule.kind, stats, rule.subscription, rule.counter), {}
+    counters = {index: counter for index, (_, counter) in rule.partitions.items() if counter is not None}
+    readings = read_partitions(rule.kind, parts, rule.subscription, counters)
+    value = sum_of(rule.kind, parts, rule.subscription, readings)
+    return Reading(value), {index: [reading.value, reading.counter] for index, reading in readings.items()}
 
 
 def _say_alert(environment: Environment, rule: AlertRule, value: int, *, firing: bool) -> None:
     now = environment.now()
     of = f"{rule.topic} {rule.subscription}".strip()
     word = "fired" if firing else "is over"
+    largest = ", ".join(f"partition {index}: {of_it}" for index, of_it in rule.by_partition[:PARTITIONS_SAID] if of_it)
     say(
         now,
         TenantRef(rule.tenant, rule.tenant_uid),
         "alert_fired" if firing else "alert_over",
         f"alert {rule.id} {word} {now.timestamp():.0f}",
         f"Alert {rule.name!r} {word}",
-        f"{rule.get_kind_display()} of {of} is {value}; the threshold is {rule.threshold}, and it is over below {rule.clear}.",
+        f"{rule.get_kind_display()} of {of} is {value}; the threshold is {rule.threshold}, and it is over below {rule.clear}."
+        + (f" Of its partitions, {largest}." if largest else ""),
     )
 
 
@@ -121,6 +159,14 @@ def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -
         )
         said += notice is not None
     return {"keys": len(keys), "said": said}
+
+
+@platform_scope()
+def turn_of(notice: str) -> Turn:
+    """Of the tenant, to the host of its webhook."""
+    uid = Notice.objects.filter(id=notice).values_list("tenant_uid", flat=True).first() or ""
+    url = NotificationTarget.objects.filter(tenant_uid=uid).values_list("webhook_url", flat=True).first()
+    return Turn(uid, webhooks.host_of(url or ""))
 
 
 @platform_scope()

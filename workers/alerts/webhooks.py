@@ -18,14 +18,13 @@ from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from messaging.errors import InvalidValue, NotAllowed, NotReady
+from workers.alerts.public_addresses import is_public, meant
 
-TIMEOUT_S = 10.0  # for connecting, for TLS, for sending, and for the first line of the answer
+TIMEOUT_S = 10.0  # for connecting, TLS, sending, and the first line of the answer together
 LINE_BYTES_MAX = 1024
 Resolve = Callable[[str, int], list[str]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
-_INSIDE = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "fec0::/10")))  # which `is_global` takes for public
-_TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 
 
 def networks(text: str) -> list[Network]:
@@ -35,15 +34,23 @@ def networks(text: str) -> list[Network]:
 
 def check_url(url: str) -> None:
     """Raises `InvalidValue`."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = parts.port
-    except ValueError:
-        port = 0
+    except ValueError as error:  # a bracket that is not closed, a port that is no number
+        raise InvalidValue(f"{url[:80]!r} is not the URL of a webhook ({error}): use https://host/path") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.username or not url.isascii():
         raise InvalidValue(f"{url[:80]!r} is not the URL of a webhook: use https://host/path")
     if any(ord(character) < 33 for character in url):
         raise InvalidValue("the URL of a webhook has no spaces or control characters")
+
+
+def host_of(url: str) -> str:
+    """ "" for what is no URL."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolve) -> str:
@@ -53,11 +60,8 @@ def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolv
     except OSError as error:
         raise NotReady(f"the webhook's host {host!r} has no address: {error}") from None
     for text in found:
-        address = ipaddress.ip_address(text.partition("%")[0])
-        if isinstance(address, ipaddress.IPv6Address):
-            address = _embedded(address) or address
-        public = address.is_global and not address.is_multicast and not any(address in one for one in _INSIDE)
-        if not public and not any(address in one for one in allowed):
+        address = meant(ipaddress.ip_address(text.partition("%")[0]))
+        if not is_public(address) and not any(address in one for one in allowed):
             raise NotAllowed(
                 f"the webhook's host {host!r} has the address {address}, which is not public: use a public host, or ask the "
                 f"administrator of the platform to allow that network (webhook_allowed_networks)"
@@ -67,31 +71,27 @@ def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolv
     return found[0]
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that a router may make of it: mapped, translated (NAT64) or tunnelled (6to4)."""
-    if any(address in one for one in _TRANSLATED):
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
-
-
 def signature(secret: str, at_s: int, body: bytes) -> str:
     """Value of X-Magnetar-Signature: HMAC-SHA256 of ``<t>.<body>``, in hex."""
     return f"t={at_s},v1={hmac.new(secret.encode(), b'%d.' % at_s + body, hashlib.sha256).hexdigest()}"
 
 
 def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed: Sequence[Network], resolve: Resolve) -> int:
-    """The status of the answer. Blocks for up to some `TIMEOUT_S`. Raises `NotAllowed`, and `NotReady` where a retry may help."""
+    """The status of the answer. Blocks for `TIMEOUT_S` and what the name takes. Raises `NotAllowed`, and
+    `NotReady` where a retry may help."""
     check_url(url)
     parts = urlsplit(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = address_of(host, port, allowed, resolve)
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    until_s = time.monotonic() + TIMEOUT_S
     try:
-        plain = socket.create_connection((address, port), TIMEOUT_S)
-        connection.sock = (
-            ssl.create_default_context().wrap_socket(plain, server_hostname=host) if parts.scheme == "https" else plain
-        )
+        connection.sock = socket.create_connection((address, port), TIMEOUT_S)
+        if parts.scheme == "https":
+            connection.sock.settimeout(_left(until_s))
+            connection.sock = ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
+        connection.sock.settimeout(_left(until_s))
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "magnetar",
@@ -100,7 +100,7 @@ def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed:
         }
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, headers)
-        status = _status_of(connection.sock)
+        status = _status_of(connection.sock, until_s)
     except (OSError, http.client.HTTPException) as error:
         raise NotReady(f"the webhook at {host} did not answer: {type(error).__name__}") from None
     finally:
@@ -110,15 +110,20 @@ def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed:
     return status
 
 
-def _status_of(answer: socket.socket) -> int:
+def _left(until_s: float) -> float:
+    """Raises `TimeoutError` where that is nothing."""
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the answer took too long")
+    return left_s
+
+
+def _status_of(answer: socket.socket, until_s: float) -> int:
     """Raises `OSError` unless its line comes in time, however many bytes do: a server that sends slowly, or one interim answer
     after the other, would hold the worker."""
-    until, line = time.monotonic() + TIMEOUT_S, b""
+    line = b""
     while b"\n" not in line and len(line) < LINE_BYTES_MAX:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer took too long")
-        answer.settimeout(left)
+        answer.settimeout(_left(until_s))
         piece = answer.recv(LINE_BYTES_MAX)
         if not piece:
             break

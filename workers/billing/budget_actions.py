@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
 
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
@@ -18,6 +16,7 @@ from tenants.scoping import platform_scope, tenant_scope
 from workers.billing import costs
 from workers.billing.actions import existing_tenant
 from workers.billing.budget_models import Budget, Report, ReportSchedule
+from workers.mail import recipients
 from workers.rating.errors import RatingError
 from workers.rating.money import CURRENCIES, minor_of, money_text
 
@@ -89,7 +88,7 @@ def _budget_fields(
         "amount_minor": minor,
         "namespace": namespace,
         "thresholds": sorted(set(thresholds)),
-        "emails": _emails(emails),
+        "emails": recipients(emails, EMAILS_MAX),
     }
 
 
@@ -125,7 +124,7 @@ def create_schedule(
     if every not in ReportSchedule.Every.values:
         raise InvalidValue(f"every {every[:20]!r} is not one of {', '.join(ReportSchedule.Every.values)}")
     _check_by(by)
-    told = _emails(emails)
+    told = recipients(emails, EMAILS_MAX)
     with transaction.atomic(), platform_scope():
         if ReportSchedule.objects.filter(tenant_uid=found.uid).count() >= SCHEDULES_MAX:
             raise PreconditionFailed(f"a tenant has at most {SCHEDULES_MAX} reports on schedule: delete one first")
@@ -153,7 +152,7 @@ def change_schedule(actor: Actor, tenant: str, schedule_id: str, given: Mapping[
         before = {"name": row.name, "by": row.by, "emails": row.emails}
         after = {**before, **given}
         _check_by(after["by"])
-        row.name, row.by, row.emails = after["name"], after["by"], _emails(after["emails"])
+        row.name, row.by, row.emails = after["name"], after["by"], recipients(after["emails"], EMAILS_MAX)
         row.save(update_fields=["name", "by", "emails"])
         record(actor, "report.update", tenant, row.name, before, {**after, "emails": row.emails})
     return row
@@ -196,15 +195,3 @@ def _begin(every: str, today: date) -> date:
     if every == ReportSchedule.Every.WEEK:
         return today - timedelta(days=today.weekday() + 7)
     return (today.replace(day=1) - timedelta(days=1)).replace(day=1)
-
-
-def _emails(emails: Sequence[str]) -> list[str]:
-    told = sorted({one.strip() for one in emails if one.strip()})
-    if len(told) > EMAILS_MAX:
-        raise InvalidValue(f"{len(told)} addresses are too many: at most {EMAILS_MAX}")
-    for one in told:
-        try:
-            validate_email(one)
-        except ValidationError:
-            raise InvalidValue(f"{one[:80]!r} is not a mail address") from None
-    return told

@@ -104,9 +104,11 @@ class ForecastShape(serializers.Serializer[Any]):
 
     currency = serializers.CharField(allow_blank=True, help_text="Empty: nothing was charged yet.")
     so_far = serializers.CharField()
-    likely = serializers.CharField(help_text="At the end of the month.")
-    low = serializers.CharField(help_text="About 19 of 20 months end between low and high.")
-    high = serializers.CharField()
+    likely = serializers.CharField(allow_null=True, help_text="At the end of the month; null: no whole day yet to estimate from.")
+    low = serializers.CharField(
+        allow_null=True, help_text="About 19 of 20 months end between low and high; null: fewer than two whole days."
+    )
+    high = serializers.CharField(allow_null=True)
     days = serializers.IntegerField(help_text="How many whole days it was estimated from; 0: nothing is known of what is to come.")
     computed_until = serializers.DateTimeField(allow_null=True, help_text="Usage before this is in it.")
 
@@ -154,7 +156,9 @@ def show_report(row: Report) -> dict[str, Any]:
 
 def show_forecast(found: Forecast, currency: str, computed_until: Any) -> dict[str, Any]:
     amounts = {name: nano_amount(getattr(found, name), currency) for name in ("so_far", "likely", "low", "high")}
-    return {"currency": currency, **amounts, "days": found.days, "computed_until": computed_until}
+    unknown = {"likely": not found.known, "low": not found.bounded, "high": not found.bounded}
+    shown = {name: None if unknown.get(name) else amount for name, amount in amounts.items()}
+    return {"currency": currency, **shown, "days": found.days, "computed_until": computed_until}
 
 
 def show_what_if(found: WhatIf) -> dict[str, Any]:

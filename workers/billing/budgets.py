@@ -7,11 +7,11 @@ from collections import defaultdict
 from datetime import date, datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Sum
 
 from tenants.scoping import platform_scope
 from workers.alerts.notices import TenantRef, say
 from workers.billing.budget_models import Budget, SpendAlert
+from workers.billing.exact_sums import ExactSum
 from workers.billing.models import NANO, Charge
 from workers.rating.forecast import DAYS_LOOKED_AT, Forecast, crossed, forecast
 from workers.rating.money import CURRENCIES, money_text
@@ -27,15 +27,15 @@ def month_ahead(tenant_uid: str, currency: str, now: datetime, namespace: str = 
         charges = Charge.objects.filter(series__tenant_uid=tenant_uid, currency=currency, day__lt=following)
     if namespace:
         charges = charges.filter(series__namespace=namespace)
-    so_far = charges.filter(day__gte=month).aggregate(Sum("nano"))["nano__sum"] or 0
+    so_far = charges.filter(day__gte=month).aggregate(nano=ExactSum("nano"))["nano"] or 0
     since = today - timedelta(days=DAYS_LOOKED_AT)
     used = charges.filter(day__gte=since, day__lt=today, meter__in=METERS).order_by().values_list("day")
     by_day: dict[date, int] = defaultdict(int)
-    for day, nano in used.annotate(Sum("nano")):
+    for day, nano in used.annotate(ExactSum("nano")):
         by_day[day] += nano
     first = min(by_day, default=today)
     days = [by_day[first + timedelta(days=index)] for index in range((today - first).days)]
-    of_today = charges.filter(day=today, meter__in=METERS).aggregate(Sum("nano"))["nano__sum"] or 0
+    of_today = charges.filter(day=today, meter__in=METERS).aggregate(nano=ExactSum("nano"))["nano"] or 0
     found = forecast(so_far - of_today, days, (following - today).days)
     return Forecast(so_far, max(so_far, found.low), max(so_far, found.likely), max(so_far, found.high), found.days)
 
@@ -46,7 +46,7 @@ def check(budget: Budget, now: datetime) -> list[SpendAlert]:
     scale = NANO // int(10 ** CURRENCIES[budget.currency])
     month = now.date().replace(day=1)
     made = []
-    for likely, nano in ((False, ahead.so_far), (True, ahead.likely)):
+    for likely, nano in ((False, ahead.so_far), *([(True, ahead.likely)] if ahead.known else [])):
         for threshold in crossed(budget.thresholds, nano, budget.amount_minor * scale):
             alert = _tell(budget, SpendAlert(month=month, threshold=threshold, likely=likely, amount_minor=nano // scale, at=now))
             if alert is not None:

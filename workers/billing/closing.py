@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,11 +11,13 @@ from django.db import transaction
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from tenants.scoping import platform_scope
 from workers.billing import headers
+from workers.billing.corrections import statement_about
 from workers.billing.models import Credit, Invoice
-from workers.rating.credit import Tax, Totals, UsedCredit, tax_on
-from workers.rating.document import CREDIT_NOTE, FINAL, InvoiceHeader, invoice_document, time_of, time_text
+from workers.rating.credit import CARRIED_OVER, Tax, Totals
+from workers.rating.credit_note import note_lines, note_totals
+from workers.rating.document import CREDIT_NOTE, FINAL, InvoiceHeader, invoice_document, time_text
 from workers.rating.errors import RatingError
-from workers.rating.money import minor_of, money_text
+from workers.rating.money import minor_of
 from workers.rating.rate import Line
 
 
@@ -42,32 +44,37 @@ def finalize(invoice_id: str, now: datetime) -> Invoice:
 
 
 def _carry_over(invoice: Invoice, now: datetime) -> None:
-    """What is below 0 before tax (corrections were more than the month) is a credit for the next invoices."""
-    document, currency = invoice.document, invoice.currency
-    used = sum(minor_of(one["amount"], currency, "credit") for one in document["credits"])
-    left = minor_of(document["subtotal"], currency, "subtotal") - used
-    if left < 0:
+    """What the invoice says is carried over is a credit for the next ones."""
+    left = -sum(
+        minor_of(one["amount"], invoice.currency, "credit") for one in invoice.document["credits"] if one["id"] == CARRIED_OVER
+    )
+    if left > 0:
         Credit.objects.create(
             tenant=invoice.tenant,
             tenant_uid=invoice.tenant_uid,
             title=f"Carried over from {invoice.number}",
-            currency=currency,
-            amount_minor=-left,
+            currency=invoice.currency,
+            amount_minor=left,
             created_at=now,
         )
 
 
 def make_credit_note(invoice: Invoice, amounts: Mapping[str, str] | None, note: str, now: datetime) -> Invoice:
-    """Takes back the whole invoice (`amounts` None), credits included, or of some lines an amount each (line id -> text).
+    """Takes back the whole invoice (`amounts` None), or of some lines an amount each (line id -> text), with their part of credits
+    and tax.
 
-    Raises `PreconditionFailed` for a draft and for more than is left of a line, `NotFound` for a line it does not have."""
+    Raises `PreconditionFailed` for a draft and for more than is left, `NotFound` for a line it does not have."""
     if invoice.state != Invoice.State.FINAL or invoice.kind != Invoice.Kind.INVOICE:
         raise PreconditionFailed("only final invoices are taken back: a draft changes by itself")
     with transaction.atomic(), platform_scope():
         number = headers.next_number(now)  # holds the lock: two at once do not take back the same line twice
-        earlier = [one.document for one in Invoice.objects.filter(of_invoice=invoice)]
-        lines = _lines(invoice.document, earlier, amounts)
-        document = _document(invoice, lines, note, number, now, whole=amounts is None)
+        earlier = list(Invoice.objects.filter(of_invoice=invoice).values_list("document", flat=True))
+        left = statement_about(invoice).left(str(invoice.number))
+        try:
+            lines = note_lines(invoice.document, left, _asked(left, amounts, invoice.currency), earlier)
+        except RatingError as error:
+            raise PreconditionFailed(str(error)) from None
+        document = _document(invoice, lines, note_totals(invoice.document, lines, earlier), note, number, now)
         return Invoice.objects.create(
             tenant=invoice.tenant,
             tenant_uid=invoice.tenant_uid,
@@ -85,42 +92,22 @@ def make_credit_note(invoice: Invoice, amounts: Mapping[str, str] | None, note: 
         )
 
 
-def _lines(document: Mapping[str, Any], earlier: list[Any], amounts: Mapping[str, str] | None) -> list[Line]:
-    currency = document["currency"]
-    left = {line["id"]: minor_of(line["amount"], currency, "amount") for line in document["lines"]}
-    titles = {line["id"]: line for line in document["lines"]}
-    for other in earlier:
-        for line in other["lines"]:
-            left[line["id"]] += minor_of(line["amount"], currency, "amount")
+def _asked(left: Mapping[str, int], amounts: Mapping[str, str] | None, currency: str) -> dict[str, int] | None:
     if amounts is None:
-        if earlier:
-            raise PreconditionFailed("a part of this invoice was taken back before: name the lines to take back now")
-        asked = left
-    else:
-        asked = {}
-        for name, text in amounts.items():
-            if name not in left:
-                raise NotFound(f"the invoice has no line {name[:80]!r}")
-            try:
-                asked[name] = minor_of(text, currency, f"the amount of {name}")
-            except RatingError as error:
-                raise InvalidValue(str(error)) from None
-            if not 0 < asked[name] <= left[name]:
-                raise PreconditionFailed(f"{name}: {money_text(left[name], currency)} {currency} are left to take back")
-    return [
-        Line(name, CREDIT_NOTE, titles[name]["title"], time_of(titles[name]["start"]), time_of(titles[name]["end"]), -amount)
-        for name, amount in asked.items()
-        if amount
-    ]
+        return None
+    asked = {}
+    for name, text in amounts.items():
+        if name not in left:
+            raise NotFound(f"the invoice has no line {name[:80]!r}")
+        try:
+            asked[name] = minor_of(text, currency, f"the amount of {name}")
+        except RatingError as error:
+            raise InvalidValue(str(error)) from None
+    return asked
 
 
-def _document(invoice: Invoice, lines: list[Line], note: str, number: str, now: datetime, *, whole: bool) -> dict[str, Any]:
-    was, currency = invoice.document, invoice.currency
-    tax = Tax(was["tax"]["label"], was["tax"]["rate"])
-    subtotal = sum(line.amount for line in lines)
-    credits = [UsedCredit(one["id"], one["title"], -minor_of(one["amount"], currency, "credit")) for one in was["credits"] if whole]
-    taxable = subtotal - sum(one.amount for one in credits)
-    taxed = -minor_of(was["tax"]["amount"], currency, "tax") if whole else tax_on(taxable, tax)
+def _document(invoice: Invoice, lines: Sequence[Line], totals: Totals, note: str, number: str, now: datetime) -> dict[str, Any]:
+    was = invoice.document
     header = InvoiceHeader(
         kind=CREDIT_NOTE,
         state=FINAL,
@@ -128,9 +115,8 @@ def _document(invoice: Invoice, lines: list[Line], note: str, number: str, now: 
         issued_at=now,
         customer=was["customer"],
         supplier=was["supplier"],
-        tax=tax,
+        tax=Tax(was["tax"]["label"], was["tax"]["rate"]),
         note=note,
         of_invoice=was["number"],
     )
-    totals = Totals(subtotal, tuple(credits), taxed, taxable + taxed)
-    return invoice_document(header, (invoice.start, invoice.end), currency, [], lines, totals)
+    return invoice_document(header, (invoice.start, invoice.end), invoice.currency, [], lines, totals)

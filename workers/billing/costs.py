@@ -8,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from tenants.models import MonthLabels
 from tenants.scoping import platform_scope
@@ -106,7 +106,7 @@ def ask(question: Question, names_max: int = 12) -> Costs:
 def _over_time(rows: QuerySet[Any], labels: Labels | None, kept: set[str], costs: Costs, question: Question) -> None:
     cells: dict[tuple[str, date], int] = defaultdict(int)
     whole: dict[date, int] = defaultdict(int)
-    for day, nano in rows.values_list("day").annotate(Sum("nano")):
+    for day, nano in rows.values_list("day").annotate(exact_sums.ExactSum("nano")):
         whole[step_of(day, question.step)] += nano
     wanted = rows if labels is not None or REST not in costs.names else rows.filter(**{f"{LEVELS[question.by]}__in": _raw(kept)})
     for shown, day, _, nano, _ in _named(wanted, question, labels, "day"):
@@ -130,7 +130,7 @@ def _named(
     among them. What is labelled comes by day in any case: a label may change with the month."""
     at = (LEVELS[question.by],) if labels is None else ("series__tenant_uid", "series__namespace")
     asked = [*at, *columns, *(("day",) if labels is not None and "day" not in columns else ())]
-    for row in rows.values_list(*asked).annotate(Sum("nano"), **exact_sums.sums()).iterator():
+    for row in rows.values_list(*asked).annotate(exact_sums.ExactSum("nano"), **exact_sums.sums()).iterator():
         of = dict(zip(asked, row, strict=False))
         day, meter = of.get("day", question.first), of.get("meter", "")
         name = _shown(row[0], question.by) if labels is None else labels.value_of(row[0], row[1], day)
@@ -164,6 +164,13 @@ def currencies_of(question: Question) -> list[str]:
             series__tenant_uid__in=question.tenants, day__gte=question.first.replace(day=1), day__lte=question.last
         )
         return sorted(set(rows.order_by().values_list("currency", flat=True).distinct()))
+
+
+def totals_by_currency(question: Question) -> dict[str, int]:
+    """The costs in question in every currency, whichever it asks for: sums of different ones are different sums. What had no price
+    is left out."""
+    rows = _rows(replace(question, currency="")).exclude(currency="").values_list("currency").annotate(exact_sums.ExactSum("nano"))
+    return dict(sorted(rows))
 
 
 def label_keys(tenants: Collection[str]) -> list[str]:

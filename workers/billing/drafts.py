@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
@@ -17,18 +17,16 @@ from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.billing import headers, usage
 from workers.billing.attribution import ChargeKey, by_part
-from workers.billing.charge_rows import write_charges
+from workers.billing.charge_rows import check_bookable, write_charges
+from workers.billing.corrections import late_lines
 from workers.billing.models import NANO, BilledMonth, HourDigest, Invoice, PlanAssignment, PricePlanVersion
 from workers.billing.usage import METER_NAMES, Used
-from workers.rating.adjust import adjustments
 from workers.rating.credit import totals_of
-from workers.rating.document import BilledHour, invoice_document, segments_in, time_of, time_text
+from workers.rating.document import BilledHour, invoice_document, time_text
 from workers.rating.money import CURRENCIES, minor_of
 from workers.rating.plan import plan_from
-from workers.rating.rate import ADJUSTMENT, HOUR, USAGE, Line, Segment, month_of, rate, segments_of
+from workers.rating.rate import HOUR, USAGE, Line, Segment, month_of, rate, segments_of
 from workers.rating.split import split
-
-LATE_MONTHS = 3  # final invoices that late usage may still correct; records are taken for 35 days
 
 
 @dataclass(frozen=True)
@@ -49,48 +47,124 @@ class RatedMonth:
 
 def refresh(tenant: Tenant, start: datetime, now: datetime, renew: Callable[[], None] = lambda: None) -> Invoice | None:
     """Brings the draft of the month that begins at `start`, and its charges, up to date. None: there is no plan, so no invoice.
+    Corrections of invoices in another currency than the month's are a draft of their own in that currency.
 
-    Twice is harmless; a month whose invoice is final is left alone."""
+    Twice is harmless; a month whose invoice is final is left alone. Raises `RatingError` for a plan that cannot be used."""
     start, end = month_of(start)
-    segments = segments_between(tenant.uid, start, end)
+    inputs = inputs_of(tenant, start, now)
     with platform_scope():
-        found = Invoice.objects.filter(tenant_uid=tenant.uid, start=start, kind=Invoice.Kind.INVOICE).first()
+        of_month = Invoice.objects.filter(tenant_uid=tenant.uid, start=start, kind=Invoice.Kind.INVOICE)
+        found = of_month.filter(currency=inputs.currency).first() or of_month.first()
     if found is not None and found.state == Invoice.State.FINAL:
         return found
-    hours = usage.runs_of_hours(start, min(end, now))
-    late = list(late_lines(tenant, start)) if segments and not _earlier_draft(tenant, start) else []
-    inputs = inputs_of(tenant, end, segments, hours, late)
-    with platform_scope():
-        if BilledMonth.objects.filter(tenant_uid=tenant.uid, start=start, inputs=inputs).exists():
-            return found
+    if charges_are_of(tenant, start, inputs):
+        return _with_hours_missing(found, inputs) if found is not None else None
     renew()
-    rated = rate_month(tenant.uid, start, end, segments)
-    lines = [*rated.lines, *late]
-    digests = digests_of(tenant, hours, renew)
+    rated = rate_month(tenant.uid, start, end, inputs.segments)
+    digests = digests_of(tenant, inputs.hours, renew)
+    own, others = inputs.late.get(inputs.currency, []), {code: of for code, of in inputs.late.items() if code != inputs.currency}
+    charges = {inputs.currency: by_part(tenant.uid, charges_of(rated, own))}
+    charges |= {code: by_part(tenant.uid, fees_of(lines, start.date(), code)) for code, lines in others.items()}
     with transaction.atomic(), platform_scope():
-        write_charges(tenant, start, by_part(tenant.uid, charges_of(rated, late)), segments[0].version.currency if segments else "")
-        BilledMonth.objects.update_or_create(tenant_uid=tenant.uid, start=start, defaults={"tenant": tenant.name, "inputs": inputs})
-        if not segments:
-            return None
-        document = draft_document(tenant, (start, end), segments, lines, digests, _missing(segments, hours, now))
-        fields = {
-            "tenant": tenant.name,
-            "end": end,
-            "currency": document["currency"],
-            "total_minor": minor_of(document["total"], document["currency"], "total"),
-            "document": document,
-            "made_at": now,
-        }
-        invoice, _ = Invoice.objects.update_or_create(
-            tenant_uid=tenant.uid, start=start, kind=Invoice.Kind.INVOICE, state=Invoice.State.DRAFT, defaults=fields
+        write_charges(tenant, start, charges)
+        BilledMonth.objects.update_or_create(
+            tenant_uid=tenant.uid, start=start, defaults={"tenant": tenant.name, "inputs": inputs.checksum}
         )
-        return invoice
+        of_month.filter(state=Invoice.State.DRAFT).exclude(currency__in=charges).delete()
+        for code, lines in others.items():
+            _store(tenant, start, draft_document(tenant, (start, end), code, [], lines), now)
+        if not inputs.segments:
+            return None
+        lines = [*rated.lines, *own]
+        document = draft_document(tenant, (start, end), inputs.currency, inputs.segments, lines, digests, inputs.hours_missing)
+        return _store(tenant, start, document, now)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that the drafts of a month are made of, but for the usage in the `hours`, which their runs stand for."""
+
+    segments: Sequence[Segment]
+    hours: Mapping[datetime, str]
+    hours_missing: Sequence[datetime]
+    late: Mapping[str, Sequence[Line]]  # by currency
+    checksum: str
+
+    @property
+    def currency(self) -> str:
+        return self.segments[0].version.currency if self.segments else ""
+
+
+def inputs_of(tenant: Tenant, start: datetime, now: datetime) -> Inputs:
+    """Raises `RatingError` where no invoice can be made."""
+    start, end = month_of(start)
+    segments = segments_between(tenant.uid, start, end)
+    hours = usage.runs_of_hours(start, min(end, now))
+    late = late_lines(tenant.uid, start, _lines_of_month) if segments and not _earlier_draft(tenant, start) else {}
+    header = headers.header_of(tenant)
+    currencies = sorted({*(one.version.currency for one in segments), *late})
+    last_day = last_day_of((start, end))
+    told = [
+        [(time_text(hour), run) for hour, run in hours.items()],
+        [(time_text(one.start), time_text(one.end), dict(one.version.document)) for one in segments],
+        [dict(header.customer), dict(header.supplier), header.tax.label, header.tax.rate],
+        [(code, line.id, line.amount) for code, lines in sorted(late.items()) for line in lines],
+        [
+            (one.id, one.title, one.left, one.expires)
+            for code in currencies
+            for one in headers.credits_of(tenant.uid, code, last_day)
+        ],
+    ]
+    checksum = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return Inputs(segments, hours, _missing(segments, hours, now), late, checksum)
+
+
+def charges_are_of(tenant: Tenant, start: datetime, inputs: Inputs) -> bool:
+    """Whether the charges of the month that begins at `start` were made of these."""
+    with platform_scope():
+        return BilledMonth.objects.filter(tenant_uid=tenant.uid, start=start, inputs=inputs.checksum).exists()
+
+
+def _with_hours_missing(draft: Invoice, inputs: Inputs) -> Invoice:
+    """Hours go by also where no usage comes: how many are missing changes while nothing else does."""
+    missing = [time_text(hour) for hour in inputs.hours_missing]
+    if draft.document["segments"] and draft.document["hours_missing"] != missing:
+        draft.document = {**draft.document, "hours_missing": missing}
+        draft.save(update_fields=["document"])
+    return draft
+
+
+def _store(tenant: Tenant, start: datetime, document: dict[str, Any], now: datetime) -> Invoice:
+    """Raises `RatingError` for a total that no column holds."""
+    currency = document["currency"]
+    total = minor_of(document["total"], currency, "total")
+    check_bookable(total, currency, f"the invoice of {start:%Y-%m}")
+    fields = {
+        "tenant": tenant.name,
+        "end": month_of(start)[1],
+        "total_minor": total,
+        "document": document,
+        "made_at": now,
+    }
+    invoice, _ = Invoice.objects.update_or_create(
+        tenant_uid=tenant.uid,
+        start=start,
+        currency=currency,
+        kind=Invoice.Kind.INVOICE,
+        state=Invoice.State.DRAFT,
+        defaults=fields,
+    )
+    return invoice
 
 
 def _earlier_draft(tenant: Tenant, start: datetime) -> bool:
     """Corrections stand on the oldest invoice that is open."""
     with platform_scope():
         return Invoice.objects.filter(tenant_uid=tenant.uid, state=Invoice.State.DRAFT, start__lt=start).exists()
+
+
+def _lines_of_month(tenant_uid: str, start: datetime, end: datetime, segments: Sequence[Segment]) -> Sequence[Line]:
+    return rate_month(tenant_uid, start, end, segments).lines
 
 
 def segments_between(tenant_uid: str, start: datetime, end: datetime) -> list[Segment]:
@@ -123,46 +197,26 @@ def rate_month(tenant_uid: str, start: datetime, end: datetime, segments: Sequen
 def draft_document(
     tenant: Tenant,
     period: tuple[datetime, datetime],
+    currency: str,
     segments: Sequence[Segment],
     lines: Sequence[Line],
-    hours: Sequence[BilledHour],
-    missing: Sequence[datetime],
+    hours: Sequence[BilledHour] = (),
+    missing: Sequence[datetime] = (),
 ) -> dict[str, Any]:
-    currency = segments[0].version.currency
+    """What is below 0 is carried over to later invoices, where there will be some: not of a tenant that was deleted, nor in a
+    currency that it had before."""
     header = headers.header_of(tenant)
-    totals = totals_of((line.amount for line in lines), headers.credits_of(tenant.uid, currency, period[1].date()), header.tax)
+    credits = headers.credits_of(tenant.uid, currency, last_day_of(period))
+    goes_on = bool(segments) and tenant.created_at is not None
+    totals = totals_of((line.amount for line in lines), credits, header.tax, carried_over=goes_on)
     return invoice_document(header, period, currency, segments, lines, totals, hours, missing)
 
 
-def late_lines(tenant: Tenant, before: datetime) -> Iterator[Line]:
-    """What usage that came late changes about final invoices before `before`, less what later final invoices corrected already."""
-    with platform_scope():
-        finals = Invoice.objects.filter(
-            tenant_uid=tenant.uid, kind=Invoice.Kind.INVOICE, state=Invoice.State.FINAL, start__lt=before
-        )
-        documents = [one.document for one in finals.order_by("-start")[:LATE_MONTHS]]
-    for document in documents:
-        start, end = (time_of(document["period"][edge]) for edge in ("start", "end"))
-        hours = usage.runs_of_hours(start, end)
-        billed_runs = {one["hour"]: one["run"] for one in document["hours"]}
-        changed = {hour: run for hour, run in hours.items() if billed_runs.get(time_text(hour)) != run}
-        if not changed:
-            continue
-        number, currency = document["number"], document["currency"]
-        billed: dict[str, int] = defaultdict(int)
-        for line in document["lines"]:
-            if line["kind"] != ADJUSTMENT:
-                billed[line["id"]] += minor_of(line["amount"], currency, line["id"])
-        for other in documents:
-            for line in other["lines"]:
-                if line["kind"] == ADJUSTMENT and line["of_invoice"] == number:
-                    billed[line["id"].removeprefix(f"{number}/")] += minor_of(line["amount"], other["currency"], line["id"])
-        rated = rate_month(tenant.uid, start, end, segments_in(document))
-        runs = sorted(set(changed.values()))
-        yield from adjustments(number, (start, end), billed, rated.lines, runs, headers.issuer().forgiven_minor)
+def last_day_of(period: tuple[datetime, datetime]) -> date:
+    return (period[1] - HOUR).date()
 
 
-def digests_of(tenant: Tenant, hours: dict[datetime, str], renew: Callable[[], None]) -> list[BilledHour]:
+def digests_of(tenant: Tenant, hours: Mapping[datetime, str], renew: Callable[[], None]) -> list[BilledHour]:
     """Of each hour the digest of the tenant's usage in it; only versions not seen before are read."""
     with platform_scope():
         known = {
@@ -186,21 +240,6 @@ def digests_of(tenant: Tenant, hours: dict[datetime, str], renew: Callable[[], N
     return found
 
 
-def inputs_of(tenant: Tenant, end: datetime, segments: Sequence[Segment], hours: dict[datetime, str], late: Iterable[Line]) -> str:
-    """A checksum of everything that a draft is made of."""
-    header = headers.header_of(tenant)
-    currency = segments[0].version.currency if segments else ""
-    credits = headers.credits_of(tenant.uid, currency, end.date()) if segments else []
-    told = [
-        [(time_text(hour), run) for hour, run in hours.items()],
-        [(time_text(one.start), time_text(one.end), dict(one.version.document)) for one in segments],
-        [dict(header.customer), dict(header.supplier), header.tax.label, header.tax.rate],
-        [(line.id, line.amount) for line in late],
-        [(one.id, one.title, one.left, one.expires) for one in credits],
-    ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-
 def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple[int, int]]:
     """(namespace, topic, day, meter) -> (quantity, cost in 10^-9). Costs sum to the lines; what has no price costs 0."""
     found: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -214,21 +253,40 @@ def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple
                 found[key] = (found[key][0] + quantity, 0)
                 if span.segment is not None:
                     weights[span.segment, meter, one.namespace][one.topic, span.day.isoformat()] = quantity
-    for line in [*rated.lines, *late]:
-        segment = next((index for index, one in enumerate(rated.segments) if one.start == line.start), 0)
-        scale = NANO // int(10 ** CURRENCIES[rated.segments[0].version.currency])
+    for line in rated.lines:
         if line.kind != USAGE:
-            kind_key = ("", "", (rated.segments[0].start if line in late else line.start).date(), line.kind)
-            found[kind_key] = (0, found[kind_key][1] + line.amount * scale)
             continue
+        segment = next(index for index, one in enumerate(rated.segments) if one.start == line.start)
+        scale = nano_in_minor(rated.segments[segment].version.currency)
         for share in line.shares:
             for (topic, day), nano in split(share.amount * scale, weights[segment, line.meter, share.namespace]).items():
                 key = (share.namespace, topic, date.fromisoformat(day), line.meter)
                 found[key] = (found[key][0], found[key][1] + nano)
+    if rated.segments:
+        currency = rated.segments[0].version.currency
+        for fees in (
+            *(fees_of([line], line.start.date(), currency) for line in rated.lines if line.kind != USAGE),
+            fees_of(late, rated.segments[0].start.date(), currency),
+        ):
+            for key, (_, nano) in fees.items():
+                found[key] = (0, found[key][1] + nano)
     return found
 
 
-def _missing(segments: Sequence[Segment], hours: dict[datetime, str], now: datetime) -> list[datetime]:
+def fees_of(lines: Sequence[Line], day: date, currency: str) -> dict[ChargeKey, tuple[int, int]]:
+    """What is no namespace's: fees, and corrections of other months, as charges of `day`."""
+    found: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for line in lines:
+        key = ("", "", day, line.kind)
+        found[key] = (0, found[key][1] + line.amount * nano_in_minor(currency))
+    return found
+
+
+def nano_in_minor(currency: str) -> int:
+    return NANO // int(10 ** CURRENCIES[currency])
+
+
+def _missing(segments: Sequence[Segment], hours: Mapping[datetime, str], now: datetime) -> list[datetime]:
     """Hours in which a plan was in force, that are over and were never computed."""
     missing = []
     for segment in segments:

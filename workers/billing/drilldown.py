@@ -10,11 +10,9 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Sum
-
 from messaging.errors import NotFound
 from tenants.scoping import platform_scope
-from workers.billing import usage
+from workers.billing import exact_sums, usage
 from workers.billing.models import Charge, HourDigest, Invoice
 from workers.rating.document import time_of, time_text
 from workers.rating.money import minor_of, money_text
@@ -75,10 +73,9 @@ def _by_topic(tenant_uid: str, meter: str, start: datetime, end: datetime) -> By
     if whole:
         with platform_scope():
             rows = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=whole[0], day__lte=whole[-1], meter=meter)
-        for namespace, topic, quantity in (
-            rows.order_by().values_list("series__namespace", "series__topic").annotate(Sum("quantity"))
-        ):
-            found[namespace][topic] += quantity
+        summed = rows.order_by().values_list("series__namespace", "series__topic").annotate(**exact_sums.sums())
+        for namespace, topic, *sums in summed:
+            found[namespace][topic] += exact_sums.exact(*sums)
     return found
 
 

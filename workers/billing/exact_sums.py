@@ -5,10 +5,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import Aggregate, BigIntegerField, F, Sum
 
 _HALF = 1 << 32
 _UNIT = 1 << 62  # of `quantity_high`
+
+
+class ExactSum(Aggregate):
+    """A sum of 64-bit integers, which may have more bits itself. What one tenant costs must not make a page of all tenants fail."""
+
+    function, name = "SUM", "ExactSum"
+    output_field = BigIntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        halves = f"SUM(%(expressions)s / {_HALF}) || ':' || SUM(%(expressions)s %%%% {_HALF})"
+        return self.as_sql(compiler, connection, template=halves, **extra)
+
+    @property
+    def convert_value(self) -> Any:
+        return _number
+
+
+def _number(value: Any, *_: Any) -> int | None:
+    """From a decimal of PostgreSQL, or the two halves of SQLite."""
+    if isinstance(value, str):
+        uppers, lowers = value.split(":")
+        return int(uppers) * _HALF + int(lowers)
+    return None if value is None else int(value)
 
 
 def columns_of(quantity: int) -> dict[str, int]:

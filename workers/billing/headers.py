@@ -9,7 +9,6 @@ from tenants.scoping import platform_scope
 from workers.billing.models import BillingAccount, Credit, Invoice, Issuer
 from workers.rating import credit
 from workers.rating.document import InvoiceHeader
-from workers.rating.money import minor_of
 
 
 def issuer() -> Issuer:
@@ -33,32 +32,31 @@ def header_of(tenant: Tenant) -> InvoiceHeader:
     )
 
 
-def credits_of(tenant_uid: str, currency: str, on: date) -> list[credit.Credit]:
-    """What is left of each credit that had not expired before `on`, less what final invoices used and credit notes gave back."""
+def credits_of(tenant_uid: str, currency: str, last_day: date) -> list[credit.Credit]:
+    """What is left of each credit that is valid on the last day of a period, less what final invoices used and credit notes gave
+    back."""
     with platform_scope():
-        rows = list(Credit.objects.filter(tenant_uid=tenant_uid, currency=currency))
-        if not rows:
+        granted = [
+            credit.Credit(row.id, row.title, row.amount_minor, row.expires.isoformat() if row.expires else "")
+            for row in Credit.objects.filter(tenant_uid=tenant_uid, currency=currency)
+        ]
+        if not granted:
             return []
         finals = Invoice.objects.filter(tenant_uid=tenant_uid, state=Invoice.State.FINAL, currency=currency)
-        documents = list(finals.values_list("document", flat=True))
-    used = dict.fromkeys((row.id for row in rows), 0)
-    for document in documents:
-        for one in document["credits"]:
-            if one["id"] in used:
-                used[one["id"]] += minor_of(one["amount"], currency, "credit")
-    return [
-        credit.Credit(row.id, row.title, row.amount_minor - used[row.id], row.expires.isoformat() if row.expires else "")
-        for row in rows
-        if row.expires is None or row.expires >= on
-    ]
+        return credit.credits_left(granted, finals.values_list("document", flat=True), last_day)
 
 
 def next_number(at: datetime) -> str:
     """Without gaps: call it in the transaction that stores the document, which holds the row until its end."""
-    Issuer.objects.get_or_create(pk=1)
-    row = Issuer.objects.select_for_update().get(pk=1)
+    row = lock_numbers()
     if row.year != at.year:
         row.year, row.numbered = at.year, 0
     row.numbered += 1
     row.save(update_fields=["year", "numbered"])
     return f"{row.year}-{row.numbered:06d}"
+
+
+def lock_numbers() -> Issuer:
+    """Until the end of the transaction no other document becomes final."""
+    Issuer.objects.get_or_create(pk=1)
+    return Issuer.objects.select_for_update().get(pk=1)

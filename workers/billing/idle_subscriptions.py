@@ -31,5 +31,5 @@ def with_subscriptions(found: Sequence[Saving]) -> list[Saving]:
 
 def _idle(topic: str) -> tuple[str, ...]:
     subscriptions = broker.rpc().call("topics.figures", TopicRef(topic=topic)).stats["subscriptions"]
-    idle = [name for name, one in subscriptions.items() if one["durable"] and one["msgBacklog"] and not one["consumers"]]
+    idle = [name for name, one in subscriptions.items() if one["durable"] and one["deliveryHealth"] == "abandoned"]
     return tuple(sorted(idle)[:NAMES_MAX])

@@ -137,7 +137,9 @@ class Invoice(OfTenant):
         ordering = ["-start", "-made_at"]
         constraints = [
             models.UniqueConstraint(
-                fields=["tenant_uid", "start"], condition=models.Q(kind="invoice"), name="one_invoice_a_tenant_and_month"
+                fields=["tenant_uid", "start", "currency"],
+                condition=models.Q(kind="invoice"),
+                name="one_invoice_a_month_and_currency",
             ),
             models.CheckConstraint(
                 condition=models.Q(state="draft", number=None) | models.Q(state="final", number__isnull=False),
@@ -232,7 +234,9 @@ class Charge(models.Model):
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
-        constraints = [models.UniqueConstraint(fields=["series", "day", "meter"], name="one_charge_a_day_and_meter")]
+        constraints = [
+            models.UniqueConstraint(fields=["series", "day", "meter", "currency"], name="one_charge_a_day_meter_and_currency")
+        ]
         indexes = [models.Index(fields=["day", "series"], name="charge_by_day")]
 
     def __str__(self) -> str:
@@ -256,7 +260,9 @@ class MonthCharge(models.Model):
     class Meta:
         default_manager_name = "unscoped"
         base_manager_name = "unscoped"
-        constraints = [models.UniqueConstraint(fields=["series", "day", "meter"], name="one_charge_a_month_and_meter")]
+        constraints = [
+            models.UniqueConstraint(fields=["series", "day", "meter", "currency"], name="one_charge_a_month_meter_and_currency")
+        ]
         indexes = [models.Index(fields=["day", "series"], name="charge_by_month")]
 
     def __str__(self) -> str:

@@ -6,8 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
-from django.db.models import Sum
-
 from messaging.errors import PreconditionFailed
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
@@ -57,7 +55,8 @@ def with_retention(tenant: Tenant, retention_s: int, namespace: str, now: dateti
     is then stored for that long; what waits for its subscribers longer than that is not counted. Raises `PreconditionFailed`."""
     end = datetime(now.year, now.month, now.day, tzinfo=UTC)
     start = end - timedelta(days=DAYS)
-    segments = segments_between(tenant.uid, end, end + HOUR)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    segments = segments_between(tenant.uid, hour, hour + HOUR)  # the plan in force now, which may be newer than midnight
     if not segments:
         raise PreconditionFailed("no price plan is in force for this tenant")
     whole = [Segment(start, end, segments[-1].version)]
@@ -86,7 +85,7 @@ def savings(tenant_uid: str, now: datetime) -> list[Saving]:
     currency = ""
     columns = ("series__topic", "series__subscription", "meter", "currency")
     for topic, subscription, meter, code, nano, *sums in (
-        charges.order_by().values_list(*columns).annotate(Sum("nano"), **exact_sums.sums())
+        charges.order_by().values_list(*columns).annotate(exact_sums.ExactSum("nano"), **exact_sums.sums())
     ):
         for used in (topics[topic], *([parts[topic, subscription]] if subscription else ())):
             used.quantities[meter] += exact_sums.exact(*sums)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Sum
-
 from tenants.scoping import platform_scope
+from workers.billing import exact_sums
 from workers.billing.models import Invoice, MonthCharge
 from workers.rating.plan import PlanVersion
 from workers.rating.rate import HOUR, Line, Segment, month_of, rate
@@ -33,9 +32,10 @@ def preview(version: PlanVersion, tenant_uid: str, now: datetime) -> PlanPreview
     used: dict[str, dict[str, int]] = {meter: defaultdict(int) for meter in METERS}
     with platform_scope():
         sums = MonthCharge.objects.filter(series__tenant_uid=tenant_uid, day=start.date(), meter__in=list(METERS)).order_by()
-        for namespace, meter, quantity in sums.values_list("series__namespace", "meter").annotate(Sum("quantity")):
-            used[meter][namespace] += quantity
-        invoice = Invoice.objects.filter(tenant_uid=tenant_uid, start=start, kind=Invoice.Kind.INVOICE).first()
+        for namespace, meter, *parts in sums.values_list("series__namespace", "meter").annotate(**exact_sums.sums()):
+            used[meter][namespace] += exact_sums.exact(*parts)
+        of_month = Invoice.objects.filter(tenant_uid=tenant_uid, start=start, kind=Invoice.Kind.INVOICE)
+        invoice = next((one for one in of_month if one.document["segments"]), None)  # others have corrections alone
     lines = rate([Segment(start, end, version)], [used], (end - start) // HOUR)
     billed, currency = (invoice.document["subtotal"], invoice.currency) if invoice is not None else ("", "")
     return PlanPreview(start, lines, sum(line.amount for line in lines), billed, currency)

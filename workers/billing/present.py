@@ -75,7 +75,7 @@ def money(text: str) -> str:
 
 
 def quantity_text(quantity: int, unit: str, digits: int = QUANTITY_DIGITS) -> str:
-    """In the unit of its price, cut to `digits` after the point; base units where there is none."""
+    """In the unit of its price, cut to `digits` after the point (`plain` cuts alike); base units where there is none."""
     if unit not in UNITS:
         return f"{quantity:,}"
     text = decimal_text(Fraction(quantity, UNITS[unit].size), digits)
@@ -121,11 +121,11 @@ def _line(line: Mapping[str, Any], currency: str) -> PresentedLine:
 
 
 def plain(text: str) -> str:
-    """A number with at most six digits after the point, for a detail: the amount was computed with all of them."""
-    value = Decimal(text)
-    rounded = value.quantize(Decimal("0.000001")) if value.as_tuple().exponent != 0 else value
-    shown = f"{rounded.normalize():,f}"
-    return shown if value == rounded else f"about {shown}"
+    """A number with at most six digits after the point, cut as quantities are, for a detail: the amount was computed with all of
+    them."""
+    value = Fraction(text)
+    shown = decimal_text(value, QUANTITY_DIGITS)
+    return f"{Decimal(shown):,f}" if Fraction(shown) == value else f"about {Decimal(shown):,f}"
 
 
 def _sums(document: Mapping[str, Any], currency: str) -> tuple[tuple[str, str], ...]:

@@ -17,11 +17,13 @@ from django.template.loader import render_to_string
 
 from messaging.atomic_files import replacing
 from messaging.settings import Settings
+from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.alerts.notices import TenantRef, send_mail
 from workers.billing import charts, costs, usage
 from workers.billing.budget_models import Report, ReportSchedule
 from workers.billing.models import NANO
+from workers.billing.months import charges_are_current
 from workers.rating.money import decimal_text
 
 KINDS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet", "html": "text/html"}
@@ -52,10 +54,13 @@ def span_before(every: str, until: date) -> tuple[date, date]:
 
 
 def make_due(settings: Settings, schedule: ReportSchedule, now: datetime, ready_until: date) -> list[Report]:
-    """Reports of all spans that are over and whose usage is computed: days before `ready_until` are. Twice makes none twice."""
+    """Reports of all spans that are over, whose usage is computed (days before `ready_until` are), and charged: a report is made
+    once, and would never have what is charged after it. Twice makes none twice."""
     made = []
+    with platform_scope():
+        tenant = Tenant.objects.get(uid=schedule.tenant_uid)
     first, last = span_before(schedule.every, schedule.made_until)
-    while last < ready_until:
+    while last < ready_until and charges_are_current(tenant, first, last, now):
         report = make(settings, schedule, first, last, now)
         schedule.made_until = last + timedelta(days=1)
         schedule.save(update_fields=["made_until"])

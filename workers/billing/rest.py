@@ -164,7 +164,12 @@ class Costs(View):
             {"name": name, "start": start, "cost": costs.nano_text(nano, currency).replace(",", "")}
             for (name, start), nano in sorted(answer.cells.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
-        return Response({"currency": currency, "total": costs.nano_text(answer.total, currency).replace(",", ""), "items": items})
+        totals = [
+            {"currency": code, "total": costs.nano_text(nano, code).replace(",", "")}
+            for code, nano in costs.totals_by_currency(question).items()
+        ]
+        total = costs.nano_text(answer.total, currency).replace(",", "")
+        return Response({"currency": currency, "total": total, "totals": totals, "items": items})
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

@@ -113,8 +113,7 @@ class LineTopic(serializers.Serializer[Any]):
 class LineRun(serializers.Serializer[Any]):
     run = serializers.CharField()
     finished_at = serializers.DateTimeField(allow_null=True)
-    files_read = serializers.IntegerField(allow_null=True)
-    rows_read = serializers.IntegerField(allow_null=True)
+    files = serializers.IntegerField(help_text="That its hours were computed from.")
 
 
 class LineUsage(serializers.Serializer[Any]):
@@ -130,9 +129,15 @@ class CostCell(serializers.Serializer[Any]):
     cost = serializers.CharField()
 
 
-class CostsShape(serializers.Serializer[Any]):
-    currency = serializers.CharField(allow_blank=True)
+class CostTotal(serializers.Serializer[Any]):
+    currency = serializers.CharField()
     total = serializers.CharField()
+
+
+class CostsShape(serializers.Serializer[Any]):
+    currency = serializers.CharField(allow_blank=True, help_text="Of `total` and of `items`.")
+    total = serializers.CharField()
+    totals = CostTotal(many=True, help_text="In every currency in which something was charged.")
     items = CostCell(many=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Sum
+from django.db.models import F, QuerySet, Sum
 
 from tenants.scoping import platform_scope
 from workers.detail_models import UsageDetail
@@ -53,17 +53,20 @@ def runs_of_hours(start: datetime, end: datetime) -> dict[datetime, str]:
 
 def computed_until() -> datetime | None:
     """Usage before this is computed, but for holes; None: none is."""
-    newest = UsagePartition.objects.order_by("-hour").values_list("hour", flat=True).first()
+    newest = whole_partitions().order_by("-hour").values_list("hour", flat=True).first()
     return newest + HOUR if newest is not None else None
 
 
+def whole_partitions() -> QuerySet[UsagePartition]:
+    """Of hours that were over when their run began: of one that began while the hour ran, there is only a part."""
+    return UsagePartition.objects.exclude(run__started_at__gte=F("hour"), run__started_at__lt=F("hour") + HOUR)
+
+
 def inputs_of(run_ids: set[str]) -> dict[str, dict[str, object]]:
-    """Run -> when it finished, and the files and records that it read."""
-    found = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "detail")
-    return {
-        run: {"finished_at": at, "files_read": detail.get("files_read"), "rows_read": detail.get("rows_read")}
-        for run, at, detail in found
-    }
+    """Run -> when it finished, and how many files its hours were computed from: those that it read, and those of which earlier
+    runs had kept the sums."""
+    found = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "files")
+    return {run: {"finished_at": at, "files": files} for run, at, files in found}
 
 
 def newest_complete_run() -> datetime | None:

@@ -8,7 +8,10 @@
     rate      the invoice of one tenant and one period
     credit    credits and tax
     document  the invoice as JSON
+    statement what was charged for each line, over all documents about it
     adjust    what late usage changes about an invoice that is final
+    credit_note  what a credit note takes back
+    months    which months are still to be billed
     verify    an invoice against usage and plan: which lines differ, and why
 
 Needs nothing but the standard library: a customer runs it without the platform. Reads no clock, no file and no database.

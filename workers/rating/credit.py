@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
+from typing import Any
 
-from workers.rating.money import exact
+from workers.rating.money import exact, minor_of
+
+CARRIED_OVER = "carried_over"
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Tax:
 
 @dataclass(frozen=True)
 class Totals:
-    """`subtotal` of the lines; `total` = subtotal - credits + tax. Negative: the customer's."""
+    """`subtotal` of the lines; `total` = subtotal - credits + tax. Negative: the customer's. `credits` below 0 are what later
+    invoices have to their credit instead."""
 
     subtotal: int
     credits: tuple[UsedCredit, ...]
@@ -44,9 +49,23 @@ class Totals:
     total: int
 
 
-def totals_of(amounts: Iterable[int], credits: Sequence[Credit], tax: Tax) -> Totals:
-    """Credits that expire first are used first."""
+def credits_left(credits: Sequence[Credit], documents: Iterable[Mapping[str, Any]], last_day: date) -> list[Credit]:
+    """Those that are valid on the last day of a period, less what final `documents` used of them and credit notes gave back.
+    `credits`: as they were granted, in the currency of the documents."""
+    left = {credit.id: credit.left for credit in credits}
+    for document in documents:
+        for used in document["credits"]:
+            if used["id"] in left:
+                left[used["id"]] -= minor_of(used["amount"], document["currency"], "credit")
+    return [replace(one, left=left[one.id]) for one in credits if not one.expires or one.expires >= last_day.isoformat()]
+
+
+def totals_of(amounts: Iterable[int], credits: Sequence[Credit], tax: Tax, *, carried_over: bool = False) -> Totals:
+    """Credits that expire first are used first. `carried_over`: what is below 0 is a credit for the next invoices, before tax;
+    otherwise it is paid to the customer."""
     subtotal = sum(amounts)
+    if subtotal < 0 and carried_over:
+        return Totals(subtotal, (UsedCredit(CARRIED_OVER, "carried over to the next invoice", subtotal),), 0, 0)
     left = max(0, subtotal)
     used = []
     for credit in sorted(credits, key=lambda one: (one.expires or "9999", one.id)):

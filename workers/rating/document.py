@@ -125,7 +125,7 @@ def segments_in(document: Mapping[str, Any]) -> list[Segment]:
 
 
 def time_text(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def time_of(text: str) -> datetime:

@@ -12,13 +12,24 @@ SPREAD = 2  # standard deviations: about 19 of 20 months end within the bounds, 
 
 @dataclass(frozen=True)
 class Forecast:
-    """`so_far` is in the charges; `low` and `high` bound `likely`. `days`: how many days the estimate was made from."""
+    """`so_far` is in the charges; `low` and `high` bound `likely`. `days`: how many whole days the estimate was made from."""
 
     so_far: int
     low: int
     likely: int
     high: int
     days: int
+
+    @property
+    def known(self) -> bool:
+        """Whether `likely` is an estimate: without a whole day it is what was spent, which says nothing of what is to come. Where
+        nothing was spent, nothing more is likely."""
+        return self.days > 0 or not self.so_far
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `low` and `high` are bounds: one day does not say how much days differ."""
+        return self.days > 1
 
 
 def forecast(so_far: int, days: Sequence[int], days_left: int) -> Forecast:

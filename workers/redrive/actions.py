@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ from workers.task_catalog import REDRIVE
 State = RedriveJob.State
 SUBSCRIPTION = "redrive"  # unless another is named: it remembers what was moved, for later jobs too
 SAMPLES = 20
-DRY_RUN_ENTRIES = 20_000  # that a dry run looks at
+DRY_RUN_ENTRIES, DRY_RUN_S = 20_000, 5.0  # that a dry run looks at, and after which it answers with what it has
 RATE_MAX = 1_000_000
 ACTIVE_MAX = 20  # jobs of one tenant that are not finished
 
@@ -46,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True)
 class DryRun:
-    """`complete`: whether all was looked at. `samples`: the first that match."""
+    """`complete`: whether all was looked at, in `DRY_RUN_S`. `samples`: the first that match."""
 
     looked_at: int
     entries: int
@@ -88,13 +89,13 @@ def start(actor: Actor, topic: TopicName, request: Request) -> RedriveJob:
 
 
 def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
-    """What a job would move now. Moves nothing. Raises as `start`, and what the broker raises."""
+    """What a job would move now. Changes nothing. Raises as `start`, and what the broker raises."""
     _, owner = _checked(actor, topic, request)
     ledger_id, entry_id = -1, 0
     looked_at = entries = messages = left = 0
     samples: list[RedriveFound] = []
-    done = False
-    while not done and looked_at < DRY_RUN_ENTRIES:
+    until_s = time.monotonic() + DRY_RUN_S
+    while True:
         page = broker.rpc().call(
             "redrive.scan",
             RedriveScan(
@@ -110,8 +111,9 @@ def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
         looked_at, left = looked_at + page.looked_at, left + len(page.found) - len(moving)
         entries, messages = entries + len(moving), messages + sum(one.messages for one in moving)
         samples += page.found[: SAMPLES - len(samples)]
-        ledger_id, entry_id, done = page.ledger_id, page.entry_id, page.done
-    return DryRun(looked_at, entries, messages, left, done, samples)
+        ledger_id, entry_id = page.ledger_id, page.entry_id
+        if page.done or looked_at >= DRY_RUN_ENTRIES or time.monotonic() >= until_s:
+            return DryRun(looked_at, entries, messages, left, page.done, samples)
 
 
 def decide(actor: Actor, topic: TopicName, job_id: str, decision: str) -> RedriveJob:

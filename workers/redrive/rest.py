@@ -40,7 +40,7 @@ class Redrives(_Asked):
 
 
 class RedriveDryRun(_Asked):
-    @describe("What a redrive would move now; moves nothing", shapes.RedriveDryRun, shapes.NewRedrive)
+    @describe("What a redrive would move now; changes nothing", shapes.RedriveDryRun, shapes.NewRedrive)
     def post(self, request: Request, **parts: str) -> Response:
         return Response(shapes.show_dry_run(actions.dry_run(self.actor(), _topic(parts), self.asked())))
 
@@ -70,7 +70,11 @@ class RedriveResume(View):
 
 
 class RedriveOutcomes(View):
-    @describe("What became of each entry that matched", page_of(shapes.RedriveOutcomeShape), parameters=PAGE)
+    @describe(
+        "What became of each entry that matched; a tenant keeps its newest 20,000",
+        page_of(shapes.RedriveOutcomeShape),
+        parameters=PAGE,
+    )
     def get(self, request: Request, job: str, **parts: str) -> Response:
         topic, after = _topic(parts), request.query_params.get("after", "")
         if after and not (after.isascii() and after.isdecimal() and len(after) < 19):

@@ -66,7 +66,7 @@ class RedriveDryRun(serializers.Serializer[Any]):
 class RedriveOutcomeShape(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     message_id = serializers.CharField()
-    key = serializers.CharField(allow_blank=True)
+    key = serializers.CharField(allow_blank=True, help_text="At most 256 characters of it.")
     messages = serializers.IntegerField()
     why = serializers.CharField(allow_blank=True, help_text="Empty: it was moved.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -12,47 +11,64 @@ from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove,
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.environment import Environment, Stopping
+from workers.carriers import Turn
+from workers.environment import Environment, StoppingWithProgress
 from workers.redrive.models import RedriveJob, RedriveOutcome
-from workers.runs import Renew
+from workers.runs import Renew, StepsOf
 
 State = RedriveJob.State
 MOVE_ENTRIES = 100
 MOVE_BYTES = 1 << 20
-TURN = timedelta(seconds=60)  # then other tasks have the thread, and the job goes on later: a slow one may last for days
+OUTCOMES_OF_TENANT_MAX = 20_000  # that are kept: some 5 MiB
 PACE_S = 1.0  # with a rate, a step is what a second allows
 # What no retry helps against: somebody has to do something, and to resume the job.
 FINAL = (Conflict, InvalidValue, NotAllowed, NotAuthorized, NotFound, TopicNotFound)
 
 
-@platform_scope()
-def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> dict[str, Any]:
-    """Safe to kill at any moment: a step is written down before it is begun, and the broker knows whether it was done."""
-    held = RedriveJob.objects.filter(id=job).first()
-    if held is None:
-        return {"job": "it does not exist"}
-    if not Tenant.objects.filter(name=held.tenant, uid=held.tenant_uid).exists():
-        RedriveJob.objects.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
-        return {"job": "its tenant is gone"}
-    begun, until = held.moved, environment.now() + TURN
+def turn_of(job: str) -> Turn:
+    with platform_scope():
+        return Turn(RedriveJob.objects.filter(id=job).values_list("tenant_uid", flat=True).first() or "")
+
+
+def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> StepsOf[dict[str, Any]]:
+    """Safe to kill at any moment: a step is written down before it is begun, and the broker knows whether it was done. Others have
+    the thread between two steps, and while it waits for its rate."""
+    with platform_scope():
+        held = RedriveJob.objects.filter(id=job).first()
+        if held is None:
+            return {"job": "it does not exist"}
+        if not Tenant.objects.filter(name=held.tenant, uid=held.tenant_uid).exists():
+            RedriveJob.objects.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
+            return {"job": "its tenant is gone"}
+    begun, looked_at = held.moved, held.looked_at
     try:
-        while _running(held):
-            renew(moved=held.moved - begun, looked_at=held.looked_at)
-            if held.pending is None and not _plan(environment, held):
-                break
-            _move(environment, held)
-            if environment.now() >= until:
-                raise Stopping("others have their turn")
-            if held.rate:
-                environment.stopping.wait(PACE_S)
+        while _step(environment, renew, held, begun):
+            yield PACE_S if held.rate else 0.0
     except FINAL as error:
-        RedriveJob.objects.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
+        with platform_scope():
+            RedriveJob.objects.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
         return {"moved": held.moved - begun, "failed": error.message}
     except MagnetarError as error:
-        RedriveJob.objects.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
+        with platform_scope():
+            RedriveJob.objects.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
+        if held.looked_at > looked_at:
+            raise StoppingWithProgress(error.message) from error
         raise
-    held.refresh_from_db(fields=["state"])
+    with platform_scope():
+        held.refresh_from_db(fields=["state"])
     return {"moved": held.moved - begun, "state": held.state}
+
+
+@platform_scope()
+def _step(environment: Environment, renew: Renew, job: RedriveJob, begun: int) -> bool:
+    """Whether there is another."""
+    if not _running(job):
+        return False
+    renew(moved=job.moved - begun, looked_at=job.looked_at)
+    if job.pending is None:
+        _plan(environment, job)
+    _move(environment, job)
+    return _running(job)
 
 
 def _running(job: RedriveJob) -> bool:
@@ -61,20 +77,22 @@ def _running(job: RedriveJob) -> bool:
     return job.state == State.RUNNING
 
 
-def _plan(environment: Environment, job: RedriveJob) -> bool:
-    """Finds what moves next and writes it down; False: there is nothing more, and the job is done."""
+def _plan(environment: Environment, job: RedriveJob) -> None:
+    """Finds what moves next and writes it down."""
     page = environment.rpc.call(
         "redrive.scan",
         RedriveScan(
             topic=job.topic,
             subscription=job.subscription,
             owner=job.owner,
+            tenant_uid=job.tenant_uid,
             **msgspec.structs.asdict(msgspec.convert(job.filter, RedriveFilter)),
             ledger_id=job.ledger_id,
             entry_id=job.entry_id,
+            make_subscription=True,
         ),
     )
-    taken, whole = _step(page.found, job.rate)
+    taken, whole = _portion(page.found, job.rate)
     # Where not all of a page moves in one step, the next one looks on behind the last that did.
     behind = (page.ledger_id, page.entry_id) if whole else (taken[-1].ledger_id, taken[-1].entry_id + 1)
     moving = [one for one in taken if not one.refused]
@@ -91,10 +109,9 @@ def _plan(environment: Environment, job: RedriveJob) -> bool:
     }
     job.step += 1
     job.save(update_fields=["pending", "step"])
-    return True
 
 
-def _step(found: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
+def _portion(found: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
     """What goes in one step, and whether that is all of `found`."""
     taken: list[RedriveFound] = []
     size = messages = 0
@@ -122,6 +139,7 @@ def _move(environment: Environment, job: RedriveJob) -> None:
                 topic=job.topic,
                 subscription=job.subscription,
                 owner=job.owner,
+                tenant_uid=job.tenant_uid,
                 target=pending["target"],
                 ledger_id=pending["after"][0],
                 entry_id=pending["after"][1],
@@ -133,6 +151,7 @@ def _move(environment: Environment, job: RedriveJob) -> None:
         at: one.refused or ("acknowledged meanwhile" if at in gone else "") for at, one in zip(map(_at, found), found, strict=True)
     }
     with transaction.atomic():
+        _make_room(job, len(found))
         RedriveOutcome.objects.bulk_create(
             RedriveOutcome(
                 job=job,
@@ -155,6 +174,14 @@ def _move(environment: Environment, job: RedriveJob) -> None:
         if pending["last"]:
             now = environment.now()
             RedriveJob.objects.filter(id=job.id, state=State.RUNNING).update(state=State.DONE, finished_at=now)
+
+
+def _make_room(job: RedriveJob, count: int) -> None:
+    """The oldest outcomes of the tenant go, whichever of its jobs they are of."""
+    kept = RedriveOutcome.objects.filter(job__tenant_uid=job.tenant_uid)
+    beyond = kept.count() + count - OUTCOMES_OF_TENANT_MAX
+    if beyond > 0:
+        RedriveOutcome.objects.filter(id__in=list(kept.order_by("id").values_list("id", flat=True)[:beyond])).delete()
 
 
 def _at(one: RedriveFound) -> tuple[int, int]:

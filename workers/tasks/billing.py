@@ -6,21 +6,23 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
+
 from messaging import logs
 from messaging.errors import MagnetarError
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.billing import usage
+from workers.billing import headers, usage
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
 from workers.billing.models import Invoice, PlanAssignment
+from workers.billing.months import open_months_of
 from workers.environment import Environment, Stopping
 from workers.rating.errors import RatingError
-from workers.rating.rate import month_of
 
 log = logs.get_logger("magnetar.worker")
-MONTHS_BACK = 13  # of usage that was there before its charges: a year to compare with
 FAILURES_TOLD_MAX = 20
+FAILURE_LENGTH_MAX = 500
 
 
 def make_invoices(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
@@ -29,23 +31,37 @@ def make_invoices(environment: Environment, task_id: str, renew: Callable[[], No
     Safe to run twice and to kill at any moment: a draft is a function of its inputs, and a month is closed in one transaction. A
     tenant whose plan cannot be used does not hold up the others."""
     now = environment.now()
-    drafts, closed = 0, []
+    drafts, closed, failures = 0, list[str](), 0
     failed: dict[str, str] = {}
     for tenant in [*current_tenants(), *former_tenants()]:
         try:
-            for start in open_months(tenant, now):
+            for start in open_months_of(tenant, now):
                 renew()
                 invoice = refresh(tenant, start, now, renew)
                 drafts += invoice is not None
                 if invoice is not None and is_due(invoice, now, environment.settings.billing_close_after_h):
-                    closed.append(str(finalize(invoice.pk, now).number))
+                    closed += close_month(tenant, start, now, renew)
         except Stopping:
             raise
-        except (RatingError, MagnetarError) as error:
-            log.warning("billing-failed", tenant=tenant.name, why=str(error))
+        except Exception as error:  # whatever is wrong with one tenant, the others are billed
+            failures += 1
+            why = str(error) if isinstance(error, RatingError | MagnetarError) else f"{type(error).__name__}: {error}"
+            log.warning("billing-failed", tenant=tenant.name, why=why, exc_info=not isinstance(error, RatingError | MagnetarError))
             if len(failed) < FAILURES_TOLD_MAX:
-                failed[tenant.name] = str(error)
-    return {"drafts": drafts, "closed": closed, "failures": len(failed), "failed": failed}
+                failed[tenant.name] = why[:FAILURE_LENGTH_MAX]
+    return {"drafts": drafts, "closed": closed, "failures": failures, "failed": failed}
+
+
+def close_month(tenant: Tenant, start: datetime, now: datetime, renew: Callable[[], None]) -> list[str]:
+    """Makes the month's drafts final; their numbers. Under the lock of numbers they are computed once more: a credit note or
+    another invoice may have become final meanwhile."""
+    with transaction.atomic():
+        headers.lock_numbers()
+        refresh(tenant, start, now, renew)
+        with platform_scope():
+            drafts = Invoice.objects.filter(tenant_uid=tenant.uid, start=start, state=Invoice.State.DRAFT)
+            ids = sorted(drafts.values_list("pk", flat=True))
+        return [str(finalize(one, now).number) for one in ids]
 
 
 def current_tenants() -> list[Tenant]:
@@ -59,22 +75,6 @@ def former_tenants() -> list[Tenant]:
         known = set(Tenant.objects.values_list("uid", flat=True))
         had_plans = dict(PlanAssignment.objects.values_list("tenant_uid", "tenant"))
     return [Tenant(name=name, uid=uid) for uid, name in sorted(had_plans.items()) if uid not in known]
-
-
-def open_months(tenant: Tenant, now: datetime) -> list[datetime]:
-    """Starts of the months that have usage or a plan and no final invoice, the oldest first."""
-    first = usage.first_hour(tenant.uid)
-    last = now if tenant.created_at else usage.last_hour(tenant.uid)  # a former tenant owes nothing after its last usage
-    if last is None:
-        return []
-    this, _ = month_of(last)
-    months = [this]
-    while len(months) < MONTHS_BACK and first is not None and months[-1] > first:
-        months.append(month_of(months[-1] - timedelta(days=1))[0])
-    with platform_scope():
-        finals = Invoice.objects.filter(tenant_uid=tenant.uid, kind=Invoice.Kind.INVOICE, state=Invoice.State.FINAL)
-        closed = set(finals.values_list("start", flat=True))
-    return [month for month in reversed(months) if month not in closed]
 
 
 def is_due(invoice: Invoice, now: datetime, close_after_h: int) -> bool:

@@ -11,17 +11,19 @@ from tenants.actions.topics import forget_policies_of_gone_topics
 from workers.environment import Environment
 
 PAGE_TOPICS = 500
-BATCH_TOPICS = 50  # one call: short enough to end well within the RPC's timeout, and to stop between two
+BATCH_TOPICS = 50  # one call, after which the task may be stopped
+CALLS_FAILED_MAX = 2  # one after the other: the broker is away
 FAILURES_TOLD_MAX = 20
 
 
 def expire_messages(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
-    """Asks the broker topic by topic to apply its effective policies. A topic that fails does not hold up the others.
+    """Asks the broker topic by topic to apply its effective policies. A topic that fails, or takes long, holds up no other.
+    A run that ends early is continued by the next one: the broker gives out the topics, and knows how far a round has come.
 
     Safe to run twice: the broker decides by its own clock what is due. Raises `MagnetarError` when the broker is away.
     """
     topics = expired = trimmed = freed = failures = 0
-    deleted = subscriptions = unloaded = 0
+    deleted = subscriptions = unloaded = passed_over = calls_failed = 0
     failed: dict[str, str] = {}
     after = ""
     while True:
@@ -29,8 +31,18 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         for start in range(0, len(page.topics), BATCH_TOPICS):
             renew()
             batch = page.topics[start : start + BATCH_TOPICS]
-            result = environment.rpc.call("upkeep.run", MaintenanceRun(task_id=task_id, topics=batch))
             topics += len(batch)
+            try:
+                result = environment.rpc.call("upkeep.run", MaintenanceRun(task_id=task_id, topics=batch))
+            except MagnetarError as error:
+                calls_failed += 1
+                if calls_failed == CALLS_FAILED_MAX:
+                    raise
+                failures += len(batch)
+                failed[batch[0]] = f"{error} (and {len(batch) - 1} topics after it)"
+                continue
+            calls_failed = 0
+            passed_over += result.passed_over
             expired += result.expired_entries
             trimmed += result.trimmed_ledgers
             freed += result.freed_bytes
@@ -54,6 +66,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         "deleted_topics": deleted,
         "expired_subscriptions": subscriptions,
         "unloaded_topics": unloaded,
+        "passed_over": passed_over,
         "failures": failures,
         "failed": failed,
     }

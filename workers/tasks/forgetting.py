@@ -14,16 +14,19 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from spark_jobs.config import inputs_path, quarantine_directory, run_directory
+from tenants.models import Tenant
 from tenants.scoping import platform_scope
-from workers.alerts.models import MailUsage, Notice
+from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget
 from workers.billing.budget_models import Report
 from workers.billing.models import Invoice
 from workers.billing.reports import folder_of
 from workers.detail_models import UsageDetail
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
+from workers.redrive.models import RedriveJob
 
 A_DELETE = 1_000
+DOCUMENTS_A_READ = 50
 DETAILS_DAYS_MIN = 70  # a month, and the days in which it is closed
 Outcome = TaskRun.Outcome
 
@@ -36,6 +39,8 @@ def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]
         "usage_runs": _usage_runs(environment, renew),
         "reports": _reports(environment, renew),
         "notices": _notices(environment, renew),
+        "redrives": _redrives(environment, renew),
+        "of_former_tenants": _of_former_tenants(renew),
     }
 
 
@@ -66,7 +71,7 @@ def _usage_runs(environment: Environment, renew: Callable[[], None]) -> int:
     """Runs of which no hour is in force."""
     oldest = environment.now() - timedelta(days=environment.settings.usage_versions_kept_days)
     old = UsageRun.objects.filter(requested_at__lt=oldest, partitions=None, usage=None)
-    kept = _invoiced_runs()
+    kept = _invoiced_runs(set(old.values_list("run_id", flat=True)))
     folder = environment.settings.data_path.absolute() / "usage" / "hours"
     forgotten = 0
     for run_id in old.values_list("run_id", flat=True):
@@ -106,8 +111,39 @@ def _notices(environment: Environment, renew: Callable[[], None]) -> int:
     return forgotten
 
 
-def _invoiced_runs() -> set[str]:
-    """Those that final invoices were made of: whoever doubts one may ask for its files."""
+def _redrives(environment: Environment, renew: Callable[[], None]) -> int:
+    """With their outcomes."""
+    oldest = environment.now() - timedelta(days=environment.settings.task_history_days)
+    with platform_scope():
+        old = RedriveJob.objects.exclude(state__in=(RedriveJob.State.RUNNING, RedriveJob.State.PAUSED)).filter(
+            created_at__lt=oldest
+        )
+        return _deleted(old, RedriveJob, renew)
+
+
+def _of_former_tenants(renew: Callable[[], None]) -> int:
+    """What nobody can see any more. Invoices stay, and what they were made of."""
+    with platform_scope():
+        known = ["", *Tenant.objects.values_list("uid", flat=True)]
+        models = (RedriveJob, AlertRule, Notice, NotificationTarget, MailUsage)
+        return sum(_deleted(model.objects.exclude(tenant_uid__in=known), model, renew) for model in models)
+
+
+def _deleted(rows: Any, model: Any, renew: Callable[[], None]) -> int:
+    """How many there were. A job takes its outcomes with it, so they go one after the other."""
+    ids = list(rows.values_list("pk", flat=True))
+    for row_id in ids:
+        renew()
+        model.objects.filter(pk=row_id).delete()
+    return len(ids)
+
+
+def _invoiced_runs(old: set[str]) -> set[str]:
+    """Those of them that final invoices were made of, hours and corrections: whoever doubts one may ask for its files."""
+    kept: set[str] = set()
     with platform_scope():
         documents = Invoice.objects.filter(state=Invoice.State.FINAL).values_list("document", flat=True)
-        return {run for document in documents for line in document.get("lines", ()) for run in line.get("runs", ())}
+        for document in documents.iterator(DOCUMENTS_A_READ) if old else ():
+            kept |= old.intersection(hour["run"] for hour in document.get("hours", ()))
+            kept |= old.intersection(run for line in document.get("lines", ()) for run in line.get("runs", ()))
+    return kept

@@ -12,7 +12,7 @@ from workers import lease
 from workers.environment import Environment
 from workers.models import TaskRun
 from workers.sending import send
-from workers.task_catalog import BY_NAME, lease_name
+from workers.task_catalog import BY_NAME, WAIT_S_MAX, lease_name
 
 QUEUED_S = 60  # a message that no worker took by then may be lost; twice is harmless
 A_RUN = 500
@@ -23,9 +23,11 @@ def repeat_tasks(environment: Environment, task_id: str, renew: Callable[[], Non
     """Oldest first. Safe to run twice: a run that is under way, or done, ignores a further message."""
     now = environment.now()
     repeated = [name for name, entry in BY_NAME.items() if entry.retry_s]
-    due = Q(outcome=Outcome.RETRYING, next_try_at__lte=now)
-    unseen = Q(outcome=Outcome.QUEUED, started_at__lte=now - timedelta(seconds=QUEUED_S))
-    running = Q(outcome=Outcome.RUNNING, started_at__lte=now - timedelta(seconds=lease.LEASE_S))
+    # What lies further ahead than it can was written before the clock went back.
+    ahead = now + timedelta(seconds=WAIT_S_MAX + lease.SKEW_S)
+    due = Q(outcome=Outcome.RETRYING) & (Q(next_try_at__lte=now) | Q(next_try_at__gt=ahead))
+    unseen = Q(outcome=Outcome.QUEUED) & (Q(started_at__lte=now - timedelta(seconds=QUEUED_S)) | Q(started_at__gt=ahead))
+    running = Q(outcome=Outcome.RUNNING) & (Q(started_at__lte=now - timedelta(seconds=lease.LEASE_S)) | Q(started_at__gt=ahead))
     sent = failed = 0
     for run in TaskRun.objects.filter(due | unseen | running, name__in=repeated).order_by("started_at")[:A_RUN]:
         renew()

@@ -54,6 +54,8 @@ def check_individual(asked: Iterable[MessageAck], ledger_list: LedgerList, curso
         if not one.ack_set:
             named.setdefault(position.ledger_id, []).append(position.entry_id)
             continue
+        if ledger_list.dropped(position.ledger_id):
+            continue  # as the whole entry: see `_existing`
         if not ledger_list.holds(position):
             refused = refused or _missing(position, ledger_list)
             continue

@@ -19,6 +19,14 @@ def bitmap_of(entries: Sequence[int]) -> BitMap:
         return BitMap([entry for entry in entries if 0 <= entry < ENTRY_IDS])
 
 
+def bitmap_of_ranges(ranges: Sequence[tuple[int, int]]) -> BitMap:
+    """Of the entries in `ranges`: (first, last)."""
+    found = BitMap()
+    for first, last in ranges:
+        found.add_range(first, last + 1)
+    return found
+
+
 def run_length(bitmap: BitMap, first: int) -> int:
     """How many consecutive values from `first` on are in `bitmap`: found by doubling, then halving."""
     if first not in bitmap:

@@ -1,14 +1,37 @@
-"""What the metadata of chunks says; nothing else of a message is looked at on its way in. Pure."""
+"""What the metadata of chunks says, on their way in and of stored entries. Pure."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from hashlib import blake2b
+from typing import NamedTuple
 
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.frames import ProtocolError, parse_metadata
+from messaging.protocol.frames import ProtocolError, as_text, parse_metadata
 from messaging.protocol.hot import CHUNK, SendFrame
+
+DIGEST_BYTES = 16
+
+
+class Chunk(NamedTuple):
+    message: bytes  # a digest of the producer's name for it
+    chunk_id: int
+    chunks: int
+
+
+def chunk_of(stored: bytes | memoryview) -> Chunk | None:
+    """What an entry says; `stored`: from its checksum on. None for one that is no chunk, or does not say which one."""
+    try:
+        metadata = parse_metadata(stored)
+    except ProtocolError:
+        return None
+    if not metadata.HasField("chunk_id") or not 0 <= metadata.chunk_id < metadata.num_chunks_from_msg:
+        return None
+    name = f"{as_text(metadata.producer_name)}\0{as_text(metadata.uuid)}"  # clients number messages, so uuids of two may be equal
+    message = blake2b(name.encode(), digest_size=DIGEST_BYTES).digest()
+    return Chunk(message, metadata.chunk_id, metadata.num_chunks_from_msg)
 
 
 def chunk_parts(sent: list[SendFrame], data: bytes | memoryview) -> Mapping[SendFrame, ChunkPart]:

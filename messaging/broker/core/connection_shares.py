@@ -16,7 +16,7 @@ The newcomer with the largest share is refused, instead of closing an older conn
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import Generic, NamedTuple, TypeVar
 
 from messaging.client_address import place_of
@@ -57,7 +57,7 @@ class ConnectionShares(Generic[Peer]):
         self.by_tenant: Counter[str] = Counter()
         self.by_key: Counter[str] = Counter()
         self.by_address: Counter[str] = Counter()  # of authenticated clients without a key
-        self._waiting: dict[str, dict[Peer, None]] = {}  # unauthenticated peers by address, oldest first
+        self._waiting: dict[str, OrderedDict[Peer, None]] = {}  # unauthenticated peers by address, oldest first
         self._addresses: dict[Peer, str] = {}  # of all peers
         self._owners: dict[Peer, ConnectionOwner] = {}
         self._unauthenticated = 0
@@ -78,7 +78,7 @@ class ConnectionShares(Generic[Peer]):
         """Adds `peer`. Returns the peer that must be closed instead, which is no longer counted; it may have the same address."""
         address = place_of(address)
         self._addresses[peer] = address
-        self._waiting.setdefault(address, {})[peer] = None
+        self._waiting.setdefault(address, OrderedDict())[peer] = None
         self._unauthenticated += 1
         if self._unauthenticated <= self.limits.unauthenticated_max:
             return None

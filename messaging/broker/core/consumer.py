@@ -185,6 +185,12 @@ class Consumer:
             total.blocked = stays_blocked(total.messages - total.uncounted, total.subscription_max)
         self.wake()
 
+    def recount(self) -> None:
+        """What it holds is counted anew. The caller counts what all hold together."""
+        self.unacked_messages = sum(map(len, self.held.values())) + sum(self.held_batches.values()) - len(self.held_batches)
+        if self.blocked:
+            self.blocked = stays_blocked(self.unacked_messages - self.uncounted, self.unacked.consumer_max)
+
     def leave_uncounted(self, chunks: int) -> None:
         """So many chunks more than before do not count towards the limits. What is sent or released next follows that."""
         self.uncounted += chunks

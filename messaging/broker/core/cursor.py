@@ -148,8 +148,13 @@ class Cursor:
         return delta
 
     def acknowledge_up_to(self, position: Position, ledger_list: LedgerList) -> bytes:
-        """Everything up to and including the entry at `position` (cumulative acknowledgement, expiry, skipping)."""
-        if position <= self.mark_delete or not (ledger_list.holds(position) or ledger_list.outlived(position)):
+        """Everything up to and including the entry at `position` (cumulative, expiry, skipping); where its ledger is
+        gone, everything before that ledger."""
+        if not ledger_list.holds(position):
+            if not ledger_list.dropped(position.ledger_id):
+                return b""
+            position = ledger_list.mark_at(position)
+        if position <= self.mark_delete:
             return b""
         delta = cursor_deltas.of_position(Delta.UP_TO, position)
         self._advance(position, ledger_list)

@@ -4,25 +4,28 @@ far more often than their memory changes noticeably. Pure.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
-COUNT_BYTES = 200  # memory of one redelivery count
 MEASURED_MAX = 5_000  # subscriptions at a time
 
 
 def memory_bytes(subscription: Subscription) -> int:
-    """About how much memory its acknowledgements, redelivery counts and chunks take, and what its strategy knows of entries."""
+    """About how much memory its acknowledgements, what was given back, redelivery counts and chunks take, and what its strategy
+    knows of entries."""
     state = subscription.state
     chunk_bytes = 0 if state.chunks is None else state.chunks.memory_bytes
-    count_bytes = COUNT_BYTES * len(state.redeliveries.counts)
-    return subscription.cursor.memory_bytes + count_bytes + chunk_bytes + subscription.strategy.memory_bytes
+    returned_bytes = state.redeliveries.memory_bytes
+    return subscription.cursor.memory_bytes + returned_bytes + chunk_bytes + subscription.strategy.memory_bytes
 
 
 class CursorMemory:
     def __init__(self, account: MemoryAccount) -> None:
         self._account = account
-        self._changed: dict[Subscription, str] = {}  # with its tenant; to be measured
+        self._changed: OrderedDict[Subscription, str] = OrderedDict()  # with its tenant; to be measured
+        self.uncounted_redeliveries = 0  # for which there was no memory
 
     def allows(self, tenant: str, size: int) -> bool:
         return self._account.allows(tenant, size)
@@ -32,8 +35,8 @@ class CursorMemory:
 
     def measure(self) -> None:
         for _ in range(min(len(self._changed), MEASURED_MAX)):
-            subscription = next(iter(self._changed))
-            self.charge(self._changed.pop(subscription), subscription)
+            subscription, tenant = self._changed.popitem(last=False)
+            self.charge(tenant, subscription)
 
     def charge(self, tenant: str, subscription: Subscription) -> None:
         self._charge(tenant, subscription, memory_bytes(subscription))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, Chunk
+from messaging.broker.core.chunks import Chunk
+from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX
 from messaging.storage.ledger_store import Position
 
 MOVE_BYTES = 1 << 20  # of one block; a larger entry goes alone

@@ -38,6 +38,11 @@ class EffectivePolicies:
     def __init__(self, view: ControlView) -> None:
         self._view = view
 
+    @property
+    def version(self) -> tuple[str, int]:
+        """Another one after each change."""
+        return self._view.feed_id, self._view.version
+
     def value(self, policy: str, name: TopicName) -> Any:
         if name.local == CHANGE_EVENTS and policy in OF_CHANGE_EVENTS:
             return OF_CHANGE_EVENTS[policy]

@@ -8,6 +8,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import ClassVar
 
+from pyroaring import BitMap
+
+from messaging.broker.core.chunks import Chunk, chunk_of
 from messaging.protocol.hot import SendFrame, key_hashes, scan
 from messaging.protocol.send_commands import message_count
 from messaging.storage.block_header import CHUNKS, DELIVER_AT, MARKER, BlockHeader, Extensions, decode, encode_plain
@@ -16,6 +19,7 @@ from messaging.storage.ledger_store import Block, Position
 BLOCK_BYTES = 400  # memory that a block takes in addition to its data
 STOP_BYTES = 8  # memory of an entry in addition to its data: where it ends, and the hash of its key once that is asked for
 TIME_BYTES = 8  # and of its delivery time
+CHUNK_BYTES = 250  # and of what it says of itself, in a block with chunks
 COPIED_BYTES_MAX = 16 << 10  # copying this much costs less than keeping a view of it
 SEND_HEAD = b"\x08\x06"  # type SEND, with which the command of every stored frame begins
 
@@ -30,6 +34,7 @@ class EntryBlock:
     """
 
     __slots__ = (
+        "_chunks",
         "_counts",
         "_key_hashes",
         "broker_time_ms",
@@ -71,6 +76,7 @@ class EntryBlock:
         self.deliver_at_ms = deliver_at_ms
         self.chunked = chunked  # some entries are chunks of larger messages
         self._key_hashes: array[int] | None = None
+        self._chunks: dict[int, Chunk | None] | None = None
 
     @property
     def last_entry(self) -> int:
@@ -86,6 +92,14 @@ class EntryBlock:
     def index_of(self, entry_id: int) -> int:
         return entry_id - self.first_entry
 
+    def entries_at(self, indexes: Sequence[int]) -> BitMap:
+        return BitMap(indexes).shift(self.first_entry)
+
+    def spans_of(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The indexes, from the first to before the second, of the entries in each of `ranges`: (first, last), in order."""
+        begin = self.first_entry
+        return [(first - begin, last + 1 - begin) for first, last in ranges]
+
     def indexes_in(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
         """Of the entries in `ranges`: (first, last), in order."""
         begin = self.first_entry
@@ -95,6 +109,8 @@ class EntryBlock:
     def memory_bytes(self) -> int:
         """Memory that this block keeps. A part of a larger read keeps all of it."""
         entry_bytes = STOP_BYTES if self.deliver_at_ms is None else STOP_BYTES + TIME_BYTES
+        if self.chunked:
+            entry_bytes += CHUNK_BYTES
         return whole_bytes(self.data) + entry_bytes * len(self.end_offsets) + BLOCK_BYTES
 
     @property
@@ -114,6 +130,15 @@ class EntryBlock:
         if self._key_hashes is None:
             self._key_hashes = key_hashes(self.data, self.end_offsets)
         return self._key_hashes
+
+    def chunk_at(self, index: int) -> Chunk | None:
+        """What this entry says, however many subscriptions ask; None for one that is no chunk, or does not say which one."""
+        if self._chunks is None:
+            self._chunks = {}
+        elif index in self._chunks:
+            return self._chunks[index]
+        found = self._chunks[index] = chunk_of(self.view(self.entry_at(index)))
+        return found
 
     def messages_of(self, entry_id: int) -> int:
         """Messages in one entry, without looking at the others."""

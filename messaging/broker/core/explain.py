@@ -23,6 +23,7 @@ CONSUMERS_MAX = 100  # of which findings are listed
 class Reason(StrEnum):
     CLOSING = "topic_closing"
     FENCED = "fenced"
+    FAILED = "dispatch_failed"
     NOTHING = "nothing_to_deliver"
     NO_CONSUMER = "no_consumer"
     SENT = "waiting_for_acknowledgements"
@@ -43,6 +44,7 @@ class Reason(StrEnum):
 REMEDIES = {
     Reason.CLOSING: "wait: clients connect again by themselves",
     Reason.FENCED: "wait until the seek or the deletion has ended",
+    Reason.FAILED: "look at the broker's log: it tries again by itself; unloading the topic begins anew",
     Reason.NOTHING: "",
     Reason.NO_CONSUMER: "connect a consumer, or delete the subscription if nobody needs it: its backlog keeps storage",
     Reason.SENT: "acknowledge the messages, or acknowledge them negatively to have them sent again",
@@ -70,11 +72,13 @@ class WaitingKey(NamedTuple):
 
 
 class DeliveryState(NamedTuple):
-    """What dispatching knows beside the subscription. `reads_waiting`, `reads_under_way`: backlog reads for it; `next_delayed_ms`:
-    no delayed message of the topic is due before; `message_ttl_s` 0, `backlog_quota_bytes` -1: there is none; `no_room`: reading
-    stopped at a delayed message for which there was no memory, of which the tenant holds `delayed_bytes` of `delayed_bytes_max`."""
+    """What dispatching knows beside the subscription, at `now_ms`. `reads_waiting`, `reads_under_way`: backlog reads for it;
+    `next_delayed_ms`: no delayed message of the topic is due before; `message_ttl_s` 0, `backlog_quota_bytes` -1: there is none;
+    `no_room`: reading stopped at a delayed message for which there was no memory, of which the tenant holds `delayed_bytes` of
+    `delayed_bytes_max`."""
 
     closing: bool = False
+    now_ms: int = 0
     reads_waiting: int = 0
     reads_under_way: int = 0
     next_delayed_ms: int | None = None
@@ -83,6 +87,7 @@ class DeliveryState(NamedTuple):
     no_room: bool = False
     delayed_bytes: int = 0
     delayed_bytes_max: int = 0
+    failures: str = ""  # of sending to it, since it last succeeded
     blocked_by: LevelLimiter | None = None  # the rate limit that has to allow more before anything is sent
     rate_waits: Waits = NO_WAITS  # how often rate limits had to be waited for
     draining: Sequence[WaitingKey] = ()
@@ -110,6 +115,8 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
     if isinstance(subscription, NonPersistentSubscription):
         return _sent_or_dropped(subscription, state)
     backlog = subscription.backlog_entries
+    if state.failures:
+        return [Finding(Reason.FAILED, f"Sending failed {state.failures}. Nothing of it is lost; it is tried again.")]
     if not backlog:
         return [Finding(Reason.NOTHING, "There is nothing to deliver: everything is acknowledged.")]
     if not subscription.consumers:
@@ -118,14 +125,15 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
         return [Finding(Reason.NO_CONSUMER, text), *([_delayed(delayed, state)] if delayed else [])]
     due = subscription.next_due()
     if due is None:
-        return _all_sent(subscription, backlog, state)
+        waiting = subscription.state.redeliveries.waiting_entries
+        return _set_aside(subscription, waiting) if waiting else _all_sent(subscription, backlog, state)
     at = due[1]
-    stuck = [finding for one in _receivers(subscription) if (finding := _why_not(one, at)) is not None]
+    stuck = [finding for one in receivers(subscription) if (finding := why_not_sent(one, at)) is not None]
     if subscription.unacked.blocked:
         held, limit = subscription.unacked.messages, subscription.unacked.subscription_max
         text = f"All consumers together hold {held} unacknowledged messages; delivery stopped at the limit of {limit}."
         return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
-    if len(stuck) == len(_receivers(subscription)):
+    if len(stuck) == len(receivers(subscription)):
         return _nobody_ready(stuck, at)
     return [*_on_the_way(at, state), *stuck[:CONSUMERS_MAX]]
 
@@ -134,9 +142,9 @@ def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliverySta
     """Of a subscription that keeps nothing."""
     count = subscription.messages_dropped
     dropped = f"{count} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
-    receivers = _receivers(subscription)
-    stuck = [finding for one in receivers if (finding := _why_not(one, None)) is not None]
-    if receivers and len(stuck) == len(receivers):
+    open_to = receivers(subscription)
+    stuck = [finding for one in open_to if (finding := why_not_sent(one, None)) is not None]
+    if open_to and len(stuck) == len(open_to):
         first, *others = _nobody_ready(stuck, None)
         return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
     if state.blocked_by is not None:
@@ -146,13 +154,13 @@ def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliverySta
     return [Finding(Reason.DELIVERING, text), *stuck[:CONSUMERS_MAX]]
 
 
-def _receivers(subscription: Subscription) -> list[Consumer]:
+def receivers(subscription: Subscription) -> list[Consumer]:
     """The consumers that are sent messages: only the active one, where there is one."""
     active = subscription.active
     return list(subscription.consumers) if active is None else [active]
 
 
-def _why_not(consumer: Consumer, at: Position | None) -> Finding | None:
+def why_not_sent(consumer: Consumer, at: Position | None) -> Finding | None:
     """None for a consumer that can be sent messages."""
     name = repr(consumer.name or "without a name")
     if not consumer.sink.writable:
@@ -181,6 +189,20 @@ COUNTED = {
     Reason.CONSUMER_LIMIT: "at the limit of unacknowledged messages",
     Reason.NO_PERMITS: "without permits",
 }
+
+
+def _set_aside(subscription: Subscription, waiting: int) -> list[Finding]:
+    """Key_Shared: `waiting` entries were read and are for consumers that cannot take them; others could not be given them."""
+    open_to = receivers(subscription)
+    stuck = [finding for one in open_to if (finding := why_not_sent(one, None)) is not None]
+    if len(stuck) == len(open_to):
+        return _nobody_ready(stuck, None)
+    what = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
+    if stuck:
+        first = f"{what} for the consumers of their keys: {stuck[0].sentence}"
+        return [stuck[0]._replace(sentence=first), *stuck[1:CONSUMERS_MAX]]
+    text = f"{what} until the consumers that had their keys before have acknowledged what they hold."
+    return [Finding(Reason.KEY_DRAINING, text)]
 
 
 def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) -> list[Finding]:

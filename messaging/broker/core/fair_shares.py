@@ -6,6 +6,7 @@ A share is counted in seconds of the limit. It divides among those that send at 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Generic, TypeVar
 
 from messaging.broker.core.rate_bucket import BURST_S
@@ -29,7 +30,7 @@ class FairShares(Generic[Sender]):
     __slots__ = ("_senders", "_shares")
 
     def __init__(self) -> None:
-        self._shares: dict[Sender, _Share] = {}  # who asked longest ago comes first
+        self._shares: OrderedDict[Sender, _Share] = OrderedDict()  # who asked longest ago comes first
         self._senders: dict[str, int] = {}  # how many of each tenant
 
     def credit_s(self, tenant: str, sender: Sender, now_s: float, waiting: ServiceOrder[Sender]) -> float | None:

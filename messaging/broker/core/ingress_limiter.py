@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.fair_queue import FairQueue
+from messaging.fairness.queue import FairQueue
 
 FRAMES_SHARE = 4  # 1/4 of the account, half of what a tenant may hold, is for frames that are still arriving
 PARKED_BYTES_MAX = 4 << 20  # per quota, that wait for rate limits

@@ -63,5 +63,8 @@ class MemoryCharge(Charge):
 
 def memory_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:
     """What is charged for one producer or consumer with these names and this metadata, as long as it is open."""
-    named = sum(len(text.encode()) for text in texts)
-    return ENTRY_BYTES + named + sum(PAIR_BYTES + len(key.encode()) + len(value.encode()) for key, value in pairs.items())
+    return ENTRY_BYTES + sum(len(text.encode()) for text in texts) + pairs_bytes(pairs)
+
+
+def pairs_bytes(pairs: Mapping[str, str]) -> int:
+    return sum(PAIR_BYTES + len(key.encode()) + len(value.encode()) for key, value in pairs.items())

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 class MemoryAccount:
     """The memory of one purpose, by tenant. `take` and `give` only count; `share` says how much may be taken. Each costs a few
-    dictionary operations, so call them once per block or read, never once per message."""
+    dictionary operations, so call them once per block or read, never once per message. Nothing, too, may be taken and given."""
 
     __slots__ = ("_limiter", "limit_bytes", "name", "tenants", "used_bytes")
 
@@ -37,6 +37,8 @@ class MemoryAccount:
         self._limiter = memory_limiter
 
     def take(self, tenant: str, size: int) -> None:
+        if not size:  # or a tenant would be listed that holds nothing, and struck off by the next one to give back
+            return
         self.used_bytes += size
         self.tenants[tenant] = self.tenants.get(tenant, 0) + size
         memory_limiter = self._limiter
@@ -46,6 +48,8 @@ class MemoryAccount:
 
     def give(self, tenant: str, size: int) -> None:
         """Returns what `tenant` took before."""
+        if not size:
+            return
         self.used_bytes -= size
         self._limiter.used_bytes -= size
         left = self.tenants[tenant] - size

@@ -47,6 +47,7 @@ class NonPersistentSubscription(Subscription):
         self, source: EntrySource, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int
     ) -> Assignment:
         """Shares out the entries of `block` from `at` to entry `last`. What nobody takes is dropped."""
+        self.state.unsent.clear()
         deliveries, _ = self.strategy.share(block, ((at.entry_id, last),))
         sent = sum(delivery.messages for delivery in deliveries)
         self.messages_out += sent

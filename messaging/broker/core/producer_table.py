@@ -6,6 +6,7 @@ that connects again keeps its own. A request with an older epoch comes from a pr
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class ProducerTable:
     def __init__(self, topic_epoch: int = NO_EPOCH) -> None:
         self._only: Producer | None = None
         self._by_name: dict[str, Producer] | None = None  # from the second producer on, for good
-        self._waiting: dict[Producer, None] | None = None  # in order; a connection with many of them leaves at once
+        self._waiting: OrderedDict[Producer, None] | None = None  # in order; a connection with many of them leaves at once
         self.owner: Producer | None = None  # the exclusive producer
         self.topic_epoch = topic_epoch  # the highest one given out
         self.departed: client_usage.Totals | None = None  # what those that are gone had published
@@ -72,7 +73,7 @@ class ProducerTable:
             if former is not None:
                 self._drop(former)
             if self._waiting is None:
-                self._waiting = {}
+                self._waiting = OrderedDict()
             self._waiting[producer] = None
             return Admission(answer, former, (), ())
         fenced: Sequence[Producer] = ()

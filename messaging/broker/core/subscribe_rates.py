@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 CONSUMERS_MAX = 20_000  # remembered, of all topics; those that came first are forgotten first
@@ -21,7 +22,8 @@ class SubscribeRates:
     __slots__ = ("_periods",)
 
     def __init__(self) -> None:
-        self._periods: dict[tuple[str, ConsumerIdentity], tuple[int, int]] = {}  # the end of the period, and how often in it
+        # The end of the period, and how often in it.
+        self._periods: OrderedDict[tuple[str, ConsumerIdentity], tuple[int, int]] = OrderedDict()
 
     def take(self, topic: str, consumer: ConsumerIdentity, limit: int, period_s: int, now_ms: int) -> int:
         """Counts once more and returns 0. Where that is above `limit`: returns in how many milliseconds it may subscribe again."""

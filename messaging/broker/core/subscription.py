@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from messaging.broker.core import ack_sets, bitmaps, client_usage
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursor_deltas import of_entries, of_range
 from messaging.broker.core.dead_letters import DeadLetters
-from messaging.broker.core.delayed.gathered_block import share_gathered
 from messaging.broker.core.dispatch.assignment import Assignment
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import DispatchState, Due
@@ -107,6 +107,7 @@ class Subscription:
         if not self.consumers and self.kind is not kind:
             if kind not in DELAYING:
                 self.state.stop_delays()
+            self.state.set_aside.clear()  # the others do not follow whether they send it
             self.strategy = self.strategies[kind](self.state)
         self.typed = True
         self.consumers[consumer] = None
@@ -126,6 +127,11 @@ class Subscription:
     def can_dispatch(self) -> bool:
         """Whether some consumer could take a message now."""
         return not self.fenced and not self.recovering and self.strategy.can_dispatch()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether nothing can be sent only because `can_dispatch` has more to decide: it is to be asked again in another turn."""
+        return self.strategy.unsettled and not self.fenced and not self.recovering
 
     def next_due(self) -> Due | None:
         """The next entry to send and where it comes from, or None when all that may be delivered were sent."""
@@ -152,10 +158,13 @@ class Subscription:
         self, source: EntrySource, block: EntryBlock, at: Position, last: int, expired_before_ms: int, now_ms: int
     ) -> Assignment:
         """Shares out the entries of `block` from `at` (what `next_due` named) to entry `last`, as far as permits go."""
+        self.state.unsent.clear()  # of the last time: that was sent, and stored
+        self.state.unstored.clear()
         ledger_id = block.ledger_id
         first, last = at.entry_id, last if block.compacted else min(last, self.ledger_list.deliverable_in(ledger_id))
         ranges = source.unacked_ranges(ledger_id, first, last)
-        if block.marker or block.broker_time_ms < expired_before_ms:
+        # A gathered block has the time of its oldest entry: whoever gathered it has looked.
+        if block.marker or (block.broker_time_ms < expired_before_ms and not block.gathered):
             expired, deltas = self._expire(block, ranges, now_ms)
             source.advance(ledger_id, first, last + 1)
             return Assignment([], deltas, expired, True)
@@ -165,8 +174,7 @@ class Subscription:
         if block.deliver_at_ms is not None and self.delays and source in (self.state.reading, self.state.delayed):
             held_back = self.state.hold_back(block, ranges)
             ranges = held_back.ranges
-        share = self.strategy.share
-        deliveries, stopped_at = share(block, ranges) if not block.gathered else share_gathered(self.strategy, block, ranges)
+        deliveries, stopped_at = self.strategy.share(block, ranges)
         if held_back is not None:
             stopped_at = self.state.pass_over(ledger_id, held_back, stopped_at)
         source.advance(ledger_id, first, last + 1 if stopped_at is None else stopped_at)
@@ -187,12 +195,31 @@ class Subscription:
 
     def _consume(self, ledger_id: int, ranges: list[tuple[int, int]]) -> list[bytes]:
         """Acknowledges entries that nobody gets. Returns the deltas."""
-        deltas = [self.cursor.acknowledge_range(ledger_id, first, last, self.ledger_list) for first, last in ranges]
-        for first, last in ranges:
-            self.state.redeliveries.acknowledged_range(ledger_id, first, last)
-            if self.state.delayed is not None:
-                self.state.delayed.advance(ledger_id, first, last + 1)
-        return [delta for delta in deltas if delta]
+        if not ranges:
+            return []
+        state = self.state
+        several = bitmaps.bitmap_of_ranges(ranges) if len(ranges) > 1 else None  # often nearly as many ranges as entries
+        first, last = ranges[0]
+        try:
+            if several is None:
+                delta = self.cursor.acknowledge_range(ledger_id, first, last, self.ledger_list)
+            else:
+                delta = self.cursor.acknowledge_all(ledger_id, several, self.ledger_list)
+        except Exception:
+            # They may be acknowledged in memory by now, of which a restart would know nothing: nobody gets them either way.
+            whole = of_range(ledger_id, first, last) if several is None else of_entries(ledger_id, several)
+            state.unstored.append(whole)
+            raise
+        deltas = [delta] if delta else []
+        state.unstored += deltas  # at once: they are stored even if something below raises
+        if several is None:
+            state.redeliveries.acknowledged_range(ledger_id, first, last)
+        else:
+            state.redeliveries.acknowledged(ledger_id, several)
+        if state.delayed is not None:
+            for first, last in ranges:
+                state.delayed.advance(ledger_id, first, last + 1)
+        return deltas
 
     # --- what comes back
 
@@ -244,6 +271,13 @@ class Subscription:
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """The client wants these again; None: all that it has not acknowledged."""
         self.strategy.redeliver(consumer, positions)
+
+    def recover(self) -> list[bytes]:
+        """Something raised while entries were shared out or sent: whatever was not sent is sent again. Returns the deltas to store
+        of what was acknowledged for nobody meanwhile."""
+        self.strategy.recover()
+        unstored, self.state.unstored = self.state.unstored, []
+        return unstored
 
     def reset(self, target: SeekTarget) -> list[bytes]:
         """Seek. The owner has closed the consumers. Returns the deltas."""

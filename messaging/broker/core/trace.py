@@ -75,7 +75,7 @@ def trace_in(
     holds = (
         subscription.kind in DELAYING and subscription.consumers and where not in (TraceState.ACKNOWLEDGED, TraceState.CANCELLED)
     )
-    redeliveries = state.redeliveries.counts.get(position, 0) if holds else None
+    redeliveries = state.redeliveries.counts.of(position) if holds else None
     left = bits.bit_count() if bits is not None else None
     return SubscriptionTrace(subscription.name, where, consumer, left, redeliveries, known)
 
@@ -97,7 +97,8 @@ def _where(subscription: Subscription, position: Position, known: list[DeliveryR
     if entry_id in state.redeliveries.dead.get(ledger_id, ()):
         return TraceState.DEAD, ""
     if entry_id in state.redeliveries.entries.get(ledger_id, ()):
-        return TraceState.AGAIN, ""
+        never_sent = entry_id in state.set_aside.get(ledger_id, ())
+        return TraceState.WAITING if never_sent else TraceState.AGAIN, ""
     if state.delayed is not None and entry_id in state.delayed.due.get(ledger_id, ()):
         return TraceState.DUE, ""
     if state.delayed is not None and state.delayed.waits(position):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from messaging.fair_queue import FairQueue
+from messaging.fairness.queue import FairQueue
 
 Item = TypeVar("Item")
 

@@ -32,6 +32,12 @@ class UnackedMessages:
         """Messages that may still be sent to all consumers together; at least one while not `blocked`."""
         return self.subscription_max - self.messages + self.uncounted
 
+    def recount(self, messages: int, uncounted: int) -> None:
+        """What all consumers hold was counted anew."""
+        self.messages, self.uncounted = messages, uncounted
+        if self.blocked:
+            self.blocked = stays_blocked(self.messages - self.uncounted, self.subscription_max)
+
     def limit(self, consumer_max: int, subscription_max: int) -> None:
         """The limits changed; 0: none. The consumers' own flags are for the caller to follow up: `Consumer.follow_limit`."""
         self.consumer_max = consumer_max or UNLIMITED

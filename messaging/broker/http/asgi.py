@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
 from messaging.client_address import client_address as address_behind
-from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge
+from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotReady, UnderWay
 from messaging.local_caller import is_local_caller
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+T = TypeVar("T")
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
@@ -100,6 +101,27 @@ async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes
         raise InvalidValue(f"the body did not arrive within {timeout_s:g} s") from None
 
 
+async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled when the caller leaves; then raises `NotReady`, which nobody reads. Call it when the
+    request's body has been read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise NotReady("the caller left before the answer")
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def respond(send: Send, status: int, body: bytes, content_type: str = JSON, headers: Sequence[tuple[str, str]] = ()) -> None:
     fields = [("content-type", content_type), ("content-length", str(len(body))), ("x-content-type-options", "nosniff"), *headers]
     encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields]
@@ -108,4 +130,5 @@ async def respond(send: Send, status: int, body: bytes, content_type: str = JSON
 
 
 def error_body(error: MagnetarError) -> bytes:
-    return msgspec.json.encode({"code": error.code, "message": error.message})
+    about = {"change": error.change} if isinstance(error, UnderWay) else {}
+    return msgspec.json.encode({"code": error.code, "message": error.message, **about})

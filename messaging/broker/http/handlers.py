@@ -11,8 +11,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from messaging.adminrpc.schema import METHODS
-from messaging.broker.http.asgi import JSON, Receive, Scope, bearer_token, caller_is_local, client_address, error_body, read_body
+from messaging.adminrpc.schema import LONG_READS, METHODS
+from messaging.broker.http.asgi import (
+    JSON,
+    Receive,
+    Scope,
+    bearer_token,
+    caller_is_local,
+    client_address,
+    error_body,
+    read_body,
+    while_connected,
+)
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
 from messaging.limits.structs import check
@@ -85,7 +95,8 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         raise InvalidValue(f"the request of {method} is not valid: {error}") from None
     if method != "feed.apply":  # may carry all of the control plane, whose size bounds it
         check(message, "rpc")
-    return HttpAnswer(200, msgspec.json.encode(await context.edge.methods[method](message)))
+    work = context.edge.methods[method](message)
+    return HttpAnswer(200, msgspec.json.encode(await (while_connected(request.receive, work) if method in LONG_READS else work)))
 
 
 async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:

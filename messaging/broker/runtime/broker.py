@@ -27,6 +27,7 @@ from messaging.broker.runtime.compactions import Compactions
 from messaging.broker.runtime.dead_letters import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.idle_topics import IdleTopics
+from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREADS
 from messaging.broker.runtime.metering import Metering
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
@@ -43,8 +44,10 @@ from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
+from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName
 from messaging.settings import Settings
@@ -93,6 +96,7 @@ class Broker:
         self.why_not_ready = "the broker is starting"
         self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
         self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
+        self.unpacking = FairTurns(UNPACKING_THREADS)  # of consumers inside this process
         self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
         self.backlog_scheduler = BacklogScheduler(self.memory_limiter.catch_up)
@@ -128,10 +132,13 @@ class Broker:
                 dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
                 admit=self.permission_checks.admit,
                 rate_limits=BrokerRateLimits(settings, self.policies.value),
+                slices=lambda tenant: TurnSlices(self.peers.turn_loop, tenant),
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
-        self.schemas = TopicSchemas(storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max)
+        self.schemas = TopicSchemas(
+            storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max, self.memory_limiter
+        )
         self.idle_topics = IdleTopics(storage, cursors)
         self.non_persistent_topics = NonPersistentTopics(
             boottime_ms, self.policies.value, lambda topic, why: self.topics.unload(topic.name, why)

@@ -53,6 +53,7 @@ def broker_samples(service: Broker, *, private: bool) -> Iterator[Sample]:
     yield from _of_the_log(service)
     yield from _of_all_topics(service, topics)
     yield Sample("magnetar_acknowledgements_total", service.acknowledgements)
+    yield Sample("magnetar_redeliveries_uncounted_total", service.cursor_memory.uncounted_redeliveries)
     yield Sample("magnetar_audit_events_total", service.audit.events.recorded)
     yield Sample("magnetar_audit_events_further_total", service.audit.events.further)
     yield Sample("magnetar_audit_events_pending", service.audit.events.pending)

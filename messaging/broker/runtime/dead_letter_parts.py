@@ -9,7 +9,6 @@ import structlog
 
 from messaging.broker.core.dead_letter_moves import SEARCHED_MAX, FoundEntry, Move, MoveEntries, Part
 from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Origin, frames_of, producer_name
-from messaging.broker.core.dispatch.chunk_sets import chunk_at
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
@@ -33,7 +32,7 @@ async def select(topic: Topic, subscription: Subscription) -> list[FoundEntry]:
             raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
         index, messages = position.entry_id - block.first_entry, block.messages_of(position.entry_id)
         size = block.bytes_in(index, index + 1) * (1 if messages == 1 else UNPACKED_TIMES_MAX)
-        found.offer(FoundEntry(position, size, messages, chunk_at(block, index) if block.chunked else None))
+        found.offer(FoundEntry(position, size, messages, block.chunk_at(index) if block.chunked else None))
     return found.ordered()
 
 
@@ -99,4 +98,4 @@ def wanted_of(move: Move, part: int, subscription: Subscription) -> list[tuple[P
     if move.parts:
         return move.entries_of(part)
     counts = subscription.state.redeliveries.counts
-    return [(Position(*one), counts.get(Position(*one), 0)) for one in move.entries]
+    return [(Position(*one), counts.of(Position(*one))) for one in move.entries]

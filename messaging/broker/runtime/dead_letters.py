@@ -8,7 +8,6 @@ the policy) stays in the backlog and is tried again.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -30,9 +29,10 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letter_parts import DeadLetterParts, select, wanted_of
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer, ensure_subscription
-from messaging.broker.runtime.topics.dead_letter_state import parts_moved, save
+from messaging.broker.runtime.topics.dead_letter_state import save
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
+from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
@@ -70,7 +70,7 @@ class DeadLetterMoves:
         self._now_ms = now_ms
         self._background = background
         self._parts = DeadLetterParts(memory, now_ms, message_bytes_max * UNPACKED_TIMES_MAX)
-        self._room = asyncio.Semaphore(MOVES_AT_ONCE)
+        self._turns = FairTurns(MOVES_AT_ONCE)  # a turn is one move: what has many waits between them for those that have few
         self._delayed: dict[Subscription, Topic] = {}  # to be tried again
 
     # --- what begins a move
@@ -138,16 +138,21 @@ class DeadLetterMoves:
     async def _move_all(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
         producers: dict[str, DeadLetterProducer] = {}
         try:
-            async with self._room:
+            async with self._turns.turn(topic.name.tenant):
                 await self._resolve_move(topic, subscription, letters)
-                while _current(topic, subscription, letters) and subscription.state.redeliveries.dead:
+            while _current(topic, subscription, letters) and subscription.state.redeliveries.dead:
+                async with self._turns.turn(topic.name.tenant):
                     await self._move(topic, subscription, letters, producers)
-                if letters.record.move is not None and _current(topic, subscription, letters):
-                    await _end_move(topic, letters)
+            if letters.record.move is not None and _current(topic, subscription, letters):
+                await _end_move(topic, letters)
         except (MagnetarError, StoreError) as error:
             letters.failed(error.message if isinstance(error, MagnetarError) else str(error), self._now_ms())
             self._delayed[subscription] = topic
             log.warning("dead_letters.not_moved", topic=topic.text, subscription=subscription.name, error=letters.last_error)
+        except Exception as error:  # of ours: it is tried again like any other failure
+            self._background.register(LOOP).failed(error, topic=topic.text, subscription=subscription.name)
+            letters.failed(f"{type(error).__name__}: {error}", self._now_ms())
+            self._delayed[subscription] = topic
         finally:
             letters.moving = False
             for producer in producers.values():
@@ -169,10 +174,11 @@ class DeadLetterMoves:
             producer.topic.text,
             producer.topic.ledger_list.last,
             parts if len(parts) > 1 else (),
-            tuple(counts.get(one.position, 0) for one in found) if len(parts) > 1 else (),
+            tuple(counts.of(one.position) for one in found) if len(parts) > 1 else (),
         )
         letters.record = msgspec.structs.replace(letters.record, sequence_id=next_sequence_id(found, first), move=move)
         await save(topic)
+        await producer.topic.stored_moves.begin(letters.policy.policy_id, move, producer_name(letters.policy.policy_id))
         moved = await self._append(topic, subscription, letters, producer, 0)
         if moved is not None:
             await topic.acknowledge_entries(subscription, [one.position for one in found], DEAD_LETTERED)
@@ -254,7 +260,8 @@ class DeadLetterMoves:
         try:
             target = await self._existing(parse_topic(move.target))
             await target.publisher.wait_for_pending()
-            stored = await parts_moved(target, letters.policy.policy_id, move)
+            policy_id = letters.policy.policy_id
+            stored = await target.stored_moves.parts_stored(policy_id, move, producer_name(policy_id))
             if 0 < stored < len(move.all_parts):
                 await self._complete(topic, subscription, letters, target, stored)
         except TopicNotFound:

@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.atomic_files import DRAFT_SUFFIX, replacing
+from messaging.atomic_files import DRAFT_SUFFIX, make_directory, replacing
 from messaging.storage.disk_reserve import NO_RESERVE, NO_SPACE, DiskReserve
 
 log = structlog.get_logger("broker.feed")
@@ -153,7 +153,7 @@ class FeedStore:
                     self._path(kind, old).unlink(missing_ok=True)
 
     def _open(self, path: Path, flags: int) -> int:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(self._folder, mode=0o700)
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
 
     def _sync_folder(self) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import structlog
 
-from messaging import logs
+from messaging import descriptors, logs
+from messaging.atomic_files import make_directory
 from messaging.background import BackgroundLoops
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
@@ -23,7 +24,13 @@ from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Addresses, Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.orphans import COLLECT_LEFT_S, LEFT_LOOP, LOOP, collect_after_start, collect_of_this_run
+from messaging.broker.runtime.orphans import (
+    COLLECT_LEFT_S,
+    LEFT_LOOP,
+    LOOP,
+    collect_after_start,
+    collect_of_this_run,
+)
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.usage_setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.wire.commands import Commands
@@ -32,11 +39,13 @@ from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
-from messaging.storage.ledger_store import StoreError
+from messaging.storage.ledger_store import WHOLE, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
+from messaging.storage.local.write.segment_files import NO_DESCRIPTOR
+from messaging.storage.managed import generations
 from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
-from messaging.storage.managed.owned_range import take_over
+from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import Limits
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -50,12 +59,28 @@ STOP_S = 8.0
 def main(settings: Settings) -> int:
     """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
     logs.setup("broker", settings)
+    settings = _with_descriptors(settings)
     try:
         import uvloop
 
         return uvloop.run(run(settings))
     except ImportError:
         return asyncio.run(run(settings))
+
+
+def _with_descriptors(settings: Settings) -> Settings:
+    """Raises the limit of open files to what the settings need; where the system does not permit that, fewer connections."""
+    limit = descriptors.raise_limit(descriptors.of_broker(settings))
+    fitting = descriptors.fitting(settings, limit)
+    if fitting is not settings:
+        log.warning(
+            "broker.few_descriptors",
+            limit=limit,
+            connections_max=fitting.connections_max,
+            to_do=f"raise the limit of open files to {descriptors.of_broker(settings)} (ulimit -n, LimitNOFILE), or lower "
+            f"connections_max = {settings.connections_max}",
+        )
+    return fitting
 
 
 async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
@@ -87,7 +112,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     folder = settings.data_path / "broker"
     background = background or BackgroundLoops()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directory(folder)
         reserve = _reserve(settings)
         _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
         plain = _listen(settings.plain_host, settings.broker_port, "broker_port")
@@ -104,15 +129,27 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
-        owned = await take_over(store, meta)
+        certain = await generations.match(store, meta)
+        newest_ledger_id = max(await store.ledger_ids(WHOLE), default=0)
+        if store.generation != generations.ACCEPTED:
+            _require_same_age(await meta.first_free_ledger_id(), newest_ledger_id)
+        owned = await take_over(store, meta, after_ledger_id=newest_ledger_id)
     except PermissionError as error:
         raise ConfigError(
             f"data_dir {settings.data_dir} is not writable ({error.strerror}): change its owner, or choose another"
         ) from None
     except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise
-        raise ConfigError(f"the disk under {settings.data_dir} is full: free some space, or choose another data_dir") from error
+        if error.errno in NO_SPACE:
+            raise ConfigError(f"the disk under {settings.data_dir} is full: free some space, or choose another data_dir") from error
+        if error.errno in NO_DESCRIPTOR:
+            raise ConfigError(f"no file can be opened ({error.strerror}): raise the limit of open files (ulimit -n)") from error
+        raise
+    except generations.GenerationConflict as error:
+        raise ConfigError(
+            f"{folder / 'meta.sqlite3'} does not belong to this log: {error}. Best restore both from one backup. To begin without "
+            f"any message, move {folder / 'log'} and {folder / 'meta.sqlite3'} away. To go on with both as they are, and lose what "
+            "only one of them knows, run `magnetar log repair --accept-metadata`"
+        ) from error
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms, reserve)
@@ -128,7 +165,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         reserve=reserve,
     )
     storage.damage["segment"] += len(store.damage)
-    _require_same_age(folder, owned.first_ledger_id, max(await store.ledger_ids(owned.name), default=0))
+    certain = await _begin_generation(store, meta, owned) and certain
+    stack.push_async_callback(_end_generation, store, meta, owned)
     cursors = CursorLog(storage, checkpoint_bytes=checkpoint_bytes(settings.reserved_bytes))
     try:
         await cursors.start()
@@ -159,7 +197,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     stack.callback(finishing.cancel)
     metering = background.until_done("meter_stored_topics", partial(meter_stored_topics, service))
     stack.callback(metering.cancel)
-    background.spawn(collect_after_start(storage), LOOP)
+    background.spawn(collect_after_start(storage, certain=certain), LOOP)
     background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service
 
@@ -173,15 +211,30 @@ def _reserve(settings: Settings) -> DiskReserve:
     return reserve
 
 
-def _require_same_age(folder: Path, next_ledger_id: int, newest_ledger_id: int) -> None:
-    """Metadata that is lost, or older than the log, must not come to the log: what it does not know would be deleted as left
-    behind. Raises `ConfigError`."""
+def _require_same_age(next_ledger_id: int, newest_ledger_id: int) -> None:
+    """Metadata that is older than the log must not come to it: what it does not know would be deleted as left behind. Raises
+    `GenerationConflict`."""
     if newest_ledger_id >= next_ledger_id:
-        raise ConfigError(
-            f"{folder / 'meta.sqlite3'} does not belong to this log: its next ledger id is {next_ledger_id}, "
-            f"but the log already has ledger {newest_ledger_id}. It was lost or is older than the log: restore both from "
-            f"one backup; to begin without any message, move {folder / 'log'} away"
+        raise generations.GenerationConflict(
+            f"its next ledger id is {next_ledger_id}, but the log already has ledger {newest_ledger_id}; it was lost or is older"
         )
+
+
+async def _begin_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owned: OwnedRange) -> bool:
+    """Whether it began. A disk that is full does not keep a broker from starting."""
+    try:
+        await generations.renew(store, meta, owned.fence)
+    except StoreError as error:
+        log.warning("generation.not_renewed", error=str(error))
+        return False
+    return True
+
+
+async def _end_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owned: OwnedRange) -> None:
+    try:
+        await generations.renew(store, meta, owned.fence, stopped=True)
+    except StoreError as error:  # as after a crash
+        log.warning("generation.not_renewed", error=str(error))
 
 
 def ledger_limits(settings: Settings) -> Limits:

@@ -14,14 +14,15 @@ from messaging.storage.managed.storage import Storage
 log = structlog.get_logger("broker.orphans")
 
 COLLECT_AFTER_S = 15.0
+COLLECT_DOUBTFUL_S = 3600.0  # after a crash, where the metadata might be a backup that was taken while the broker ran
 COLLECT_LEFT_S = 60.0
 LOOP, LEFT_LOOP = "collect_orphans", "collect_left_ledgers"
 
 
-async def collect_after_start(storage: Storage) -> None:
-    """What fails is tried again by the next start, as nothing waits for it."""
+async def collect_after_start(storage: Storage, *, certain: bool) -> None:
+    """`certain`: the metadata is what the last owner left. What fails is tried again by the next start, as nothing waits for it."""
     health = storage.background.register(LOOP)
-    await asyncio.sleep(COLLECT_AFTER_S)
+    await asyncio.sleep(COLLECT_AFTER_S if certain else COLLECT_DOUBTFUL_S)
     try:
         collected = await collect_orphans(storage)
     except Fenced:

@@ -1,12 +1,18 @@
-"""Tells loaded topics that their policies changed."""
+"""Tells loaded topics that their policies changed: in slices, because a namespace may have thousands."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.topics.registry import Topics
+from messaging.broker.runtime.topics.topic import Topic
+
+TOPIC_COST = 200  # of one topic, in units of `core/command_costs.py`
+SUBSCRIPTION_COST = 8
+TOLD_AT_ONCE = 16  # topics that are told before `follow` returns
 
 
 class PolicyChanges:
@@ -14,29 +20,66 @@ class PolicyChanges:
         self._topics = topics
         self._view = view
         self._of_tenants: dict[str, Mapping[str, Any]] = {}  # what topics follow, of tenants on which something is set
+        self._waiting: dict[Topic, None] = {}
+        self._all_told = asyncio.Event()
+        self._all_told.set()
 
     def follow(self, changed: Iterable[tuple[str, str]]) -> None:
-        """These entities (kind, key) of the view changed."""
+        """These entities (kind, key) of the view changed. Topics are told in turn; `wait_until_told` waits for that."""
+        told: dict[Topic, None] = {}
         for kind, key in changed:
             if kind == "namespace":
-                self._tell_namespace(key)
+                told |= dict.fromkeys(self._topics.loaded_of(key))
             elif kind == "topic":
-                for topic in self._topics.loaded_with_policies_of(key):
-                    topic.policies_changed()
+                told |= dict.fromkeys(self._topics.loaded_with_policies_of(key))
             elif kind == "tenant":
-                self._follow_tenant(key)
+                for namespace in self._namespaces_to_tell(key):
+                    told |= dict.fromkeys(self._topics.loaded_of(namespace))
+        turns = self._topics.services.dispatch_turns
+        for number, topic in enumerate(told):
+            if number < TOLD_AT_ONCE:
+                self._tell(topic)
+            else:
+                self._waiting[topic] = None
+                self._all_told.clear()
+                turns.wait(topic.name.tenant, PolicyTurn(self, topic))
 
-    def _follow_tenant(self, tenant: str) -> None:
+    async def wait_until_told(self) -> None:
+        """Returns when the policies of now, or newer ones, are in force for all loaded topics."""
+        await self._all_told.wait()
+
+    def tell(self, topic: Topic) -> int:
+        """Its turn has come. Returns the cost."""
+        del self._waiting[topic]
+        try:
+            self._tell(topic)
+        finally:
+            if not self._waiting:
+                self._all_told.set()
+        return TOPIC_COST + SUBSCRIPTION_COST * len(topic.subscriptions)
+
+    def _tell(self, topic: Topic) -> None:
+        """One that raises keeps neither the others nor the feed from going on."""
+        if topic.closed is None:
+            with topic.services.dispatching.guard(topic=topic.text):
+                topic.policies_changed()
+
+    def _namespaces_to_tell(self, tenant: str) -> list[str]:
         """Nearly every change of a tenant is one of its roles, which concerns no topic."""
         before, now = self._of_tenants.get(tenant, {}), self._view.policies_of_tenant(tenant)
         if before == now:
-            return
+            return []
         self._of_tenants[tenant] = now
         if not now:
             del self._of_tenants[tenant]
-        for namespace in self._topics.namespaces_with_loaded(tenant):
-            self._tell_namespace(namespace)
+        return self._topics.namespaces_with_loaded(tenant)
 
-    def _tell_namespace(self, namespace: str) -> None:
-        for topic in self._topics.loaded_of(namespace):
-            topic.policies_changed()
+
+class PolicyTurn(NamedTuple):
+    """A topic that has not been told yet. Instances for the same topic are equal."""
+
+    changes: PolicyChanges
+    topic: Topic
+
+    def run(self) -> None:
+        self.topic.services.dispatch_turns.turns.left -= self.changes.tell(self.topic)

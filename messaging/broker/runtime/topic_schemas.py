@@ -1,20 +1,25 @@
 """The schema registry: versions of topics' schemas, as producers, consumers and the admin API use them.
 
 A partitioned topic has one schema for all its partitions. Versions are kept in MetaStore and read for each request; comparing
-schemas runs in a thread. `core/schemas/` decides.
+schemas runs in a thread, a few at a time and in turn by tenant. `core/schemas/` decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.schemas import registry
+from messaging.broker.core.schemas.comparison import Comparison
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
 from messaging.broker.core.schemas.strategies import DEFAULT, Strategy
+from messaging.broker.runtime.memory_turns import MemoryTurns
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, IncompatibleSchema, InvalidValue, PreconditionFailed, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
@@ -24,9 +29,36 @@ from messaging.storage.managed.storage import Storage
 from messaging.storage.meta_store import MetaConflict
 
 TRIES = 5  # of a registration that others overtake
+ANSWERS_AT_ONCE, COMPARISONS_AT_ONCE = 4, 2  # of different tenants
+DELETION_BYTES_MAX = 4096  # of the record of one, with the role of who asked for it
+STORED_BYTES_MAX = 2 * registry.VERSIONS_BYTES_MAX  # with roles and times
+# What is charged for each byte: a stored version is also decoded, and an answer encoded twice; a definition becomes objects.
+ANSWER_COPIES, VERSION_COPIES, PARSED_COPIES = 4, 2, 4
 
+T = TypeVar("T")
+# Comparing holds Python's lock. So each thread rests three times as long as it worked: two of them leave half of it to all others.
+RESTS = 3
 _decoder = msgspec.msgpack.Decoder(SchemaVersion)
 Policy = Callable[[str, TopicName], Any]
+
+
+class Registration(NamedTuple):
+    """`known`: the version exists; else it is the next one."""
+
+    version: SchemaVersion
+    known: bool
+
+
+class Rests:
+    """Of the thread that makes it."""
+
+    def __init__(self) -> None:
+        self._worked_s = time.thread_time()
+
+    def rest(self) -> None:
+        """Blocks."""
+        worked_s, self._worked_s = self._worked_s, time.thread_time()
+        time.sleep(RESTS * (self._worked_s - worked_s))
 
 
 def schema_of(message: pb.Schema) -> Schema:
@@ -38,11 +70,16 @@ def schema_of(message: pb.Schema) -> Schema:
     return Schema(kind, message.schema_data, {pair.key: pair.value for pair in message.properties}, message.name)
 
 
-def message_of(schema: Schema) -> pb.Schema:
-    message = pb.Schema(name=schema.name, schema_data=schema.data, type=int(schema.type))
+def message_of(schema: Schema, name: str) -> pb.Schema:
+    """`name`: a schema is named after its topic, whatever its client called it."""
+    message = pb.Schema(name=name, schema_data=schema.data, type=int(schema.type))
     for key, value in schema.properties.items():
         message.properties.add(key=key, value=value)
     return message
+
+
+def _decoded(stored: list[bytes]) -> list[SchemaVersion]:
+    return [_decoder.decode(record) for record in stored]
 
 
 def _key(name: TopicName) -> str:
@@ -52,44 +89,104 @@ def _key(name: TopicName) -> str:
 
 class TopicSchemas:
     """`policy` gives the effective value of a policy of a topic. `names_max`: names in a namespace that may have a schema, whether
-    such topics exist or not. Every method may raise `NotReady` and `StorageFailed`."""
+    such topics exist or not. Every method may raise `NotReady` and `StorageFailed`.
 
-    def __init__(self, storage: Storage, policy: Policy, clock_ms: Callable[[], int], names_max: int) -> None:
+    What is read is charged to the topic's tenant before: to `egress` for an answer, to `catch_up` for a comparison."""
+
+    def __init__(
+        self, storage: Storage, policy: Policy, clock_ms: Callable[[], int], names_max: int, memory_limiter: MemoryLimiter
+    ) -> None:
         self._storage = storage
         self._policy = policy
         self._clock_ms = clock_ms
         self._names_max = names_max
+        self._memory_limiter = memory_limiter
+        self._answers = MemoryTurns(ANSWERS_AT_ONCE)
+        self._comparisons = MemoryTurns(COMPARISONS_AT_ONCE)
+
+    # --- reading
+
+    @asynccontextmanager
+    async def reading(
+        self,
+        name: TopicName,
+        version: int | None = None,
+        ready: Callable[[], bool] = lambda: True,
+        *,
+        deletions: bool = False,
+    ) -> AsyncIterator[SchemaVersion]:
+        """A version, or the latest, to be answered inside this context: no other is read for it but a deletion. Raises
+        `TopicNotFound` if there is none or the schema is deleted, the code that clients expect, and what `ready` raises (see
+        `MemoryTurns`). `deletions`: the latest may be one."""
+        sizes = await self._sizes(name)
+        number = len(sizes) - 1 if version is None else version
+        if 0 <= number < len(sizes):
+            size_bytes = ANSWER_COPIES * sizes[number]
+            async with self._answers.turn(self._memory_limiter.egress, name.tenant, size_bytes, ready):
+                record = await self._stored(self._storage.meta.schema_version(_key(name), number), name)
+                stored = None if record is None else _decoder.decode(record)
+                shown = stored is not None and (stored.schema is not None or (deletions and version is None))
+                if stored is not None and shown and not await self._deleted_after(number, sizes, name):
+                    yield stored
+                    return
+        which = "no schema" if version is None else f"no version {version} of its schema"
+        raise TopicNotFound(f"topic {name.base} has {which}")
+
+    async def _deleted_after(self, number: int, sizes: list[int], name: TopicName) -> bool:
+        """Whether the schema was deleted, with this version, and not registered since."""
+        last = len(sizes) - 1
+        if number == last or sizes[last] > DELETION_BYTES_MAX:
+            return False
+        record = await self._stored(self._storage.meta.schema_version(_key(name), last), name)
+        return record is not None and _decoder.decode(record).schema is None
+
+    @asynccontextmanager
+    async def reading_all(self, name: TopicName) -> AsyncIterator[list[SchemaVersion]]:
+        """All versions, deletions included, oldest first, to be answered inside this context."""
+        size_bytes = ANSWER_COPIES * sum(await self._sizes(name))
+        async with self._answers.turn(self._memory_limiter.egress, name.tenant, size_bytes):
+            yield await asyncio.to_thread(_decoded, await self._stored(self._storage.meta.schema_versions(_key(name)), name))
+
+    @asynccontextmanager
+    async def _comparing(self, name: TopicName, schema: Schema) -> AsyncIterator[list[bytes]]:
+        """All versions as they are stored, to be compared with `schema` inside this context."""
+        size_bytes = VERSION_COPIES * sum(await self._sizes(name)) + PARSED_COPIES * schema.size_bytes
+        async with self._comparisons.turn(self._memory_limiter.catch_up, name.tenant, size_bytes):
+            yield await self._stored(self._storage.meta.schema_versions(_key(name)), name)
+
+    async def _sizes(self, name: TopicName) -> list[int]:
+        sizes = await self._stored(self._storage.meta.schema_version_sizes(_key(name)), name)
+        if sum(sizes) > STORED_BYTES_MAX:
+            raise PreconditionFailed(
+                f"the versions of the schema of {name.base} have {sum(sizes)} bytes, more than the {STORED_BYTES_MAX} that are "
+                f"read: delete the topic's schema with force"
+            )
+        return sizes
+
+    async def _stored(self, reading: Awaitable[T], name: TopicName) -> T:
+        try:
+            return await reading
+        except StoreError as error:
+            raise refusal_of(error, f"the schema of {name.base} cannot be read") from error
 
     # --- asking
 
-    async def versions(self, name: TopicName) -> list[SchemaVersion]:
-        """All versions, deletions included, oldest first."""
+    async def has_schema(self, name: TopicName) -> bool:
         try:
-            stored = await self._storage.meta.schema_versions(_key(name))
-        except StoreError as error:
-            raise refusal_of(error, f"the schema of {name.base} cannot be read") from error
-        return [_decoder.decode(one) for one in stored]
-
-    async def get(self, name: TopicName, version: int | None = None) -> SchemaVersion:
-        """A version, or the latest. Raises `TopicNotFound` if there is none: the code that clients expect."""
-        versions = await self.versions(name)
-        if version is None:
-            found = registry.latest(versions)
-        else:
-            found = versions[version] if 0 <= version < len(versions) and versions[version].schema is not None else None
-        if found is None:
-            which = "no schema" if version is None else f"no version {version} of its schema"
-            raise TopicNotFound(f"topic {name.base} has {which}")
-        return found
+            async with self.reading(name):
+                return True
+        except TopicNotFound:
+            return False
 
     async def find(self, name: TopicName, schema: Schema) -> SchemaVersion | None:
         """The version that equals `schema`, since the last deletion. Raises `IncompatibleSchema` for an invalid schema."""
-        return await asyncio.to_thread(registry.find, await self.versions(name), schema)
+        async with self._comparing(name, schema) as stored:
+            return await asyncio.to_thread(lambda: registry.find(_decoded(stored), schema, Comparison(Rests().rest)))
 
     async def why_incompatible(self, name: TopicName, schema: Schema) -> str:
         """Why `schema` could not become the next version; "" if it could."""
         try:
-            await self._check(await self.versions(name), schema, self.strategy(name), may_update=True)
+            await self._registration(name, schema, "", may_update=True)
         except IncompatibleSchema as error:
             return error.message
         return ""
@@ -105,15 +202,13 @@ class TopicSchemas:
         """The version that `schema` has, or gets now. Raises `IncompatibleSchema`, `PreconditionFailed`."""
         may_update = not by_client or bool(self._policy("schema_auto_update", name))
         for _ in range(TRIES):
-            versions = await self.versions(name)
-            found = await self._check(versions, schema, self.strategy(name), may_update=may_update)
-            if found is not None:
-                return found
-            if not versions:
+            registration = await self._registration(name, schema, role, may_update=may_update)
+            if registration.known:
+                return registration.version
+            if not registration.version.version:
                 await self._check_room(name)
-            new = SchemaVersion(len(versions), self._clock_ms(), schema, role)
-            if await self._add(name, new):
-                return new
+            if await self._add(name, registration.version):
+                return registration.version
         raise Conflict(f"the schema of {name.base} is being changed by too many requests at once: try again")
 
     async def delete(self, name: TopicName, role: str, *, force: bool) -> int:
@@ -125,12 +220,12 @@ class TopicSchemas:
             except StoreError as error:
                 raise refusal_of(error, f"the schema of {name.base} cannot be deleted") from error
             return -1
-        versions = await self.versions(name)
-        if not versions:
+        count = len(await self._sizes(name))
+        if not count:
             await self._check_room(name)
-        elif registry.latest(versions) is None:
-            return len(versions) - 1
-        deletion = SchemaVersion(len(versions), self._clock_ms(), None, role)
+        elif not await self.has_schema(name):
+            return count - 1
+        deletion = SchemaVersion(count, self._clock_ms(), None, role)
         if not await self._add(name, deletion):
             raise Conflict(f"the schema of {name.base} was changed by another request: check it and try again")
         return deletion.version
@@ -158,27 +253,28 @@ class TopicSchemas:
                 f"delete schemas of topics that do not exist any more"
             )
 
-    @staticmethod
-    async def _check(
-        versions: Sequence[SchemaVersion], schema: Schema, strategy: Strategy, *, may_update: bool
-    ) -> SchemaVersion | None:
-        """The version that `schema` has already; None if it may become the next one. Raises `IncompatibleSchema`."""
+    async def _registration(self, name: TopicName, schema: Schema, role: str, *, may_update: bool) -> Registration:
+        """The version that `schema` has already, or the next one, which it may become. Raises `IncompatibleSchema`."""
+        strategy, now_ms = self.strategy(name), self._clock_ms()
 
-        def check() -> SchemaVersion | None:
-            found = registry.find(versions, schema)
-            if found is None:
-                registry.check_new(versions, schema, strategy, may_update=may_update)
-            return found
+        def decide() -> Registration:
+            versions, comparison = _decoded(stored), Comparison(Rests().rest)
+            known = registry.find(versions, schema, comparison)
+            if known is not None:
+                return Registration(known, known=True)
+            registry.check_new(versions, schema, strategy, comparison, may_update=may_update)
+            return Registration(registry.next_version(versions, schema, now_ms, role, comparison), known=False)
 
-        return await asyncio.to_thread(check)
+        async with self._comparing(name, schema) as stored:
+            return await asyncio.to_thread(decide)
 
     # --- clients
 
     async def check_producer(self, name: TopicName, schema: Schema | None, role: str) -> int | None:
         """The version of a new producer's schema, registered if need be; None if it has none. Raises `IncompatibleSchema`."""
-        if schema is not None and registry.has_schema(schema):
+        if schema is not None:
             return (await self.register(name, schema, role, by_client=True)).version
-        if self._policy("schema_enforced", name) and registry.latest(await self.versions(name)) is not None:
+        if self._policy("schema_enforced", name) and await self.has_schema(name):
             raise IncompatibleSchema(
                 f"topic {name.base} has a schema, and producers without one are refused (schema_enforced): use the schema"
             )
@@ -187,12 +283,23 @@ class TopicSchemas:
     async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, *, idle: bool) -> None:
         """Raises `IncompatibleSchema` if a consumer with `schema` cannot read the topic. `idle`: the topic has no messages and no
         clients; then a first schema may come from the consumer."""
-        if schema is None or not registry.has_schema(schema):
+        if schema is None:
             return
-        versions = await self.versions(name)
-        if registry.latest(versions) is not None:
-            await asyncio.to_thread(registry.check_consumer, versions, schema, self.strategy(name))
-        elif idle:
+        strategy = self.strategy(name)
+
+        def check() -> bool:
+            """False if the topic has no schema."""
+            versions = _decoded(stored)
+            if registry.latest(versions) is None:
+                return False
+            registry.check_consumer(versions, schema, strategy, Comparison(Rests().rest))
+            return True
+
+        async with self._comparing(name, schema) as stored:
+            fits = await asyncio.to_thread(check)
+        if fits:
+            return
+        if idle:
             await self.register(name, schema, role, by_client=True)
         else:
             raise IncompatibleSchema(

@@ -18,9 +18,9 @@ import structlog
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.core.topic_pattern import TopicPattern
-from messaging.broker.runtime.fair_turns import FairTurns
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import MagnetarError, NotAllowed, NotReady
+from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -90,7 +90,7 @@ class TopicWatches:
         self._by_watcher: dict[Watcher, dict[int, Watch]] = {}
         self._changed: dict[str, dict[str, bool]] = {}
         self._flushing: set[str] = set()
-        self._turns = FairTurns(FLUSHES_MAX)
+        self._turns = FairTurns(FLUSHES_MAX, 1)
 
     def open(self, watch: Watch) -> None:
         """Changes from now on are collected for it; they are sent once it is `ready`. One with the same id is replaced. Raises

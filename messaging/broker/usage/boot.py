@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from messaging.atomic_files import replace_file
+from messaging.atomic_files import make_directory, replace_file
 from messaging.broker.usage.writer import file_prefix
 from messaging.usage_schema import SCHEMA_VERSION
 
@@ -28,6 +28,6 @@ class BootFile:
 
     def covered(self, until_ms: int, *, ended: bool) -> None:
         """Every record up to then is durable. `ended`: there will be none after it. Raises `OSError`."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self._path.parent)
         content = {**self._fields, "covered_until_ms": until_ms, "ended": ended}
         replace_file(self._path, json.dumps(content, sort_keys=True).encode() + b"\n", durable=True)

@@ -44,6 +44,8 @@ class UsageRecorder:
         self.boot_epoch = boot_epoch
         self.interval_start_ms = self.started_ms = now_ms
         self._series: dict[SeriesKey, Series] = {}
+        self._settled: dict[int, bytes] = {}  # of topics that are not loaded and hold nothing, or were deleted; by digest, packed
+        self._leaving: dict[str, list[SeriesKey]] = {}  # topics that were unloaded since the last sample
         self._details: Counter[tuple[str, str]] = Counter()  # by tenant
         self._details_kept = 0
         self._owing: set[SeriesKey] = set()  # with a rise that no record holds yet
@@ -69,6 +71,7 @@ class UsageRecorder:
                 if series.rise(part.counters):
                     self._owing.add(key)
                 series.unloaded()
+                self._leaving.setdefault(totals.topic, []).append(key)
         self._resting[totals.topic] = totals._replace(details=())
 
     def gone(self, topic: str) -> None:
@@ -98,6 +101,7 @@ class UsageRecorder:
         pieces = _pieces(max(self.interval_start_ms, end_ms - GAUGE_CARRY_MS_MAX), end_ms)
         for totals in topics:
             self._resting.pop(totals.topic, None)
+            self._leaving.pop(totals.topic, None)
             for part in totals.parts():
                 key = _key(totals, part)
                 series = self._of(key, part)
@@ -109,6 +113,11 @@ class UsageRecorder:
             self._count(key, self._series[key], pieces, now_ms)
         self._owing.clear()
         self._say_resting(pieces, now_ms)
+        for topic, keys in self._leaving.items():
+            for key in keys:
+                if topic not in self._resting or key.scope != TOPIC:
+                    self._settle(key)
+        self._leaving.clear()
         self.interval_start_ms = end_ms
         return len(self._pending) - before
 
@@ -125,10 +134,19 @@ class UsageRecorder:
         """None for what never had anything to report: an idle topic takes no memory here. Also for details beyond their limit."""
         series = self._series.get(key)
         if series is None:
-            if not (any(part.counters) or any(part.gauges)) or not self._may_keep(key):
+            if not (any(part.counters) or any(part.gauges)):
                 return None
-            series = self._series[key] = Series(part.scope)
+            settled = self._settled.pop(key.digest(), None) if self._settled else None
+            if settled is None and not self._may_keep(key):
+                return None
+            series = self._series[key] = Series(part.scope) if settled is None else Series.unpacked(part.scope, settled)
         return series
+
+    def _settle(self, key: SeriesKey) -> None:
+        series = self._series.get(key)
+        if series is not None and series.settled:
+            self._settled[key.digest()] = series.packed()
+            del self._series[key]
 
     def _may_keep(self, key: SeriesKey) -> bool:
         if key.scope == TOPIC:
@@ -152,6 +170,8 @@ class UsageRecorder:
             series = self._of(key, part)
             if series is not None:
                 self._gauge(key, series, part.gauges, pieces, now_ms)
+            if not any(totals.gauges):
+                self._settle(key)
 
     def _count(self, key: SeriesKey, series: Series, pieces: list[tuple[int, int]], now_ms: int) -> None:
         self._owing.discard(key)

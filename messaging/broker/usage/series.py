@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from messaging.usage_schema import SCOPES
 
@@ -18,6 +21,10 @@ class SeriesKey(NamedTuple):
     topic: str
     subscription: str
     key: str
+
+    def digest(self) -> int:
+        """Stands for the key of a settled series, in far less memory."""
+        return int.from_bytes(blake2b("\0".join(self).encode(), digest_size=8).digest())
 
 
 class Series:
@@ -35,6 +42,21 @@ class Series:
     @property
     def _counters(self) -> int:
         return self.gauges_at // 3
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is not loaded and owes nothing: only a later load needs it."""
+        return not any(self.numbers[: 2 * self._counters])
+
+    def packed(self) -> bytes:
+        """Of a settled one, about thirty bytes."""
+        return msgspec.msgpack.encode(self.numbers[2 * self._counters :].tolist())
+
+    @classmethod
+    def unpacked(cls, scope: str, data: bytes) -> Series:
+        series = cls(scope)
+        series.numbers[2 * series._counters :] = array("q", msgspec.msgpack.decode(data, type=list[int]))
+        return series
 
     def rise(self, totals: tuple[int, ...]) -> bool:
         """Adds the increase of the counters to what is owed; whether anything is. A counter below its baseline was restarted at

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from messaging.atomic_files import DRAFT_SUFFIX, replace_file, replacing
+from messaging.atomic_files import DRAFT_SUFFIX, make_directory, replace_file, replacing
 from messaging.broker.usage.record import UsageRecord, hour_start_ms
 from messaging.usage_schema import COLUMNS, SCHEMA_VERSION
 
@@ -121,7 +121,7 @@ def _make_folder(folder: Path, root: Path) -> None:
     while not at.exists():
         missing.append(at)
         at = at.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     for path in reversed(missing):
         _sync_folder(path.parent)
 

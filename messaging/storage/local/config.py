@@ -31,6 +31,7 @@ class LocalConfig:
     files_open_max: int = 64  # file descriptors kept open for reading
     rewrite_bytes_per_s: int = 16 << 20  # maximum copy rate, unless space is short
     rewrite_live_share: float = 0.5  # a sealed segment whose live share is smaller is rewritten
+    reclaim_retry_s: float = 30.0  # until something that the disk refused to reclaim is tried again
 
     def __post_init__(self) -> None:
         if self.segment_bytes < 64 << 10:

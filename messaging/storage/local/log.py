@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format.checkpoint_pointer import CheckpointPointer
+from messaging.storage.local.format.manifest import ManifestFile
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogFailure, LogThread
 from messaging.storage.local.reclaim.reclaimer import Reclaimer
@@ -24,6 +25,7 @@ class Log:
     background: BackgroundThreads
     segments: SegmentTable
     ledgers: LedgerTable
+    manifest: ManifestFile
     checkpoint_pointer: CheckpointPointer
     allocator: SegmentAllocator
     snapshots: SnapshotWriter
@@ -39,7 +41,8 @@ class Log:
         ledgers = LedgerTable(segments)
         allocator = SegmentAllocator(environment, segments, thread, background)
         snapshots = SnapshotWriter(environment, segments, ledgers, thread, background)
-        reclaimer = Reclaimer(environment, segments, ledgers, thread, background, allocator, snapshots)
+        manifest = ManifestFile(environment.directory, environment.disk)
+        reclaimer = Reclaimer(environment, manifest, segments, ledgers, thread, background, allocator, snapshots)
         return cls(
             environment,
             failure,
@@ -47,11 +50,12 @@ class Log:
             background,
             segments,
             ledgers,
+            manifest,
             CheckpointPointer(environment.directory, environment.disk),
             allocator,
             snapshots,
             reclaimer,
-            SegmentSealer(thread, background, ledgers, snapshots, reclaimer),
+            SegmentSealer(thread, background, ledgers, snapshots, reclaimer, manifest),
         )
 
     def close(self) -> None:

@@ -67,6 +67,7 @@ class LocalLedgerStore:
         self._fences = FenceTable(0)
         self._running = False
         self._creating: set[int] = set()  # ledgers whose CREATED record is not durable yet
+        self._undeleted: set[int] = set()  # ledgers whose deletion was refused: it can be asked for again
         self._loop: asyncio.AbstractEventLoop
         self.log: Log
         self.writer: LogWriter
@@ -216,14 +217,16 @@ class LocalLedgerStore:
     async def delete(self, fence: Fence, ledger_id: int) -> None:
         self._check(fence)
         state = self.log.ledgers.states.get(ledger_id)
-        if state is None or state.deleted:
+        if state is None or (state.deleted and ledger_id not in self._undeleted):
             return
+        self._undeleted.discard(ledger_id)
         state.phase = Phase.DELETING
         if state.writer is not None:
             state.writer.end(LedgerClosed(f"ledger {ledger_id} was deleted", ledger_id))
         try:
             await self._record(state, DELETED, b"")
         except StoreError as error:
+            self._undeleted.add(ledger_id)
             raise Unavailable(f"ledger {ledger_id} could not be deleted: {error}", ledger_id) from error
         self.log.ledgers.states.pop(ledger_id, None)
 
@@ -236,6 +239,18 @@ class LocalLedgerStore:
 
     async def ledger_ids(self, scope: str) -> list[int]:
         return [ledger_id for ledger_id, state in self.log.ledgers.states.items() if scope_of(state.properties) == scope]
+
+    @property
+    def generation(self) -> str:
+        return self.log.manifest.generation
+
+    async def name_generation(self, generation: str) -> None:
+        """Makes the name durable, and that the log reaches as far as it is durable now. Raises `StoreError`."""
+        self._check_running()
+        try:
+            await self._loop.run_in_executor(None, self.log.manifest.write, generation, self.writer.durable_end)
+        except OSError as error:
+            raise Unavailable(f"the manifest in {self.directory} cannot be written: {error}") from error
 
     def statistics(self) -> StoreStatistics:
         writer, segments = self.writer, list(self.log.segments.by_number.values())

@@ -19,7 +19,7 @@ A ledger that its topic deletes first is deleted twice, which is allowed.
 
 A ledger of this owner becomes an orphan, too, if it could not be deleted, or if nobody knows whether the record of its topic refers
 to it, because the change failed and the record could not be read. These are remembered (`Storage.left`), and looked at again while
-the broker runs. That a record does not refer to such a ledger is certain once it was read: calls of the metadata are carried out in
+the broker runs. That a record does not refer to such a ledger is certain once it was read: calls about one topic are carried out in
 the order in which they are made, and no later change adds a ledger that an earlier one did not.
 """
 
@@ -117,8 +117,8 @@ def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:
 async def _delete(storage: Storage, ledger_id: int) -> int | None:
     """The bytes of the deleted ledger; None if its owner had deleted it already."""
     try:
-        info = await storage.ledgers.info(ledger_id)
+        length_bytes = (await storage.ledgers.info(ledger_id)).length_bytes
     except NoSuchLedger:
-        return None
+        length_bytes = None  # or its deletion was refused before: it is asked for again
     await storage.delete_ledger(ledger_id)
-    return info.length_bytes
+    return length_bytes

@@ -20,8 +20,9 @@ class OwnedRange:
         return self.fence.scope
 
 
-async def take_over(ledgers: LedgerStore, meta: MetaStore, name: str = WHOLE) -> OwnedRange:
-    """Takes ownership; both stores must be started. Changes by an earlier owner fail from now on. Raises `StoreError`."""
+async def take_over(ledgers: LedgerStore, meta: MetaStore, name: str = WHOLE, *, after_ledger_id: int = 0) -> OwnedRange:
+    """Takes ownership; both stores must be started. Changes by an earlier owner fail from now on. New ledgers get higher ids than
+    `after_ledger_id`. Raises `StoreError`."""
     fence = await meta.acquire(name, after=ledgers.epoch - 1)
     await ledgers.take_over(fence)
-    return OwnedRange(fence, await meta.next_ledger_id(fence))
+    return OwnedRange(fence, await meta.next_ledger_id(fence, after=after_ledger_id))

@@ -25,12 +25,15 @@ from messaging.storage.meta_store import (
     creation_conflict,
     namespace_of,
     partitioning_conflict,
+    tenant_of,
     version_conflict,
 )
 from messaging.storage.sqlite import tables
 from messaging.storage.sqlite.thread import SqliteThread
 
 T = TypeVar("T")
+
+CURSORS = "/cursors"  # the turn of those of all tenants; no tenant is called so
 
 
 class SqliteMetaStore:
@@ -45,6 +48,7 @@ class SqliteMetaStore:
         self._call = self.thread.call
         self._ledger_id_next = 0
         self._ledger_id_stop = 0
+        self._ledger_ids_wanted = 0
         self._ledger_ids: asyncio.Lock | None = None
 
     @property
@@ -73,30 +77,35 @@ class SqliteMetaStore:
             kept = f"{self._reserve.held_bytes} of {self._reserve.size_bytes} bytes kept for metadata are left"
             raise DiskFull(f"{name} cannot be created: the disk under {self._path.parent} is full ({kept}): free some space")
 
-    async def _change(self, fence: Fence, run: Callable[[sqlite3.Connection], T]) -> T:
-        """`run`, in a transaction in which `fence` is the newest of its scope. Raises `Fenced`."""
+    async def _change(self, fence: Fence, run: Callable[[sqlite3.Connection], T], turn: str = "") -> T:
+        """`run`, in a transaction in which `fence` is the newest of its scope. Raises `Fenced`. `turn`: see `SqliteThread.call`."""
 
         def fenced(db: sqlite3.Connection) -> T:
             tables.check_fence(db, fence)
             return run(db)
 
-        return await self._call(fenced)
+        return await self._call(fenced, turn)
 
     async def acquire(self, scope: str, *, after: int = 0) -> Fence:
         return Fence(scope, await self._call(lambda db: tables.raise_epoch(db, scope, after)))
 
-    async def next_ledger_id(self, fence: Fence) -> int:
+    async def next_ledger_id(self, fence: Fence, *, after: int = 0) -> int:
         assert self._ledger_ids is not None, "start() comes first"
-        if self._ledger_id_next >= self._ledger_id_stop:
+        self._ledger_ids_wanted += 1
+        try:
             async with self._ledger_ids:
+                self._ledger_id_next = max(self._ledger_id_next, after + 1)
                 if self._ledger_id_next >= self._ledger_id_stop:
-                    self._ledger_id_stop = await self._change(fence, tables.reserve_ledger_ids)
-                    self._ledger_id_next = self._ledger_id_stop - tables.LEDGER_IDS_RESERVED
-                # Taken before the lock is left: a waiter may use up the rest.
+                    wanted = self._ledger_ids_wanted  # one commit for all that wait
+                    self._ledger_id_stop = await self._change(fence, lambda db: tables.reserve_ledger_ids(db, wanted, after))
+                    self._ledger_id_next = self._ledger_id_stop - wanted
                 self._ledger_id_next += 1
                 return self._ledger_id_next - 1
-        self._ledger_id_next += 1
-        return self._ledger_id_next - 1
+        finally:
+            self._ledger_ids_wanted -= 1
+
+    async def first_free_ledger_id(self) -> int:
+        return await self._call(tables.ledger_id_stop)
 
     async def get_topic(self, name: str) -> TopicRecord | None:
         def run(db: sqlite3.Connection) -> TopicRecord | None:
@@ -111,7 +120,7 @@ class SqliteMetaStore:
                 idle_since=record.idle_since or NO_TIMES,
             )
 
-        return await self._call(run)
+        return await self._call(run, tenant_of(name))
 
     async def cas_topic(self, fence: Fence, record: TopicRecord) -> TopicRecord:
         written = replace(record, version=record.version + 1)
@@ -131,7 +140,7 @@ class SqliteMetaStore:
                 raise MetaConflict(version_conflict(record.name, record.version))
             return written
 
-        return await self._change(fence, run)
+        return await self._change(fence, run, tenant_of(record.name))
 
     async def delete_topic(self, fence: Fence, name: str, *, values: Sequence[str] = ()) -> None:
         def run(db: sqlite3.Connection) -> None:
@@ -140,15 +149,18 @@ class SqliteMetaStore:
             db.execute("delete from subscription where topic = ?", (name,))
             db.execute("delete from schema_version where topic = ?", (name,))
 
-        await self._change(fence, run)
+        await self._change(fence, run, tenant_of(name))
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
-        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))])
+        return await self._call(
+            lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
+        )
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         sql = "select namespace, count(*) from topic where namespace >= ? and namespace < ? group by namespace"
-        return await self._call(lambda db: dict(db.execute(sql, (f"{tenant}/", f"{tenant}0")).fetchall()))  # "0" follows "/"
+        within = (f"{tenant}/", f"{tenant}0")  # "0" follows "/"
+        return await self._call(lambda db: dict(db.execute(sql, within).fetchall()), tenant)
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         begin = f"persistent://{tenant}/"
@@ -160,14 +172,14 @@ class SqliteMetaStore:
                 counts[namespace_of(topic)] = counts.get(namespace_of(topic), 0) + count
             return counts
 
-        return await self._call(run)
+        return await self._call(run, tenant)
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
-        return await self._call(lambda db: tables.search(db, tenant, words, limit))
+        return await self._call(lambda db: tables.search(db, tenant, words, limit), tenant)
 
     async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         def run(db: sqlite3.Connection) -> tuple[list[int], str | None]:
@@ -179,7 +191,7 @@ class SqliteMetaStore:
         return await self._call(run)
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None:
-        return await self._call(lambda db: tables.partitioned(db, name))
+        return await self._call(lambda db: tables.partitioned(db, name), tenant_of(name))
 
     async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
         written = replace(record, version=record.version + 1)
@@ -197,7 +209,7 @@ class SqliteMetaStore:
             db.execute(sql, (record.name, namespace_of(record.name), blob))
             return written
 
-        return await self._change(fence, run)
+        return await self._change(fence, run, tenant_of(record.name))
 
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
         def run(db: sqlite3.Connection) -> list[PartitionedRecord]:
@@ -211,15 +223,17 @@ class SqliteMetaStore:
             db.execute("delete from partitioned where name = ?", (name,))
             db.execute("delete from schema_version where topic = ?", (name,))
 
-        await self._change(fence, run)
+        await self._change(fence, run, tenant_of(name))
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
         sql = "select record from partitioned where namespace = ? order by name"
-        return await self._call(lambda db: [tables.partitioned_of(row) for row in db.execute(sql, (namespace,))])
+        return await self._call(
+            lambda db: [tables.partitioned_of(row) for row in db.execute(sql, (namespace,))], namespace.partition("/")[0]
+        )
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
         sql = "select * from subscription where topic = ? order by name"
-        return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))])
+        return await self._call(lambda db: [tables.subscription(row) for row in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def create_subscription(
         self, fence: Fence, topic: str, name: str, *, created_ms: int, mark_delete: Position, properties: dict[str, str]
@@ -232,23 +246,23 @@ class SqliteMetaStore:
                 raise MetaConflict(f"subscription {name} of {topic} exists")
             return tables.subscription(row)
 
-        return await self._change(fence, run)
+        return await self._change(fence, run, tenant_of(topic))
 
     async def set_subscription_properties(self, fence: Fence, topic: str, name: str, properties: dict[str, str]) -> None:
         sql, values = (
             "update subscription set properties = ? where topic = ? and name = ?",
             (tables.encode(properties), topic, name),
         )
-        await self._change(fence, lambda db: db.execute(sql, values) and None)
+        await self._change(fence, lambda db: db.execute(sql, values) and None, tenant_of(topic))
 
     async def delete_subscription(self, fence: Fence, topic: str, name: str) -> None:
         sql = "delete from subscription where topic = ? and name = ?"
-        await self._change(fence, lambda db: db.execute(sql, (topic, name)) and None)
+        await self._change(fence, lambda db: db.execute(sql, (topic, name)) and None, tenant_of(topic))
 
     async def save_cursors(self, fence: Fence, states: list[tuple[int, Position, bytes]]) -> None:
         rows = [(*mark_delete, state, subscription_id) for subscription_id, mark_delete, state in states]
         sql = "update subscription set ledger_id = ?, entry_id = ?, state = ? where id = ?"
-        await self._change(fence, lambda db: db.executemany(sql, rows) and None)
+        await self._change(fence, lambda db: db.executemany(sql, rows) and None, CURSORS)
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         asked = json.dumps(list(ids))
@@ -257,11 +271,24 @@ class SqliteMetaStore:
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         sql = "select record from schema_version where topic = ? order by version"
-        return await self._call(lambda db: [bytes(row[0]) for row in db.execute(sql, (topic,))])
+        return await self._call(lambda db: [bytes(row[0]) for row in db.execute(sql, (topic,))], tenant_of(topic))
+
+    async def schema_version(self, topic: str, version: int) -> bytes | None:
+        sql = "select record from schema_version where topic = ? and version = ?"
+
+        def run(db: sqlite3.Connection) -> bytes | None:
+            row = db.execute(sql, (topic, version)).fetchone()
+            return None if row is None else bytes(row[0])
+
+        return await self._call(run, tenant_of(topic))
+
+    async def schema_version_sizes(self, topic: str) -> list[int]:
+        sql = "select length(record) from schema_version where topic = ? order by version"
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
         sql = "select distinct topic from schema_version where namespace = ? order by topic"
-        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace,))])
+        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace,))], namespace.partition("/")[0])
 
     async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
         def run(db: sqlite3.Connection) -> None:
@@ -271,20 +298,22 @@ class SqliteMetaStore:
             self._check_space(f"the schema of {topic}")
             db.execute("insert into schema_version values (?, ?, ?, ?)", (topic, version, namespace_of(topic), record))
 
-        await self._change(fence, run)
+        await self._change(fence, run, tenant_of(topic))
 
     async def delete_schema_versions(self, fence: Fence, topic: str) -> None:
-        await self._change(fence, lambda db: db.execute("delete from schema_version where topic = ?", (topic,)) and None)
+        await self._change(
+            fence, lambda db: db.execute("delete from schema_version where topic = ?", (topic,)) and None, tenant_of(topic)
+        )
 
     async def get_value(self, key: str) -> bytes | None:
         def run(db: sqlite3.Connection) -> bytes | None:
             row = db.execute("select value from value where key = ?", (key,)).fetchone()
             return None if row is None else bytes(row[0])
 
-        return await self._call(run)
+        return await self._call(run, tenant_of(key))
 
     async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
-        await self._change(fence, lambda db: tables.put_value(db, key, bytes(value)))
+        await self._change(fence, lambda db: tables.put_value(db, key, bytes(value)), tenant_of(key))
 
     async def delete_value(self, fence: Fence, key: str) -> None:
-        await self._change(fence, lambda db: db.execute("delete from value where key = ?", (key,)) and None)
+        await self._change(fence, lambda db: db.execute("delete from value where key = ?", (key,)) and None, tenant_of(key))

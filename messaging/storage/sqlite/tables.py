@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from messaging.atomic_files import make_directory
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
 from messaging.storage.sqlite.thread import shrink_log
 
 FORMAT_VERSION = 1
-LEDGER_IDS_RESERVED = 1000  # ids taken from the file at a time; those not given out before a stop are lost, which is allowed
 
 _SCHEMA = """
 create table if not exists topic (name text primary key, namespace text not null, version integer not null, record blob not null)
@@ -65,7 +65,7 @@ properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         db.execute("pragma journal_mode = wal")
@@ -159,10 +159,15 @@ def put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:
     db.execute("insert into value values (?, ?) on conflict (key) do update set value = excluded.value", (key, value))
 
 
-def reserve_ledger_ids(db: sqlite3.Connection) -> int:
-    """Moves the durable bound on and returns it: ids below it are ours to give out. The first id is 1."""
+def ledger_id_stop(db: sqlite3.Connection) -> int:
     row = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone()
-    stop = (int(row[0]) if row else 1) + LEDGER_IDS_RESERVED
+    return int(row[0]) if row else 1
+
+
+def reserve_ledger_ids(db: sqlite3.Connection, count: int, after: int) -> int:
+    """Moves the durable bound on by `count`, beyond `after`, and returns it: the last `count` ids below it are ours to give out.
+    The first id is 1. No more are reserved than are needed: a ledger with a higher id shows that the metadata is older."""
+    stop = max(ledger_id_stop(db), after + 1) + count
     put_value(db, "store/ledger-id-stop", str(stop).encode())
     return stop
 

@@ -1,8 +1,12 @@
 """Calls on one SQLite connection, many to a commit.
 
-One thread owns the connection. A call queues a function and waits; the thread takes everything queued, runs it inside one
-transaction in call order, each call within its own savepoint (a failed compare-and-set undoes only itself), commits once and
-resolves all of them together. So 1000 topics created at once cost one sync, not 1000.
+One thread owns the connection. A call queues a function and waits; the thread runs what is queued inside one transaction, each call
+within its own savepoint (a failed compare-and-set undoes only itself), commits once and resolves all of them together. So 1000
+topics created at once cost a few syncs, not 1000.
+
+Calls are taken in turns, which are fair between tenants, while the transaction goes on: one of each that has any. Those with the
+same turn are run in the order in which they were made. A transaction has `CALLS_MAX` calls at most, and begins none later than
+`RUN_S_MAX` after its first: a tenant waits for the commit under way and for its own, whatever the others have queued.
 
 What fails:
 
@@ -17,28 +21,37 @@ What fails:
 from __future__ import annotations
 
 import asyncio
-import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from messaging.background import BackgroundLoop
+from messaging.fairness.blocking import BlockingFairQueue
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import DiskFull, Unavailable
 
 T = TypeVar("T")
-_Call = tuple[Callable[[sqlite3.Connection], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
-CALLS_MAX = 2000  # of one commit
+CALLS_MAX = 200  # of one commit; all their tasks go on in one turn of the event loop
+RUN_S_MAX = 0.01  # a call that takes longer is the last of its commit
 # After these the connection is no longer believed: its file, or what it knows of it, may be broken.
 BROKEN = frozenset(
     {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_MISUSE}
 )
 # These end the whole transaction, whichever call met them.
 OF_ALL = BROKEN | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Call:
+    run: Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
 
 
 class _Failed(NamedTuple):
@@ -54,20 +67,22 @@ def code_of(error: BaseException) -> int:
 
 class SqliteThread:
     """`connect` runs in the thread; what it raises, the calls that wait for it raise, and the next ones try again. `health` is told
-    of what goes wrong with the file itself, not with single calls."""
+    of what goes wrong with the file itself, not with single calls. `clock` counts seconds."""
 
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE
     ) -> None:
         self.commits = 0
+        self.clock: Callable[[], float] = time.monotonic
         self.reserve = reserve
         self._connect = connect
         self._health = health or BackgroundLoop("metadata_store")
         self._db: sqlite3.Connection | None = None
-        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._calls: BlockingFairQueue[_Call] = BlockingFairQueue()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        self._calls = BlockingFairQueue()
         self._thread = threading.Thread(target=self._run, name="meta-sqlite", daemon=True)
         self._thread.start()
 
@@ -75,35 +90,34 @@ class SqliteThread:
         """Waits for what is queued, then closes the connection."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            self._calls.put(None)
+            self._calls.end()
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
 
-    async def call(self, run: Callable[[sqlite3.Connection], T]) -> T:
-        """What `run` returns, once it is committed; it may be run more than once until then. Raises what `run` raises; `DiskFull`
-        and `Unavailable` where SQLite did not do it."""
+    async def call(self, run: Callable[[sqlite3.Connection], T], turn: str = "") -> T:
+        """What `run` returns, once it is committed; it may be run more than once until then. `turn`: the tenant that it is for.
+        Raises what `run` raises; `DiskFull` and `Unavailable` where SQLite did not do it."""
         if self._thread is None:
             raise RuntimeError("the metadata store is not running")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._calls.put((run, future, loop))
+        self._calls.put(turn, _Call(run, future, loop))
         return await future
 
     # In the thread
 
     def _run(self) -> None:
-        with_stop = False
-        while not with_stop:
-            calls, with_stop = _gather(self._calls)
-            if calls:
-                _resolve(calls, self._outcomes(calls))
+        while (first := self._calls.take()) is not None:
+            calls = [first]
+            outcomes = self._outcomes(calls)
+            _resolve(calls, outcomes)
         self._disconnect()
 
     def _outcomes(self, calls: list[_Call]) -> list[Any]:
-        """One for each call: a value, or `_Failed`."""
+        """One for each call: a value, or `_Failed`. `calls` grows by those that share the commit."""
         while True:
             connecting = self._db is None
             try:
-                outcomes = _commit(self._connected(), calls)
+                outcomes = _commit(self._connected(), self._in_turns(calls))
             except BaseException as error:
                 failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
                 if self._may_run_again(failure, connecting):
@@ -114,6 +128,17 @@ class SqliteThread:
             self._health.succeeded()
             self.reserve.fill_at_times()
             return outcomes
+
+    def _in_turns(self, calls: list[_Call]) -> Iterator[_Call]:
+        """`calls`, and then, as far as one transaction goes, what waits: it is added to them."""
+        begun_s = self.clock()
+        yield from list(calls)  # more than the first, where the transaction is run again
+        while len(calls) < CALLS_MAX and self.clock() - begun_s < RUN_S_MAX:
+            call = self._calls.take_waiting()
+            if call is None:
+                return
+            calls.append(call)
+            yield call
 
     def _connected(self) -> sqlite3.Connection:
         if self._db is None:
@@ -167,29 +192,14 @@ def shrink_log(db: sqlite3.Connection) -> bool:
         return False
 
 
-def _gather(calls: queue.SimpleQueue[_Call | None]) -> tuple[list[_Call], bool]:
-    """Waits for one call and takes what else is queued. The flag says that the stop mark was among it."""
-    gathered: list[_Call] = []
-    call = calls.get()
-    while call is not None:
-        gathered.append(call)
-        if len(gathered) == CALLS_MAX:
-            return gathered, False
-        try:
-            call = calls.get_nowait()
-        except queue.Empty:
-            return gathered, False
-    return gathered, True
-
-
-def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
+def _commit(db: sqlite3.Connection, calls: Iterable[_Call]) -> list[Any]:
     """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then."""
     outcomes: list[Any] = []
     db.execute("begin immediate")
-    for run, _, _ in calls:
+    for call in calls:
         db.execute("savepoint one")
         try:
-            outcomes.append(run(db))
+            outcomes.append(call.run(db))
         except BaseException as error:
             if not db.in_transaction or code_of(error) in OF_ALL:
                 raise
@@ -202,8 +212,8 @@ def _commit(db: sqlite3.Connection, calls: list[_Call]) -> list[Any]:
 
 def _resolve(calls: list[_Call], outcomes: list[Any]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for (_, future, loop), outcome in zip(calls, outcomes, strict=True):
-        by_loop.setdefault(loop, []).append((future, outcome))
+    for call, outcome in zip(calls, outcomes, strict=True):
+        by_loop.setdefault(call.loop, []).append((call.future, outcome))
     for loop, pairs in by_loop.items():
         try:
             loop.call_soon_threadsafe(_deliver, pairs)

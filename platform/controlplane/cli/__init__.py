@@ -17,6 +17,7 @@ from controlplane.cli.usage import usage
 from controlplane.cli.users import users
 
 PRIVATE_UMASK = 0o077  # files of the platform (messages, databases, logs) are private to their owner
+PACKAGES = {"pulsar": "pulsar-client", "google": "protobuf", "jwt": "PyJWT"}  # by what is imported, where the names differ
 STARTED_S = time.monotonic()  # as close to the start of the process as possible
 
 
@@ -152,22 +153,37 @@ def bench(arguments: tuple[str, ...]) -> None:
     """Measure Magnetar against what this machine can do. `magnetar bench --help` lists the options."""
     try:
         from tests.benchmarks.run import main as run
+
+        code = run(list(arguments))
     except ModuleNotFoundError as error:
-        raise Refused(f"the benchmarks are only in a source checkout ({error.name} is missing): run this command there") from None
-    sys.exit(run(list(arguments)))
+        name = (error.name or "").partition(".")[0]
+        if name == "tests":
+            raise Refused("the benchmarks are only in a source checkout: run this command there") from None
+        package = PACKAGES.get(name, name)
+        raise Refused(
+            f"the benchmarks need the package {package}, which is not installed: `make setup`, or pip install {package}"
+        ) from None
+    sys.exit(code)
 
 
 @main.command()
 @click.argument("what", type=click.Choice(["inspect", "verify", "repair"]))
+@click.option(
+    "--accept-metadata",
+    is_flag=True,
+    help="repair: let the next start take the metadata there is; what only one of both knows is lost",
+)
 @settings_options()
-def log(what: str, **overrides: str | None) -> None:
+def log(what: str, accept_metadata: bool, **overrides: str | None) -> None:
     """Inspect, verify or repair a broker's log.
 
     inspect and verify only read; repair needs the broker to be stopped."""
     from controlplane.log_tools import run
     from messaging.settings import load
 
-    sys.exit(run(load(os.environ, **overrides), what))
+    if accept_metadata and what != "repair":
+        raise Refused(f"--accept-metadata belongs to repair, not to {what}: leave it out")
+    sys.exit(run(load(os.environ, **overrides), what, accept_metadata=accept_metadata))
 
 
 @main.command()

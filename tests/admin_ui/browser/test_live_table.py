@@ -18,7 +18,17 @@ from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE
 from tests.admin_ui.people import ORDERS, PLACED
 from tests.admin_ui.scripted_live import live_row, unloaded_row
+from tests.support.waiting import eventually_sync
 
+# Of the document, apart from what htmx swaps in: the figures of a topic, every two seconds.
+COUNT_CHANGES = """() => {
+  window.changes = [];
+  new MutationObserver((records) => {
+    for (const one of records) {
+      if (!one.target.closest?.("[hx-get]")) changes.push(`${one.type} ${one.attributeName} of ${one.target.nodeName}`);
+    }
+  }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+}"""
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.django_db(transaction=True)]
 
 
@@ -45,6 +55,22 @@ def test_the_live_table(visit: Callable[..., Page], broker: ConsoleBroker) -> No
     broker.set_rows(ORDERS, [])
     expect(status).to_have_text("Live")
     expect(page.get_by_role("heading", name="No topics yet")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["", "/topics/placed"])
+def test_a_page_where_nothing_happens_does_nothing(visit: Callable[..., Page], broker: ConsoleBroker, path: str) -> None:
+    """An animation at every answer of the broker, and attributes that were written anew, cost 100 to 200 ms a second."""
+    broker.set_rows(ORDERS, [live_row(PLACED), *(live_row(f"{PLACED}-{number}") for number in range(30))])
+    page = visit("owner", f"{NAMESPACE}{path}")
+    expect(page.locator("mag-live-status")).to_have_text("Live")
+    expect(page.locator("[data-total=rate_in]").first).to_have_text("0")
+    sequence = broker.live.sequence
+    eventually_sync(lambda: broker.live.sequence >= sequence + 2)
+    page.evaluate(COUNT_CHANGES)
+    sequence = broker.live.sequence
+    eventually_sync(lambda: broker.live.sequence >= sequence + 3)
+    assert page.evaluate("changes") == []
+    assert page.evaluate("document.getAnimations().length") == 0
 
 
 def test_partitions_are_one_row_that_unfolds(visit: Callable[..., Page], broker: ConsoleBroker) -> None:

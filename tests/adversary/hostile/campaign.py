@@ -49,9 +49,9 @@ class Result(NamedTuple):
 class Failed(AssertionError):
     """`round_number` is the one after which a check failed."""
 
-    def __init__(self, message: str, seed: int, round_number: int, peers: int = PEERS) -> None:
+    def __init__(self, message: str, seed: int, round_number: int, peers: int = PEERS, of: str = "campaign") -> None:
         options = f"--seed {seed} --peers {peers} --round {round_number}"
-        super().__init__(f"{message}\nAgain: python -m tests.adversary.hostile.campaign {options}")
+        super().__init__(f"{message}\nAgain: python -m tests.adversary.hostile.{of} {options}")
         self.round_number = round_number
 
 

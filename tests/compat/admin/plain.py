@@ -22,6 +22,7 @@ _KIND_ONLY = re.compile(
     r"|msgRate\w+|msgThroughput\w+|messageAckRate|chunkedMessageRate|msgDropRate"
 )
 """Numbers that Pulsar tells only when asked, or after a minute, and we always; and where a cursor is in its ledger."""
+_NO_VALUES: tuple[Any, ...] = ("", None)
 _POSITION = re.compile(r"\b\d+:(-?\d+)\b")
 _BUNDLE = re.compile(r"0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:?\d\d)?")
@@ -65,9 +66,11 @@ def plain_text(text: str, names: Mapping[str, str]) -> str:
 
 
 def differences(theirs: Any, ours: Any, at: str = "") -> list[str]:
-    """Where ours is not theirs; fields that only ours has do not count, as stock clients skip them."""
+    """Where ours is not theirs. Fields that only ours has do not count, as stock clients skip them, unless they have no value:
+    where there is none, a field is absent."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         found = [f"{at}.{key} is missing" for key in theirs if key not in ours]
+        found += [f"{at}.{key} is there without a value" for key in ours if key not in theirs and ours[key] in _NO_VALUES]
         return found + [one for key in theirs if key in ours for one in differences(theirs[key], ours[key], f"{at}.{key}")]
     if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
         return [one for index, pair in enumerate(zip(theirs, ours, strict=True)) for one in differences(*pair, f"{at}[{index}]")]

@@ -23,6 +23,7 @@ PYTHON_NOW = "3.13.0"
 PYTHON_BEFORE = ("3.10.0", "3.7.0", "3.4.0")
 PYTHON_WITHOUT_ASYNCIO = ("3.4.0",)
 GO_AT_LEAST = (1, 24)
+RUST_AT_LEAST = (1, 85)
 
 
 class Missing(Exception):
@@ -49,8 +50,13 @@ def _read(path: Path) -> str:
 
 
 def _digest(sources: str) -> str:
-    files = sorted(path for path in (PROGRAMS / sources).iterdir() if path.is_file()) if sources != "python" else []
+    files = sorted(path for path in (PROGRAMS / sources).rglob("*") if path.is_file()) if sources != "python" else []
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _version(command: list[str], folder: Path) -> tuple[int, ...]:
+    told = subprocess.run(command, capture_output=True, text=True, cwd=folder).stdout
+    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
 
 
 def _run(command: list[str], folder: Path, **variables: str) -> None:
@@ -64,6 +70,11 @@ def _tool(name: str, packages: str) -> str:
     if found is None:
         raise Missing(f"no {name}: apt-get install {packages}")
     return found
+
+
+def _require_version(what: str, least: tuple[int, ...], found: tuple[int, ...]) -> None:
+    if found < least:
+        raise Missing(f"{what} {'.'.join(map(str, least))} or newer is needed, here is {'.'.join(map(str, found)) or 'none'}")
 
 
 def _nothing(home: Path) -> None:
@@ -104,16 +115,28 @@ def _only_mavens_own_repository(maven: Path) -> str:
 
 def _go(home: Path) -> None:
     compiler = _tool("go", "golang-go")
-    told = subprocess.run([compiler, "env", "GOVERSION"], capture_output=True, text=True, cwd=home).stdout
-    version = tuple(int(number) for number in re.findall(r"\d+", told)[:2])
-    if version < GO_AT_LEAST:
-        raise Missing(f"Go {'.'.join(map(str, GO_AT_LEAST))} or newer is needed, here is {told.strip()}")
+    _require_version("Go", GO_AT_LEAST, _version([compiler, "env", "GOVERSION"], home))
     _run(
         [compiler, "build", "-trimpath", "-o", str(home / "probe"), "."],
         PROGRAMS / "go",
         GOTOOLCHAIN="local",
         GOFLAGS="-mod=readonly -buildvcs=false",
     )
+
+
+def _rust(home: Path) -> None:
+    compiler = shutil.which("cargo") or shutil.which("cargo", path=Path.home() / ".cargo" / "bin")
+    if compiler is None:
+        raise Missing("no cargo: install rustup, and with it a toolchain")
+    _require_version("Rust", RUST_AT_LEAST, _version([compiler, "--version"], home))
+    shutil.copytree(PROGRAMS / "rust", home / "sources")  # Cargo writes a lock file beside them
+    protoc = home / "protoc"  # which the client's build runs, from the package that generates our own code
+    protoc.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grpc_tools.protoc "$@"\n')
+    protoc.chmod(0o755)
+    built = home / "target"
+    _run([compiler, "build", "--quiet", "--target-dir", str(built)], home / "sources", PROTOC=str(protoc), CARGO_INCREMENTAL="0")
+    shutil.move(built / "debug" / "probe", home / "probe")
+    shutil.rmtree(built)
 
 
 def _javascript(home: Path) -> None:
@@ -136,13 +159,14 @@ def _pythons() -> dict[str, Client]:
     return found
 
 
-_JAVA, _GO, _JAVASCRIPT = INSTALLED / "java", INSTALLED / "go", INSTALLED / "javascript"
+_JAVA, _GO, _RUST, _JAVASCRIPT = (INSTALLED / name for name in ("java", "go", "rust", "javascript"))
 _RUN_JAVA = ("java", "-Xmx512m", "-cp", f"{_JAVA}/classes:{_JAVA}/lib/*", "Probe")
 _RUN_JAVASCRIPT = ("node", str(PROGRAMS / "javascript" / "probe.js"))
 CLIENTS: dict[str, Client] = {
     **_pythons(),
     "Java 4.0.8": Client("java", _RUN_JAVA, _JAVA, _java, "maven and a JDK"),
     "Go 0.19.0": Client("go", (f"{_GO}/probe",), _GO, _go, "Go 1.24 or newer"),
+    "Rust 6.9.1": Client("rust", (f"{_RUST}/probe",), _RUST, _rust, "Rust 1.85 or newer, from rustup"),
     "pulsar-flex 1.1.1": Client("javascript", _RUN_JAVASCRIPT, _JAVASCRIPT, _javascript, "nodejs and npm"),
 }
 

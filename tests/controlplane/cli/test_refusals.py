@@ -7,11 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from controlplane.cli import main
 from controlplane.supervisor import lock
 from tests.controlplane.cli.command_line import magnetar, refused
 
@@ -35,6 +38,27 @@ def test_help_is_light() -> None:
 
 def test_version() -> None:
     assert magnetar("version").stdout.strip() == "0.1.0"
+
+
+@pytest.mark.parametrize(("missing", "package"), [("numpy", "numpy"), ("pulsar", "pulsar-client")])
+def test_a_package_that_benchmarks_lack_is_named(monkeypatch: pytest.MonkeyPatch, missing: str, package: str) -> None:
+    """It said that the benchmarks are only in a source checkout, in a source checkout."""
+
+    def run(arguments: list[str]) -> int:
+        raise ModuleNotFoundError(f"No module named '{missing}.inner'", name=f"{missing}.inner")
+
+    module = types.ModuleType("tests.benchmarks.run")
+    module.main = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tests.benchmarks.run", module)
+    result = CliRunner().invoke(main, ["bench"])
+    assert result.exit_code == 2
+    assert f"the benchmarks need the package {package}, which is not installed" in result.output
+
+
+def test_benchmarks_without_their_sources_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tests.benchmarks.run", None)
+    result = CliRunner().invoke(main, ["bench"])
+    assert "only in a source checkout" in result.output
 
 
 @pytest.mark.parametrize("command", ["standalone", "broker", "web", "worker", "doctor"])

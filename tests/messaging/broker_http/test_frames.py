@@ -13,6 +13,7 @@ from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     BAD_PAYLOAD,
     InvalidFrame,
+    end_of_topic_frame,
     message_frame,
     read_command,
     read_outgoing,
@@ -26,6 +27,8 @@ from messaging.errors import AuthenticationFailed, InvalidValue, NotAuthorized, 
 from messaging.times import time_text
 
 NOW_MS = 1_700_000_000_000
+
+_ZEROS = {"errorCode": 0, "schemaVersion": 0}  # of every answer to a producer
 
 
 def outgoing(**frame: Any) -> Any:
@@ -77,7 +80,7 @@ def test_base64_may_lack_its_padding() -> None:
         ('{"payload": 3}', BAD_JSON),
         ('{"payload": "", "properties": []}', BAD_JSON),
         ('{"payload": "", "properties": {"a": {}}}', BAD_JSON),
-        ('{"payload": "", "eventTime": "yesterday"}', BAD_JSON),
+        ('{"payload": "", "eventTime": "yesterday"}', BAD_PAYLOAD),
         ('{"payload": "", "deliverAt": -1}', BAD_JSON),
         ('{"payload": "", "sequenceId": 1e400}', BAD_JSON),
         ('{"payload": "", "encryptionParam": "bm9uY2U="}', BAD_JSON),
@@ -94,14 +97,23 @@ def test_bad_producer_frames_have_a_code(frame: str, code: int) -> None:
 
 def test_an_error_keeps_the_context_where_it_could_be_read() -> None:
     assert failure('{"payload": "!", "context": "c"}').context == "c"
-    assert json.loads(send_error_frame(7, "bad", "c")) == {"result": "send-error:7", "errorMsg": "bad", "context": "c"}
-    assert json.loads(send_error_frame(7, "bad", None)) == {"result": "send-error:7", "errorMsg": "bad"}
+    assert json.loads(send_error_frame(7, "bad", "c")) == _ZEROS | {"result": "send-error:7", "errorMsg": "bad", "context": "c"}
+    assert json.loads(send_error_frame(7, "bad", None)) == _ZEROS | {"result": "send-error:7", "errorMsg": "bad"}
     assert [send_error_code(kind("x")) for kind in (AuthenticationFailed, NotAuthorized, NotReady)] == [5, 6, 8]
 
 
+def test_the_answer_about_the_end_of_a_topic_is_a_truth_value() -> None:
+    assert json.loads(end_of_topic_frame(True)) == {"endOfTopic": True}
+    assert json.loads(end_of_topic_frame(False)) == {"endOfTopic": False}
+
+
 def test_receipts() -> None:
-    assert json.loads(receipt_frame(MessagePosition(3, 7), "c")) == {"result": "ok", "messageId": "CAMQBw==", "context": "c"}
-    assert json.loads(receipt_frame(MessagePosition(3, 7), None)) == {"result": "ok", "messageId": "CAMQBw=="}
+    assert json.loads(receipt_frame(MessagePosition(3, 7), "c")) == _ZEROS | {
+        "result": "ok",
+        "messageId": "CAMQBw==",
+        "context": "c",
+    }
+    assert json.loads(receipt_frame(MessagePosition(3, 7), None)) == _ZEROS | {"result": "ok", "messageId": "CAMQBw=="}
 
 
 def test_messages_for_consumers_and_readers() -> None:
@@ -115,13 +127,14 @@ def test_messages_for_consumers_and_readers() -> None:
         "key": "k",
         "eventTime": "2020-09-13T12:26:40.000Z",
     }
-    assert json.loads(message_frame(message, with_redelivery_count=True)) == full
+    assert json.loads(message_frame(message)) == full
     bare = DeliveredMessage(MessagePosition(3, 7), b"", 0)
-    assert json.loads(message_frame(bare, with_redelivery_count=False)) == {
+    assert json.loads(message_frame(bare)) == {
         "messageId": "CAMQBw==",
         "payload": "",
         "properties": {},
         "publishTime": "1970-01-01T00:00:00.000Z",
+        "redeliveryCount": 0,
     }
 
 
@@ -129,7 +142,7 @@ def test_a_message_without_a_value_is_not_an_empty_one() -> None:
     tombstone, empty = outgoing(payload=None, key="k"), outgoing(payload="", key="k")
     assert (tombstone.payload, tombstone.null_value) == (b"", True) and not empty.null_value
     delivered = DeliveredMessage(MessagePosition(3, 7), b"", 0, key="k", null_value=True)
-    frame = json.loads(message_frame(delivered, with_redelivery_count=False))
+    frame = json.loads(message_frame(delivered))
     assert frame["payload"] is None and frame["key"] == "k"
 
 
@@ -137,7 +150,7 @@ def test_what_decrypting_needs_comes_with_an_encrypted_message() -> None:
     """By the names and in the form that Pulsar's WebSocket proxy gives it."""
     context = EncryptionContext({"app": EncryptionKey(b"key", {"version": "1"})}, b"nonce", "AES", "LZ4", 500, 10)
     message = DeliveredMessage(MessagePosition(3, 7), b"\x00", 0, encryption=context)
-    assert json.loads(message_frame(message, with_redelivery_count=False))["encryptionContext"] == {
+    assert json.loads(message_frame(message))["encryptionContext"] == {
         "keys": {"app": {"keyValue": "a2V5", "metadata": {"version": "1"}}},
         "param": "bm9uY2U=",
         "algorithm": "AES",
@@ -177,6 +190,13 @@ def test_frames_of_a_producer_that_encrypts_are_complete(frame: dict[str, Any]) 
 def test_keys_that_are_only_named_are_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         read_keys(text)
+
+
+def test_frames_with_too_many_values_are_not_parsed() -> None:
+    many = "[" + "[]," * 10_000 + "[]]"
+    assert "more than 10000 values" in str(failure('{"payload": "", "unknown": ' + many + "}"))
+    with pytest.raises(InvalidFrame, match="more than 10000 values"):
+        read_command('{"type": "permit", "unknown": ' + many + "}")
 
 
 @given(st.integers(-(2**63), 2**64))

@@ -11,9 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import METHODS, FeedVersion, TopicCreate
+from messaging.adminrpc.schema import METHODS, FeedVersion, MessageFind, TopicCreate
 from messaging.broker.http import handlers, start_http
-from messaging.errors import Conflict
+from messaging.caller import Caller, working_for
+from messaging.errors import Conflict, NotReady
 from messaging.permissions.model import Principal
 from tests.support.http_edge import Edge, bound, running_edge
 from tests.support.storage_broker import publish
@@ -222,3 +223,61 @@ async def test_a_field_of_the_rpc_over_its_limit_is_refused_by_name(edge: Edge) 
     status, answer = await ask(edge.listeners.rpc_port, "POST", "/rpc/v1/topics.create", body, **bearer(edge.identity))
     assert (status, answer["message"]) == (400, "topic has 4097 bytes; at most 4096 are allowed: shorten it")
     assert edge.rpc.calls == []
+
+
+async def test_whoever_leaves_before_the_answer_ends_a_long_read_and_nothing_else(edge: Edge) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    def slow(name: str) -> Any:
+        async def work(request: Any) -> Any:
+            begun.set()
+            try:
+                await (asyncio.Event() if name == "messages.find" else finish).wait()
+                done.append(name)
+            finally:
+                ended.set()
+            return FeedVersion(version=0)
+
+        return work
+
+    finish = asyncio.Event()
+    for name, body in (("messages.find", b'{"topic": "t", "timestamp_ms": 1}'), ("topics.truncate", b'{"topic": "t"}')):
+        edge.rpc.methods[name] = slow(name)
+        begun.clear()
+        ended.clear()
+        _, writer = await asyncio.open_connection("127.0.0.1", edge.listeners.rpc_port)
+        head = f"POST /rpc/v1/{name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {edge.identity}\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await asyncio.wait_for(begun.wait(), 10)
+        writer.close()
+        await writer.wait_closed()
+        finish.set()
+        await asyncio.wait_for(ended.wait(), 10)
+    assert done == ["topics.truncate"], "what changes something is done to its end"
+
+
+async def test_a_client_whose_caller_leaves_ends_the_work_at_the_broker(edge: Edge) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def find(request: Any) -> Any:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    edge.rpc.methods["messages.find"] = find
+    rpc = AdminRpc(lambda: f"http://127.0.0.1:{edge.listeners.rpc_port}", lambda: edge.identity)
+    caller = Caller("acme")
+
+    def ask() -> None:
+        with working_for(caller):
+            rpc.call("messages.find", MessageFind(topic="t", timestamp_ms=1))
+
+    asking = asyncio.create_task(asyncio.to_thread(ask))
+    await asyncio.wait_for(begun.wait(), 10)
+    caller.leave()
+    with pytest.raises(NotReady, match="the caller left"):
+        await asking
+    await asyncio.wait_for(ended.wait(), 10)

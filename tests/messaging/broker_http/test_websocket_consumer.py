@@ -69,7 +69,7 @@ async def test_pull_mode_pushes_only_what_was_permitted(edge: Edge) -> None:
     async with edge.connect(CONSUMER + "?pullMode=true") as consumer:
         await publish(edge, *["AQ=="] * 5)
         await send_json(consumer, type="isEndOfTopic")
-        assert await receive_json(consumer) == {"endOfTopic": "false"}  # and no message before it
+        assert await receive_json(consumer) == {"endOfTopic": False}  # and no message before it
         await send_json(consumer, type="permit", permitMessages=2)
         for _ in range(2):
             await send_json(consumer, messageId=(await receive_json(consumer))["messageId"])
@@ -115,7 +115,7 @@ async def test_end_of_topic_is_told_once_everything_was_acknowledged(edge: Edge)
             await send_json(consumer, type="isEndOfTopic")
             answer = await receive_json(consumer)
             assert answer.keys() == {"endOfTopic"}
-            return bool(answer["endOfTopic"] == "true")
+            return bool(answer["endOfTopic"] is True)
 
         assert not await at_end()  # as in Pulsar, the end is reached when there is no backlog
         await send_json(consumer, messageId=message["messageId"])

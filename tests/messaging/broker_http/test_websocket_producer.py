@@ -19,7 +19,7 @@ async def test_a_message_and_its_receipt(edge: Edge) -> None:
         await send_json(producer, payload="aGVsbG8=", properties={"a": "b"}, key="k", context="c1", sequenceId=4)
         receipt = await receive_json(producer)
     [stored] = await edge.stored(TOPIC)
-    assert receipt == {"result": "ok", "messageId": position_text(stored.position), "context": "c1"}
+    assert receipt.items() >= {"result": "ok", "messageId": position_text(stored.position), "context": "c1"}.items()
     assert (stored.payload, stored.properties, stored.key, stored.sequence_id) == (b"hello", {"a": "b"}, "k", 4)
     assert stored.producer_name == "p1"
     await eventually(lambda: not edge.topics[TOPIC].producers)

@@ -37,7 +37,7 @@ def test_we_read_what_the_broker_writes(
     payload: bytes, key: str | None, properties: dict[str, str], publish_ms: int, event_ms: int, count: int
 ) -> None:
     delivered = DeliveredMessage(MessagePosition(3, 7), payload, publish_ms, properties, key, event_ms, count)
-    message = decode_message(message_frame(delivered, with_redelivery_count=True))
+    message = decode_message(message_frame(delivered))
     assert (message.payload, message.key, message.properties) == (payload, key, properties)
     assert (message.publish_time_ms, message.event_time_ms, message.redelivery_count) == (publish_ms, event_ms or None, count)
     assert message.id.parts == (3, 7, -1, -1) and str(message.id) == "CAMQBw=="

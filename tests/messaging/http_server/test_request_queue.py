@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from messaging.caller import Caller, current_caller
+from messaging.http_server import request_queue
 from messaging.http_server.request_queue import HEADERS_MAX, BodyBudget, RequestQueues
 
 
@@ -50,17 +52,17 @@ async def let_tasks_run() -> None:
         await asyncio.sleep(0)
 
 
-async def test_requests_wait_in_turn_of_addresses_and_health_does_not_wait() -> None:
+async def test_requests_wait_in_turn_of_addresses_and_metrics_do_not_wait() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 8)
     requests = [Request(request_queues, f"/a{index}") for index in range(4)]
     requests += [
         Request(request_queues, "/b", "b"),
-        Request(request_queues, "/healthz", full=True),
+        Request(request_queues, "/metrics", full=True),
         Request(request_queues, "/internal/v1/feed"),
     ]
     await let_tasks_run()
-    assert app.begun == ["/a0", "/healthz", "/internal/v1/feed"]
+    assert app.begun == ["/a0", "/metrics", "/internal/v1/feed"]
     app.go_on.set()
     await asyncio.gather(*(request.task for request in requests))
     assert app.begun[3:] == ["/a1", "/b", "/a2", "/a3"]
@@ -119,3 +121,83 @@ async def test_refused_before_the_application(options: dict[str, Any], status: i
     request = Request(RequestQueues(app, 1, 1), "/x", **options)
     await request.task
     assert (request.status, app.begun) == (status, [])
+
+
+def of_path(scope: Any) -> str:
+    return str(scope["path"][1])
+
+
+async def test_one_tenant_leaves_turns_to_others_whatever_its_address() -> None:
+    app = App()
+    request_queues = RequestQueues(app, 4, 100, who=of_path)
+    many = [Request(request_queues, f"/a{index}") for index in range(40)]
+    await let_tasks_run()
+    assert app.begun == ["/a0", "/a1"]
+    other = Request(request_queues, "/b0")
+    await let_tasks_run()
+    assert app.begun == ["/a0", "/a1", "/b0"]
+    app.go_on.set()
+    await asyncio.gather(other.task, *(request.task for request in many))
+    assert [request.status for request in [other, *many]] == [200] * 41
+
+
+async def test_a_request_whose_caller_leaves_while_it_waits_is_not_served() -> None:
+    app = App()
+    request_queues = RequestQueues(app, 1, 10, BodyBudget(1000))
+    first, second, third = [Request(request_queues, f"/{index}") for index in range(3)]
+    await let_tasks_run()
+    second.disconnected.set()
+    await second.task
+    app.go_on.set()
+    await asyncio.gather(first.task, third.task)
+    assert app.begun == ["/0", "/2"] and second.status == 0
+    assert request_queues.requests.running == request_queues.requests.waiting == 0
+
+
+async def test_work_knows_whose_it_is_and_when_they_leave() -> None:
+    callers: list[Caller] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        callers.append(current_caller())
+        await receive()
+        await receive()
+
+    request_queues = RequestQueues(app, 1, 10, BodyBudget(1000), of_path)
+    request = Request(request_queues, "/b")
+    await let_tasks_run()
+    assert [(caller.tenant, caller.left) for caller in callers] == [("b", False)]
+    request.disconnected.set()
+    await request.task
+    assert callers[0].left and current_caller().tenant == ""
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/status.html"])
+async def test_health_is_not_shown_while_no_request_is_taken(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(request_queue.PROBE_S, path, 0.01)
+    app = App()
+    request_queues = RequestQueues(app, 1, 2)
+    stuck = [Request(request_queues, f"/{index}") for index in range(4)]
+    await let_tasks_run()
+    ill = Request(request_queues, path)
+    await ill.task
+    assert ill.status == 503 and path not in app.begun
+    app.go_on.set()
+    await asyncio.gather(*(request.task for request in stuck))
+    well = Request(request_queues, path)
+    await well.task
+    assert well.status == 200
+    assert request_queues.requests.running == request_queues.requests.waiting == 0
+
+
+@pytest.mark.parametrize("turns_of_the_loop", range(8))
+async def test_a_request_that_is_cancelled_as_its_turn_comes_gives_it_back(turns_of_the_loop: int) -> None:
+    app = App()
+    request_queues = RequestQueues(app, 1, 8, BodyBudget(1000))
+    first, second = Request(request_queues, "/a"), Request(request_queues, "/b", "b")
+    await let_tasks_run()
+    app.go_on.set()
+    for _ in range(turns_of_the_loop):
+        await asyncio.sleep(0)
+    second.task.cancel()
+    await asyncio.gather(first.task, second.task, return_exceptions=True)
+    assert (request_queues.requests.running, request_queues.requests.waiting) == (0, 0)

@@ -45,6 +45,17 @@ async def test_a_body_has_to_come_at_a_least_rate() -> None:
         assert await slow.gone() == b""
 
 
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_body_with_two_lengths_is_refused(order: int) -> None:
+    """One of them was believed, and a proxy before us may believe the other one."""
+    lengths = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"][::order]
+    async with running() as here, peers(here.port, 1) as [peer]:
+        peer.say(b"POST /body HTTP/1.1\r\nHost: localhost\r\n" + b"".join(lengths) + b"\r\n0\r\n\r\n" + get("/smuggled"))
+        answer = await peer.gone()
+        assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
+        assert here.app.asked == []
+
+
 async def test_a_connection_that_rests_is_closed() -> None:
     async with running(http_idle_timeout_ms=60) as here, peers(here.port, 1) as [peer]:
         peer.say(get("/"))

@@ -202,6 +202,17 @@ async def test_ledger_ids_rise_across_restarts(store: MetaStore) -> None:
     assert await store.next_ledger_id(FENCE) > max(ids)
 
 
+async def test_no_more_ledger_ids_are_taken_than_given_out(store: MetaStore) -> None:
+    """So a ledger with a higher id than a backup of the metadata knows is newer than the backup."""
+    assert await store.first_free_ledger_id() == 1
+    ids = await asyncio.gather(*(store.next_ledger_id(FENCE) for _ in range(5)))
+    assert await store.first_free_ledger_id() == max(ids) + 1
+    assert await store.next_ledger_id(FENCE, after=100) == 101
+    assert await store.next_ledger_id(FENCE) == 102
+    assert await store.next_ledger_id(FENCE, after=50) == 103
+    assert await store.first_free_ledger_id() == 104
+
+
 async def test_values(store: MetaStore) -> None:
     assert await store.get_value("k") is None
     await store.put_value(FENCE, "k", b"1")

@@ -21,6 +21,14 @@ async def test_versions_come_back_in_order_after_a_restart(store: MetaStore) -> 
     assert await store.schema_versions(f"{TOPIC}2") == []
 
 
+async def test_one_version_is_read_without_the_others(store: MetaStore) -> None:
+    for version in range(3):
+        await store.add_schema_version(FENCE, TOPIC, version, b"x" * version)
+    assert await store.schema_version_sizes(TOPIC) == [0, 1, 2]
+    assert await store.schema_version_sizes(f"{TOPIC}2") == []
+    assert [await store.schema_version(TOPIC, version) for version in (2, 3, -1)] == [b"xx", None, None]
+
+
 async def test_only_the_next_version_is_stored(store: MetaStore) -> None:
     await store.add_schema_version(FENCE, TOPIC, 0, b"a")
     outcomes = await asyncio.gather(

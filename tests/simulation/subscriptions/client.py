@@ -22,7 +22,7 @@ class Sink:
 
     def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
         for index, count in zip(picked, redelivery_counts or [0] * len(picked), strict=True):
-            self._received(consumer, Position(block.ledger_id, block.first_entry + index), count)
+            self._received(consumer, Position(block.ledger_id, block.entry_at(index)), count)
         return len(picked)
 
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
 from random import Random
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dead_letters import DeadLetterPolicy, DeadLetterRecord, DeadLetters
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.delayed.run_jobs import Job, Load
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.dispatch import key_shared
+from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.subscription import Subscription
@@ -25,11 +29,14 @@ from tests.simulation.subscriptions.client import sink_of
 from tests.simulation.subscriptions.cursor_log import CursorLog
 from tests.simulation.subscriptions.model import Entry, Fate, Model
 from tests.support.run_disk import RunDisk
+from tests.support.throwing import NEVER, Thrower, Thrown
 
 START_MS = 1_790_000_000_000
 TICK_MS = 1_000
 UNACKED_LIMITS = 40, 70  # messages of a consumer, and of all
 LEDGER_ENTRIES = 120
+FROM_THE_LOG = 0.3  # of what is due: it was not read ahead
+GATHERED_MAX = 6  # entries of one block
 JOBS_ENDED = 0.3  # of those that are under way, whenever somebody looks
 
 Delivered = Callable[["DispatchedTopic", Consumer, Entry, int], None]
@@ -52,6 +59,7 @@ class DispatchedTopic:
         self.unacked_limits = UNACKED_LIMITS
         self.moving: list[Position] = []  # dead letters that are in the target and not acknowledged yet
         self.ledger_list = LedgerList([(1, -1)])
+        self.throw_at = NEVER
         self._consumer_ids = 0
         self._delivered = delivered
         self.log = CursorLog(random)
@@ -166,17 +174,33 @@ class DispatchedTopic:
                 model.came.pop(message, None)
 
     def dispatch(self) -> None:
+        """As a topic does it: what raises is tried again. `throw_at`: instead of which call something raises, once."""
+        thrower, self.throw_at = Thrower(self.throw_at), NEVER
+        if thrower.number < NEVER:
+            try:
+                with thrower:
+                    self._dispatch(thrower)
+                return
+            except Thrown as thrown:
+                self.counts[str(thrown)] += 1
+                self.counts["exceptions"] += 1
+                self._expired_before(self.subscription.recover())
+        self._dispatch(thrower)
+
+    def _dispatch(self, thrower: Thrower) -> None:
         """The loop of the topic. Each turn has to make progress."""
         subscription = self.subscription
         for _ in range(10_000):
             due = subscription.next_due() if subscription.can_dispatch() else None
             self.follow_taken_chunks()
+            if due is None and subscription.unsettled:
+                continue
             if due is None:
                 return
             source, position = due
             if position not in self.model.entries:
                 raise Violated(f"{position} was asked for and does not exist")
-            block = self.model.entries[position].block
+            block = self._block_at(source, position)
             if subscription.delays and self.index.pending and subscription.state.delays is None:
                 subscription.state.use_delays(self.delays)
                 continue
@@ -186,22 +210,58 @@ class DispatchedTopic:
                     continue
                 self.delays.cutoff_ms = self.policy.cutoff_ms(self.now_ms)
             made = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
+            with thrower.paused():
+                self._expired(block, made.deltas, made.expired_entries)
+            subscription.state.unstored.clear()
             if subscription.state.delayed is not None:
                 self.delays.count(subscription.state.delayed)
-            if made.deltas:
-                self._expired(block, made.deltas, made.expired_entries)
-            for consumer, given, first, last, counts, _, picked in made.deliveries:
-                sink_of(consumer).deliver_picked(consumer, given, picked or list(range(first, last)), counts)
+            for delivery in made.deliveries:
+                thrower.call("deliver_picked")
+                with thrower.paused():
+                    sink_of(delivery.consumer).deliver_picked(
+                        delivery.consumer, delivery.block, list(delivery.indexes), delivery.redelivery_counts
+                    )
+                subscription.state.unsent.popleft()
             if not made.more:
                 return
         raise Violated(f"dispatching does not end: it stands at {subscription.next_due()}")
 
+    def _block_at(self, source: EntrySource, position: Position) -> EntryBlock:
+        """The block of an entry as it was stored; of what is due also the one that reading ahead makes of single messages."""
+        block, delayed = self.model.entries[position].block, self.subscription.state.delayed
+        if delayed is None or source is not delayed or self.random.random() < FROM_THE_LOG:
+            return block
+        gathered = self._gathered([Position(position.ledger_id, entry) for entry in delayed.due[position.ledger_id]])
+        return block if gathered is None else gathered
+
+    def _gathered(self, due: Sequence[Position]) -> GatheredBlock | None:
+        """The first of `due`, up to one that is looked at in the block that it was stored in."""
+        entries = [self.model.entries.get(one) for one in due]
+        plain = list(takewhile(lambda entry: entry is not None and _plain(entry, self.expired_before_ms), entries))
+        plain = plain[: self.random.randint(1, GATHERED_MAX)]
+        parts = [bytes(entry.block.data[slice(*_bounds(entry))]) for entry in plain if entry is not None]
+        if not parts:
+            return None
+        ids = array("I", [one.entry_id for one in due[: len(parts)]])
+        oldest_ms = min(entry.stored_ms for entry in plain if entry is not None)
+        self.counts["blocks read ahead of delayed messages"] += 1
+        return GatheredBlock(due[0].ledger_id, ids, b"".join(parts), array("I", accumulate(map(len, parts))), oldest_ms)
+
     def _expired(self, block: EntryBlock, deltas: Sequence[bytes], count: int) -> None:
+        if not deltas:
+            return
         positions = [Position(block.ledger_id, entry) for entry in range(block.first_entry, block.last_entry + 1)]
         found = [one for one in positions if one in self.model.open and self.subscription.cursor.acknowledged(one)]
         if block.broker_time_ms >= self.expired_before_ms or len(found) != count:
             raise Violated(f"{found} were acknowledged as expired; {count} are said to be")
         self.model.settle(found, Fate.EXPIRED, self.log.append(deltas))
+
+    def _expired_before(self, deltas: Sequence[bytes]) -> None:
+        """Something raised when these were made and not stored."""
+        model, cursor = self.model, self.subscription.cursor
+        found = [one for one, entry in model.open.items() if entry.stored_ms < self.expired_before_ms and cursor.acknowledged(one)]
+        if found or deltas:
+            model.settle(found, Fate.EXPIRED, self.log.append(deltas))
 
     def deliver(self, consumer: Consumer, position: Position, count: int) -> None:
         model = self.model
@@ -215,3 +275,13 @@ class DispatchedTopic:
         if self.subscription.active is not None:
             model.reached = position
             model.numbers[entry.producer] = entry.number
+
+
+def _plain(entry: Entry, expired_before_ms: int) -> bool:
+    """What is read ahead: no batches, no chunks, nothing that may have expired."""
+    return entry.size == 1 and not entry.message and entry.stored_ms >= expired_before_ms
+
+
+def _bounds(entry: Entry) -> tuple[int, int]:
+    index = entry.position.entry_id - entry.block.first_entry
+    return entry.block.start_of(index), entry.block.end_offsets[index]

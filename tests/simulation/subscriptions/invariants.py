@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch import recovery
 from messaging.broker.core.dispatch.holding import ready
 from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.dispatch.selectors.selector import owner_of, slot_of
@@ -144,7 +145,16 @@ def _is_read_next(topic: Topic, position: Position) -> bool:
     return position.entry_id in due.get(position.ledger_id, ()) and position != state.next_position()
 
 
+def nothing_is_forgotten(topic: Topic) -> str:
+    """Whatever reading has passed is somewhere, where consumers take turns."""
+    if topic.subscription.active is not None or not topic.subscription.consumers:
+        return ""
+    found = recovery.forgotten(topic.subscription.state)
+    return f"{found} is with nobody, and will be sent to nobody" if found else ""
+
+
 AFTER_EVERY_STEP: tuple[Invariant, ...] = (
+    nothing_is_forgotten,
     everything_is_accounted_for,
     dead_letters_are_moved_once,
     clients_and_consumers_agree,

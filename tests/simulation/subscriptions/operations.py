@@ -241,7 +241,7 @@ def expire(topic: Topic) -> str:
     return f"to {old[-1]}"
 
 
-@operation(weight=6)
+@operation(weight=12)
 def expire_chunks(topic: Topic) -> str:
     found = topic.expire_chunks(SILENT_MS)
     return f"{len(found)} chunks" if found else ""
@@ -291,6 +291,13 @@ def fill_disk(topic: Topic) -> str:
     """Or free it again: while it is full nothing is stored of the index of delayed messages."""
     topic.disk.full = not topic.disk.full and topic.random.random() < 0.5
     return "it is full" if topic.disk.full else "there is space"
+
+
+@operation(weight=12)
+def throw(topic: Topic) -> str:
+    """Something raises in the next dispatch, if that comes so far."""
+    topic.throw_at = topic.random.choice((topic.random.randrange(20), topic.random.randrange(100), topic.random.randrange(400)))
+    return f"instead of call {topic.throw_at}"
 
 
 @operation(weight=1)

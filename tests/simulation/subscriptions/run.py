@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass
 from random import Random
+from traceback import format_exception
 from unittest.mock import patch
 
 from messaging.broker.core.dispatch import key_shared
@@ -67,11 +68,13 @@ def simulate(kind: SubscriptionType, seed: int, steps: int) -> Result:
             read_all(topic)
         except Violated as violated:
             violation = str(violated)
+        except Exception as error:  # of the subscription
+            violation = "".join(format_exception(error))
     counts.update(topic.model.fates.values())
     counts.update(topic.model.dropped)
     counts["deliveries"] = topic.counts["deliveries"]
     counts["sent"] = topic.model.sent
-    counts.update({what: count for what, count in topic.counts.items() if what.endswith("delayed messages")})
+    counts.update({what: count for what, count in topic.counts.items() if what.endswith(("delayed messages", "exceptions"))})
     return Result(kind, seed, step, counts, list(trace), violation)
 
 

@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from messaging.broker.core.ack_sets import AckSets
+from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.subscription_type import SubscriptionType
 from tests.simulation.subscriptions import deliveries
@@ -38,6 +40,59 @@ def test_a_delayed_message_comes_though_no_more_may_be_set_aside(monkeypatch: py
     assert topic.model.with_whom[delayed] is owners[fast]
 
 
+def test_what_was_read_ahead_of_delayed_messages_goes_to_the_next_consumer() -> None:
+    """Messages of a block that is known, sent as single ones: the others of that block are still found."""
+    topic = key_shared_topic()
+    leaving = topic.attach()
+    topic.flow(leaving, 1_000)
+    topic.publish([Draft("p", KEYS[n % 7], due_ms=topic.now_ms + 5_000 if n % 2 else 0) for n in range(20)])
+    topic.pass_time(10_000)
+    assert topic.counts["blocks read ahead of delayed messages"] and len(topic.model.with_whom) == 20
+    staying = topic.attach()
+    topic.flow(staying, 1_000)
+    topic.redeliver(leaving, None)
+    assert set(topic.model.with_whom.values()) == {leaving, staying}
+    topic.detach(leaving)
+    assert list(topic.model.with_whom.values()) == [staying] * 20
+
+
+def test_what_nobody_was_sent_is_not_said_to_be_delivered() -> None:
+    """It was due and is set aside, because its consumer does not read: it may still be changed."""
+    topic = key_shared_topic()
+    for consumer in (topic.attach(), topic.attach()):
+        topic.flow(consumer, 100)
+    topic.publish([Draft("p", key) for key in KEYS])
+    owners = {topic.model.entries[position].key: whom for position, whom in topic.model.with_whom.items()}
+    slow = owners[KEYS[0]]
+    topic.readable(slow, False)
+    topic.publish([Draft("p", KEYS[0], due_ms=topic.now_ms + 5_000)])
+    delayed = list(topic.model.entries)[-1]
+    topic.pass_time(10_000)
+    assert topic.subscription.state.redeliveries.entries and topic.may_change(delayed)
+    topic.readable(slow, True)
+    assert topic.model.with_whom[delayed] is slow
+    topic.readable(slow, False)
+    topic.redeliver(slow, [delayed])
+    assert not topic.may_change(delayed), "it came back"
+
+
+def test_what_was_held_before_a_restart_may_be_rescheduled_and_comes_then() -> None:
+    """Nobody knows any more that it was held. It would come again at once; so it comes at its new time, once."""
+    topic = key_shared_topic()
+    topic.flow(topic.attach(), 10)
+    topic.publish([Draft("p", "key", due_ms=topic.now_ms + 5_000)])
+    topic.pass_time(10_000)
+    (position,) = topic.model.with_whom
+    topic.crash()
+    assert topic.may_change(position)
+    topic.reschedule(position, topic.now_ms + 60_000)
+    topic.flow(topic.attach(), 10)
+    topic.pass_time(30_000)
+    assert not topic.model.with_whom
+    topic.pass_time(40_000)
+    assert list(topic.model.with_whom) == [position]
+
+
 def test_a_key_keeps_its_order_when_the_dead_letter_policy_changes() -> None:
     topic = key_shared_topic()
     consumer = topic.attach()
@@ -63,3 +118,22 @@ def test_chunks_are_not_given_up_while_the_rest_waits_for_their_consumer() -> No
     assert topic.expire_chunks(SILENT_MS) == []
     topic.flow(consumer, 10)
     assert topic.model.usable(topic.model.held_by(consumer), consumer)[:3] == chunks
+
+
+def test_what_expired_while_something_raised_is_expired_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = key_shared_topic()
+    topic.publish([Draft("p", "key")])
+    (position,) = topic.model.entries
+    topic.ttl_ms, topic.now_ms = 1_000, topic.now_ms + 2_000
+
+    def fail(self: AckSets) -> int:
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(AckSets, "__len__", fail)
+        topic.flow(topic.attach(), 1)
+    assert topic.subscription.cursor.acknowledged(position)
+    restarted = Cursor()
+    for delta in topic.subscription.recover():
+        restarted.apply(delta, topic.ledger_list)
+    assert restarted.acknowledged(position)

@@ -9,6 +9,7 @@ import pytest
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.dispatch.draining import DrainingSlots
+from messaging.broker.core.dispatch.holding import HoldingDispatch
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import DELAYING, SubscriptionType
@@ -17,16 +18,20 @@ from tests.simulation.subscriptions.operations import OPERATIONS
 from tests.simulation.subscriptions.run import simulate
 
 STEPS = 10_000
+SEEDS = (5, 6, 7)
 NOT_OF_SINGLE_READERS = {"change_dead_letter_policy", "move_dead_letters", Fate.DEAD_LETTERED}
 NOT_OF_OTHERS = {"acknowledge_cumulatively"}
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 def test_a_subscription_keeps_its_promises(kind: SubscriptionType) -> None:
-    result = simulate(kind, 5, STEPS)
-    assert not result.violation, result.described
-    seen = {str(what) for what, count in result.counts.items() if count}
-    missing = {*OPERATIONS, *map(str, Fate)} - seen - (NOT_OF_OTHERS if kind in DELAYING else NOT_OF_SINGLE_READERS)
+    missing = {*OPERATIONS, *map(str, Fate)} - (NOT_OF_OTHERS if kind in DELAYING else NOT_OF_SINGLE_READERS)
+    for seed in SEEDS:  # what is rare may not happen with the first one
+        result = simulate(kind, seed, STEPS)
+        assert not result.violation, result.described
+        missing -= {str(what) for what, count in result.counts.items() if count}
+        if not missing:
+            return
     assert not missing, f"never happened: {missing}"
 
 
@@ -45,7 +50,7 @@ def found(kind: SubscriptionType, seed: int = 3) -> str:
 def test_an_entry_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a consumer gives back is forgotten."""
     monkeypatch.setattr(Redeliveries, "add", lambda redeliveries, ledger_id, entries: None)
-    assert "is sent to nobody" in found(SubscriptionType.SHARED)
+    assert "sent to nobody" in found(SubscriptionType.SHARED)
 
 
 def test_an_acknowledgement_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +73,12 @@ def test_permits_that_are_lost_are_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_redelivery_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Redeliveries, "count", lambda redeliveries, ledger_id, entries: None)
     assert "with redelivery count 0" in found(SubscriptionType.SHARED)
+
+
+def test_what_an_exception_leaves_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HoldingDispatch, "recover", lambda dispatch: None)
+    assert found(SubscriptionType.SHARED, 2)
+    assert found(SubscriptionType.KEY_SHARED)
 
 
 def test_a_consumer_that_is_never_active_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -99,7 +100,7 @@ class FakeDisk:
             if self._fault is not None:
                 self._fault.fire()
             code = errno.EIO if failure is True else failure
-            raise OSError(code, f"injected at operation {self.operations} ({kind} {path.name})")
+            raise OSError(code, f"{os.strerror(code)}, injected at operation {self.operations} ({kind} {path.name})")
 
     def frozen(self) -> FakeDisk:
         """The disk as it is now, unsynced writes included: what a killed process leaves."""

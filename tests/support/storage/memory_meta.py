@@ -50,10 +50,13 @@ class MemoryMetaStore:
         self._epochs[scope] = max(self._epochs.get(scope, 0), after) + 1
         return Fence(scope, self._epochs[scope])
 
-    async def next_ledger_id(self, fence: Fence) -> int:
+    async def next_ledger_id(self, fence: Fence, *, after: int = 0) -> int:
         self._check(fence)
-        self.newest_ledger_id += 1
+        self.newest_ledger_id = max(self.newest_ledger_id, after) + 1
         return self.newest_ledger_id
+
+    async def first_free_ledger_id(self) -> int:
+        return self.newest_ledger_id + 1
 
     async def get_topic(self, name: str) -> TopicRecord | None:
         await asyncio.sleep(0)
@@ -190,6 +193,13 @@ class MemoryMetaStore:
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         return list(self._schemas.get(topic, ()))
+
+    async def schema_version(self, topic: str, version: int) -> bytes | None:
+        stored = self._schemas.get(topic, [])
+        return stored[version] if 0 <= version < len(stored) else None
+
+    async def schema_version_sizes(self, topic: str) -> list[int]:
+        return [len(record) for record in self._schemas.get(topic, ())]
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
         return sorted(topic for topic in self._schemas if namespace_of(topic) == namespace)

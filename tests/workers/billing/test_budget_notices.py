@@ -13,7 +13,7 @@ from django.core import mail
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, use
+from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
 from tests.support.worker_broker import WorkerBroker
 from workers.alerts import webhooks
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
@@ -23,6 +23,7 @@ from workers.billing.closing import finalize
 from workers.billing.drafts import refresh
 from workers.billing.models import Invoice
 from workers.environment import Environment
+from workers.models import UsageRun
 from workers.tasks.forgetting import forget_old
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +45,17 @@ def test_a_budget_is_told_of_once_a_threshold(acme: Tenant, work: Work) -> None:
         use(acme, MARCH + day * 24 * HOUR, bytes_in=10 * GIB)
     refresh(acme, MARCH, TENTH + 10 * 24 * HOUR)
     assert work(TENTH + 10 * 24 * HOUR)["alerts"] == 1  # 80 % by what was spent
+
+
+def test_a_budget_is_not_told_of_what_is_likely_before_there_is_a_whole_day(db: None, work: Work) -> None:
+    tenant = tenant_of()
+    with_plan(tenant)
+    use(tenant, MARCH, bytes_in=100 * GIB)
+    now = MARCH + 2 * HOUR
+    refresh(tenant, MARCH, now)
+    budget = budget_actions.create_budget(platform_actor(), "acme", "All", "100.00", "EUR", thresholds=[50, 100])
+    assert work(now)["alerts"] == 1  # it was spent
+    assert [(one.threshold, one.likely) for one in budget.alerts.all()] == [(50, False)]
 
 
 def test_without_a_mail_server_an_alert_says_so(acme: Tenant, work: Work) -> None:
@@ -123,6 +135,18 @@ def test_old_reports_and_notices_are_forgotten_and_invoices_are_not(
     assert {one.pk for one in Report.unscoped.all()} == {one.pk for one in others}
     assert SpendAlert.objects.count() == 2 and Invoice.unscoped.get().number and ReportSchedule.unscoped.get().reports.count() == 3
     assert work(TENTH + 48 * HOUR) == {"budgets": 1, "alerts": 0, "reports": 0}  # what was told or made is neither again
+
+
+def test_runs_that_a_final_invoice_names_are_kept(acme: Tenant, settings_of: Callable[..., Settings], broker: WorkerBroker) -> None:
+    """Only those of corrections were; those of its hours went as soon as newer ones had replaced them."""
+    finalize(Invoice.unscoped.get().pk, TENTH)
+    run_of("run-unused", MARCH)
+    for day in range(10):
+        use(acme, MARCH + day * 24 * HOUR, "run-newer")
+    later = TENTH + timedelta(days=500)
+    done = forget_old(Environment(settings_of(), broker, now=lambda: later), "task-1", lambda: None)
+    assert done["usage_runs"] == 1
+    assert set(UsageRun.objects.values_list("run_id", flat=True)) == {"run-1", "run-newer"}
 
 
 def delivered(alert: SpendAlert, channel: str = "mail") -> str:

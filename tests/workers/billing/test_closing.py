@@ -17,7 +17,7 @@ from tests.support.worker_broker import WorkerBroker
 from workers.billing import actions, closing, drafts
 from workers.billing.models import Charge, Immutable, Invoice, Issuer, PlanAssignment
 from workers.environment import Environment
-from workers.tasks.billing import make_invoices
+from workers.tasks.billing import close_month, make_invoices
 
 pytestmark = pytest.mark.django_db
 CLOSE = APRIL + timedelta(hours=72)
@@ -142,6 +142,14 @@ def test_a_credit_note_takes_back_no_more_than_there_is(acme: Tenant) -> None:
         actions.take_back(actor, "acme", draft.pk, None, "a draft", CLOSE)
 
 
+def test_a_credit_pays_for_the_month_on_whose_last_day_it_expires(acme: Tenant) -> None:
+    """It never did: it was looked at on the first of the next month."""
+    last_day = (APRIL - HOUR).date()
+    actions.grant_credit(platform_actor(), "acme", "Welcome", "EUR", "10.00", last_day)
+    actions.grant_credit(platform_actor(), "acme", "Earlier", "EUR", "10.00", last_day - timedelta(days=1))
+    assert [(one["title"], one["amount"]) for one in final_of_march(acme).document["credits"]] == [("Welcome", "10.00")]
+
+
 def test_credits_are_used_up_over_months_and_expire(acme: Tenant) -> None:
     actions.grant_credit(platform_actor(), "acme", "Welcome", "EUR", "40.00", None)
     assert final_of_march(acme).document["credits"][0]["amount"] == "32.00"
@@ -183,10 +191,112 @@ def test_what_is_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> No
     final_of_march(acme)
     use(acme, MARCH + 2 * HOUR, "run-late", bytes_in=0)
     april = drafts.refresh(acme, APRIL, MAY)
-    assert april is not None and april.document["total"] == "-31.80"  # 29.00 less 60.80
+    assert april is not None and (april.document["subtotal"], april.document["total"]) == ("-31.80", "0.00")  # 29.00 less 60.80
+    assert [(one["id"], one["amount"]) for one in april.document["credits"]] == [("carried_over", "-31.80")]
     closing.finalize(april.pk, MAY)
     may = drafts.refresh(acme, MAY, MAY + HOUR)
     assert may is not None and (may.document["credits"][0]["amount"], may.document["total"]) == ("29.00", "0.00")
+
+
+def test_the_last_invoice_of_a_deleted_tenant_pays_out_what_is_below_zero(acme: Tenant) -> None:
+    """No later invoice would use a credit."""
+    use(acme, APRIL)
+    final_of_march(acme)
+    use(acme, MARCH + HOUR, "run-late", topic="sensors/heat")
+    use(acme, MARCH, "run-late")
+    PlanAssignment.unscoped.filter(starts_at=MARCH).update(plan="free")
+    free = {**PLAN, "plan": "free", "base_fee": "0"}
+    actions.publish_plan(platform_actor(), free, now=MARCH)
+    former = Tenant(name=acme.name, uid=acme.uid)
+    acme.delete()
+    april = drafts.refresh(former, APRIL, MAY)
+    assert april is not None and (april.document["total"], april.document["credits"]) == ("-3.00", [])
+
+
+def test_months_without_usage_are_closed(db: None, bill: Callable[..., Any]) -> None:
+    """They stayed drafts for good, and held up every later correction."""
+    acme = tenant_of()
+    with_plan(acme)
+    bill(MARCH + HOUR)
+    run_of("run-after", MAY + HOUR)
+    assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001", "2026-000002"]
+    assert [one.document["total"] for one in Invoice.unscoped.filter(state="final").order_by("start")] == ["29.00", "29.00"]
+
+
+def test_a_month_without_usage_before_the_first_usage_does_not_hold_up_corrections(bill: Callable[..., Any], db: None) -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    bill(MARCH + HOUR)
+    use(acme, APRIL, bytes_in=2 * GIB)
+    run_of("run-after", MAY + HOUR)
+    assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001", "2026-000002"]
+    use(acme, APRIL, "run-late", bytes_in=12 * GIB)
+    bill(MAY + timedelta(hours=73))
+    may = Invoice.unscoped.get(state="draft")
+    assert [one["amount"] for one in may.document["lines"] if one["kind"] == "adjustment"] == ["4.60"]
+
+
+def test_a_draft_of_a_tenant_that_was_deleted_is_closed(db: None, bill: Callable[..., Any]) -> None:
+    acme = tenant_of()
+    with_plan(acme)
+    bill(MARCH + HOUR)
+    acme.delete()
+    run_of("run-after", APRIL + HOUR)
+    assert bill(CLOSE)["closed"] == ["2026-000001"]
+    assert bill(MAY)["drafts"] == 0  # nothing is begun after it left
+
+
+def test_a_price_that_makes_more_than_can_be_booked_stops_one_tenant_alone(acme: Tenant, bill: Callable[..., Any]) -> None:
+    """A price per byte that was meant per GiB: the database refused the number, and the task ended."""
+    dear = tenant_of("a-dear-one")
+    prices = [{"meter": "bytes_in", "unit": "byte", "price": "12.50"}]
+    with_plan(dear, {**PLAN, "plan": "per-byte", "prices": prices}, MARCH)
+    use(dear, MARCH, bytes_in=GIB)
+    run_of("run-after", APRIL + HOUR)
+    done = bill(CLOSE)
+    assert done["closed"] == ["2026-000001"] and done["failures"] == 1
+    assert "bytes_in of persistent://a-dear-one/orders/new in 2026-03 would cost 13,421,772,800 EUR" in done["failed"]["a-dear-one"]
+    assert not Invoice.unscoped.filter(tenant="a-dear-one").exists()
+
+
+def test_whatever_is_wrong_with_one_tenant_the_others_are_billed(
+    acme: Tenant, bill: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tenant_of("broken")
+    with_plan(broken, {**PLAN, "plan": "other"})
+    real = drafts.rate_month
+
+    def rate_month(tenant_uid: str, *others: Any) -> Any:
+        if tenant_uid == broken.uid:
+            raise ZeroDivisionError("a bug")
+        return real(tenant_uid, *others)
+
+    monkeypatch.setattr(drafts, "rate_month", rate_month)
+    run_of("run-after", APRIL + HOUR)
+    done = bill(CLOSE)
+    assert done["closed"] == ["2026-000001"] and done["failed"] == {"broken": "ZeroDivisionError: a bug"}
+
+
+def test_a_final_invoice_says_how_many_hours_were_missing_when_it_was_closed(db: None, bill: Callable[..., Any]) -> None:
+    """The draft was made in the month's first minute, and nothing of it changed after that."""
+    acme = tenant_of()
+    with_plan(acme)
+    bill(MARCH)
+    run_of("run-after", APRIL + HOUR)
+    bill(CLOSE)
+    assert len(Invoice.unscoped.get(number="2026-000001").document["hours_missing"]) == 31 * 24
+
+
+def test_a_credit_note_made_while_a_month_is_closed_counts(acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The draft was computed before the note, and became final as it was."""
+    march = final_of_march(acme)
+    use(acme, MARCH, "run-late")
+    use(acme, MARCH + HOUR, "run-late", topic="sensors/heat")
+    draft = drafts.refresh(acme, APRIL, MAY)
+    assert draft is not None and draft.document["total"] == "26.00"
+    actions.take_back(platform_actor(), "acme", march.pk, None, "all wrong", MAY)
+    [number] = close_month(acme, APRIL, MAY, lambda: None)
+    assert Invoice.unscoped.get(number=number).document["total"] == "29.00"
 
 
 def test_the_last_month_of_a_deleted_tenant_is_billed(acme: Tenant, bill: Callable[..., Any]) -> None:

@@ -17,8 +17,9 @@ from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of,
 from workers.billing import drafts, drilldown, usage
 from workers.billing.attribution import by_part
 from workers.billing.budget_models import Report
+from workers.billing.budgets import month_ahead
 from workers.billing.charge_rows import write_charges
-from workers.billing.costs import DAY, MONTH, Question, ask, cells_of
+from workers.billing.costs import DAY, MONTH, Question, ask, cells_of, totals_by_currency
 from workers.billing.models import NANO, BillingAccount, Charge, HourDigest, Invoice
 from workers.billing.reports import contents_of
 from workers.environment import Stopping
@@ -159,12 +160,12 @@ def test_only_charges_that_changed_are_written() -> None:
         return {(topic, day, meter): values for topic, day, meter, *values in found}
 
     before = rows()
-    assert write_charges(acme, MARCH, charges(), "EUR") == 0 and rows() == before
+    assert write_charges(acme, MARCH, {"EUR": charges()}) == 0 and rows() == before
     use(acme, MARCH, "run-2", topic="orders/t0", bytes_in=GIB, bytes_out=7)
     use(acme, MARCH + 24 * HOUR, "run-2", topic="orders/t1", bytes_in=GIB)
     use(acme, MARCH + 24 * HOUR, "run-2", topic="orders/new", bytes_out=1)
     # t0 and t1 for the day and the month, the new topic for both
-    assert write_charges(acme, MARCH, charges(), "EUR") == 6
+    assert write_charges(acme, MARCH, {"EUR": charges()}) == 6
     after = rows()
     changed = {key for key in before | after if before.get(key) != after.get(key)}
     assert changed == {
@@ -172,7 +173,7 @@ def test_only_charges_that_changed_are_written() -> None:
         for name, day in (("t0", 0), ("t1", 1), ("new", 1))
     }
     assert drafts.refresh(acme, MARCH, LATER) is not None and rows() == after
-    assert write_charges(acme, MARCH, charges(), "USD") == len(after) * 2  # of one month each
+    assert write_charges(acme, MARCH, {"USD": charges()}) == len(after) * 4  # of one month each, deleted and written
 
 
 def test_a_line_is_taken_apart_without_reading_its_hours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +201,19 @@ def test_a_line_is_taken_apart_without_reading_its_hours(monkeypatch: pytest.Mon
     monkeypatch.setattr(usage, "rows_between", None)
     monkeypatch.setattr(usage, "totals_of_hours", None)
     assert drilldown.usage_of_line(invoice, second) == expected[second]
+
+
+def test_costs_of_all_tenants_may_have_more_than_64_bits() -> None:
+    """One tenant's charges, each of which can be booked, made the sum of all tenants fail."""
+    tenants = [tenant_of("acme"), tenant_of("globex")]
+    fee = {**PLAN, "base_fee": "9000000000", "prices": []}
+    for tenant in tenants:
+        with_plan(tenant, {**fee, "plan": tenant.name})
+        drafts.refresh(tenant, MARCH, LATER)
+    question = Question([one.uid for one in tenants], MARCH.date(), APRIL.date() - timedelta(days=1), "tenant", MONTH, "EUR")
+    assert ask(question).total == 18 * 10**18 and totals_by_currency(question) == {"EUR": 18 * 10**18}
+    assert sum(nano for _, _, _, nano, _ in cells_of(question)) == 18 * 10**18
+    assert month_ahead(tenants[0].uid, "EUR", MARCH).so_far == 9 * 10**18
 
 
 def test_more_byte_seconds_than_64_bits_hold_are_exact() -> None:

@@ -74,6 +74,18 @@ def test_days_and_months_are_reported_without_gaps(acme: Tenant, work: Work) -> 
     assert spans == [*(("Daily", day, day) for day in range(4, 10)), ("Monthly", 1, 28)]
 
 
+def test_a_report_waits_until_what_was_used_is_charged(acme: Tenant, work: Work) -> None:
+    """Beside the closing of months it was made before its charges were, and never had them."""
+    budget_actions.create_schedule(platform_actor(), "acme", "Daily", "day", "meter", [], date(2026, 3, 10))
+    use(acme, TENTH - HOUR, bytes_in=10 * GIB)
+    run_of("run-after", TENTH + HOUR)
+    assert work(TENTH + HOUR)["reports"] == 0
+    refresh(acme, MARCH, TENTH + HOUR)
+    assert work(TENTH + HOUR)["reports"] == 2  # of the ninth and the tenth
+    question = costs.Question([acme.uid], date(2026, 3, 10), date(2026, 3, 10), "meter", currency="EUR")
+    assert [row.quantity for row in reports.rows_of(question) if row.meter == "bytes_in"] == [20 * GIB]
+
+
 def test_what_is_wrong_is_refused(acme: Tenant) -> None:
     actor = platform_actor()
     wrongs: list[dict[str, Any]] = [
@@ -135,6 +147,7 @@ def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Wor
     for name in ("acme", "other"):
         budget_actions.create_schedule(actor, name, f"of {name}", "day", "topic", [], date(2026, 3, 9))
     run_of("run-after", TENTH)
+    refresh(other, MARCH, TENTH)
     real = reports.rows_of
 
     def rows(question: Any) -> Any:

@@ -33,3 +33,10 @@ def test_thresholds_are_reached_at_their_edge() -> None:
     assert crossed([100, 50, 80], 799, 1000) == [50]
     assert crossed([100, 50, 80], 800, 1000) == [50, 80]
     assert crossed([100], 1, 0) == []
+
+
+def test_a_forecast_without_whole_days_is_none() -> None:
+    """On the first day a month was said to end nearly always between 7.25 and 7.25."""
+    assert (forecast(7, [], 20).known, forecast(7, [], 20).bounded) == (False, False)
+    assert (forecast(7, [5], 20).known, forecast(7, [5], 20).bounded) == (True, False)
+    assert (forecast(7, [5, 5], 20).known, forecast(7, [5, 5], 20).bounded) == (True, True)

@@ -15,6 +15,7 @@ from workers.rating.errors import RatingError
 from workers.rating.money import minor_of, money_text, round_to_minor
 from workers.rating.plan import PlanVersion, Price, plan_from
 from workers.rating.rate import Line, Segment, month_of, rate, segments_of
+from workers.rating.statement import LineBalance
 
 GIB = 2**30
 START, END = datetime(2026, 4, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
@@ -120,11 +121,11 @@ def test_credits_that_expire_first_are_used_first_and_tax_is_on_the_rest() -> No
 def test_late_usage_is_the_difference_and_little_of_it_is_forgiven() -> None:
     version = plan({"meter": "bytes_in", "unit": "GiB", "price": "1"}, base_fee="30")
     before, after = of_month(version, used=(10,)), of_month(version, used=(12,))
-    billed = {line.id: line.amount for line in before}
+    billed = {line.id: LineBalance(line.amount) for line in before}
     [more] = adjustments("2026-1", (START, END), billed, after, ["run-9"])
     assert (more.amount, more.of_invoice, more.runs, more.start, more.kind) == (200, "2026-1", ("run-9",), START, "adjustment")
     assert adjustments("2026-1", (START, END), billed, after, [], forgiven=200) == []
-    [less] = adjustments("2026-1", (START, END), {line.id: line.amount for line in after}, before, [], forgiven=200)
+    [less] = adjustments("2026-1", (START, END), {line.id: LineBalance(line.amount) for line in after}, before, [], forgiven=200)
     assert less.amount == -200
     gone = adjustments("2026-1", (START, END), billed, [], [])
     assert sum(line.amount for line in gone) == -4000

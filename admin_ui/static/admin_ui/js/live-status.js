@@ -1,5 +1,6 @@
 // <mag-live-status data-feed="/live/..."> says in a word what the page knows: live, stale since, broker away, connection lost.
-// It also marks <main> with the class "stale" while the numbers on it are old.
+// It also marks <main> with the class "stale" while the numbers on it are old. Nothing moves while nothing changes: an animation of 0.9 s
+// at every answer of the broker cost 100 to 200 ms of the browser a second.
 
 import { feedOf } from "./live-feed.js";
 import { clock } from "./format.js";
@@ -13,7 +14,6 @@ customElements.define("mag-live-status", class extends HTMLElement {
     this.badge.setAttribute("role", "status");
     this.replaceChildren(this.badge);
     this.feed.addEventListener("standing", () => this.#show());
-    this.feed.addEventListener("state", () => this.#beat());
     this.#show();
   }
 
@@ -32,10 +32,5 @@ customElements.define("mag-live-status", class extends HTMLElement {
     this.badge.title = why;
     this.dataset.kind = kind;
     document.getElementById("content")?.classList.toggle("stale", kind !== "live" && kind !== "connecting");
-  }
-
-  #beat() {
-    this.badge.classList.remove("beat");
-    requestAnimationFrame(() => this.badge.classList.add("beat"));
   }
 });

@@ -118,6 +118,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
       row.dataset.topic = values.topic;
       row.classList.toggle("partition", !group);
       parts.link.textContent = group ? name : `partition ${values.index}`;
+      parts.unfold.textContent = "";
       parts.link.title = values.topic;
       parts.link.href = topicAddress(this.dataset.topicUrl, values.topic);
       for (const { spark, label } of parts.sparks) spark.dataset.label = `${name}, ${label}`;
@@ -127,12 +128,13 @@ customElements.define("mag-live-table", class extends HTMLElement {
       if (cell.textContent !== text) cell.textContent = text;
       cell.classList.toggle("zero", values[key] === 0);
     }
-    parts.unloaded.hidden = values.loaded;
+    hide(parts.unloaded, values.loaded);
     for (const { spark, key } of parts.sparks) spark.show?.(this.#history.points(values.topic, key));
     const partitions = group?.partitions.length ?? 0, open = this.#open.has(values.topic);
-    parts.unfold.hidden = !partitions;
-    if (partitions) {
-      parts.unfold.textContent = `${open ? "\u25be" : "\u25b8"} ${partitions}`;
+    hide(parts.unfold, !partitions);
+    const folded = `${open ? "\u25be" : "\u25b8"} ${partitions}`;
+    if (partitions && parts.unfold.textContent !== folded) {
+      parts.unfold.textContent = folded;
       parts.unfold.setAttribute("aria-expanded", String(open));
       parts.unfold.setAttribute("aria-label", `${partitions} partitions of ${name}`);
     }
@@ -153,3 +155,8 @@ customElements.define("mag-live-table", class extends HTMLElement {
     for (const spark of document.querySelectorAll("[data-total-spark]")) spark.push?.(state.at_ms, sum[spark.dataset.totalSpark].known);
   }
 });
+
+// An attribute that is written as it is makes the browser look at the row again.
+function hide(element, hidden) {
+  if (element.hidden !== hidden) element.hidden = hidden;
+}

@@ -23,7 +23,7 @@ export class RowWindow {
 
   show(items) {
     this.#items = items;
-    this.body.closest("table").setAttribute("aria-rowcount", String(items.length + 1));
+    put(this.body.closest("table"), "aria-rowcount", String(items.length + 1));
     this.render();
   }
 
@@ -42,7 +42,7 @@ export class RowWindow {
       const key = this.keyOf(item);
       const element = this.#drawn.get(key) ?? this.#spare.pop() ?? this.make();
       this.#drawn.set(key, element);
-      element.setAttribute("aria-rowindex", String(first + index + 2));
+      put(element, "aria-rowindex", String(first + index + 2));
       this.draw(element, item);
       return element;
     });
@@ -89,6 +89,10 @@ export class RowWindow {
   }
 }
 
+function put(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
 function emptyRow() {
   const row = document.createElement("tr");
   row.className = "row-gap";
@@ -99,6 +103,7 @@ function emptyRow() {
 }
 
 function gap(row, height) {
-  row.firstChild.style.blockSize = `${height}px`;
+  const size = `${height}px`;
+  if (row.firstChild.style.blockSize !== size) row.firstChild.style.blockSize = size;
   return height > 0 ? [row] : [];
 }

@@ -36,8 +36,8 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     this.points = points;
     if (!this.#svg) return;
     if (points.length) return this.#draw();
-    this.#line.setAttribute("d", "");
-    this.#area.setAttribute("d", "");
+    put(this.#line, "d", "");
+    put(this.#area, "d", "");
     this.#describe();
   }
 
@@ -45,9 +45,9 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     const end = this.points.at(-1).at_ms;
     const high = Math.max(...this.points.map((point) => point.value));
     const x = (at_ms) => (120 - (end - at_ms) / 1000).toFixed(2);
-    const y = (value) => (high === 0 ? 100 : 100 - (value / high) * 94).toFixed(2);
+    const y = (value) => (100 - (value / high) * 94).toFixed(2);
     let line = "", area = "", from = 0;
-    this.points.forEach((point, index) => {
+    if (high > 0) this.points.forEach((point, index) => { // at zero the base line says it all, and stays as it is
       const last = index === this.points.length - 1 || this.points[index + 1].at_ms - point.at_ms > GAP_MS;
       if (!last) return;
       const run = this.points.slice(from, index + 1);
@@ -56,8 +56,8 @@ customElements.define("mag-sparkline", class extends HTMLElement {
       line += run.length > 1 ? `M${path}` : `M${path}h0.1`;
       if (run.length > 1) area += `M${x(run[0].at_ms)} 100L${path}L${x(run.at(-1).at_ms)} 100Z`;
     });
-    this.#line.setAttribute("d", line);
-    this.#area.setAttribute("d", area);
+    put(this.#line, "d", line);
+    put(this.#area, "d", area);
     if (this.#picked >= 0) this.#pick(Math.min(this.#picked, this.points.length - 1));
     else this.#describe();
   }
@@ -65,7 +65,7 @@ customElements.define("mag-sparkline", class extends HTMLElement {
   #describe() {
     const values = this.points.map((point) => point.value);
     const text = values.length ? `now ${rate(values.at(-1))}, highest in two minutes ${rate(Math.max(...values))}` : "no data yet";
-    this.setAttribute("aria-label", `${this.dataset.label}: ${text}`);
+    put(this, "aria-label", `${this.dataset.label}: ${text}`);
   }
 
   #readable() {
@@ -115,6 +115,10 @@ customElements.define("mag-sparkline", class extends HTMLElement {
     this.#describe();
   }
 });
+
+function put(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
 
 function make(name, attributes) {
   const element = document.createElementNS(SVG, name);

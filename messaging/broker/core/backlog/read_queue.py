@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from messaging.broker.core.backlog.read import BacklogRead
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.fair_queue import FairQueue
+from messaging.fairness.queue import FairQueue
 
 READS_MAX = 2  # under way at a time: more would delay commits, and bring nothing sooner
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
@@ -40,7 +41,8 @@ class FirstPass:
         self._chunks = chunks
         self._rules = rules
         self._number = 0  # of messages so far, left-out ones included
-        self._open: dict[bytes, array[int]] = {}  # chunks of messages that are not complete, by a digest of what they are called
+        # Chunks of messages that are not complete, by a digest of what they are called.
+        self._open: OrderedDict[bytes, array[int]] = OrderedDict()
         self._open_chunks = 0
         self._kept = BitMap64()
         self.messages = 0

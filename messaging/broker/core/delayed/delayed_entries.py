@@ -34,6 +34,9 @@ class Reader(Protocol):
     @property
     def read_position(self) -> Position: ...
 
+    def not_to_be_sent(self, ledger_id: int, entries: BitMap) -> None:
+        """Those of these that were set aside, and that nobody was sent, are not to be sent now."""
+
     def in_hand(self, ledger_id: int) -> BitMap:
         """The entries that a consumer holds or that are to be sent again."""
 
@@ -93,6 +96,7 @@ class DelayedEntries:
 
     def waits_again(self, ledger_id: int, entries: Sequence[int]) -> None:
         """These were found not to be due after all."""
+        self._reader.not_to_be_sent(ledger_id, BitMap(entries))
         if ledger_id in self.due:
             entry_sets.take(self.due, {ledger_id: BitMap(entries)})
 

@@ -1,7 +1,7 @@
 """Single entries of one ledger from many blocks, as one block. Pure.
 
 Where an entry is told by its index in a block, entry ``i`` of another block is ``first_entry + i``; here it is ``ids[i]``. Whoever
-may be given such a block asks it: `entry_at`, `indexes_in`.
+may be given such a block asks it: `entry_at`, and once for all of a block `entries_at`, `spans_of`, `indexes_in`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from typing import ClassVar
 
 from pyroaring import BitMap
 
-from messaging.broker.core.dispatch.assignment import Delivery
-from messaging.broker.core.dispatch.strategy import DispatchStrategy
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription_type import SubscriptionType
-
-Shared = tuple[list[Delivery], int | None]
 
 
 class GatheredBlock(EntryBlock):
@@ -41,6 +36,13 @@ class GatheredBlock(EntryBlock):
     def index_of(self, entry_id: int) -> int:
         return bisect_left(self.ids, entry_id)
 
+    def entries_at(self, indexes: Sequence[int]) -> BitMap:
+        return BitMap(list(map(self.ids.__getitem__, indexes)))
+
+    def spans_of(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        ids = self.ids
+        return [(bisect_left(ids, first), bisect_right(ids, last)) for first, last in ranges]
+
     def indexes_in(self, ranges: Sequence[tuple[int, int]]) -> list[int]:
         ids = self.ids
         if len(ranges) == 1:
@@ -60,18 +62,3 @@ class GatheredBlock(EntryBlock):
         index = self.index_of(entry_id)
         stop = bisect_right(self.end_offsets, self.start_of(index) + bytes_max, lo=index)
         return self.ids[max(index, stop - 1)]
-
-
-def share_gathered(strategy: DispatchStrategy, block: EntryBlock, ranges: Sequence[tuple[int, int]]) -> Shared:
-    """As `strategy.share`; one after the other for a strategy that tells ids from indexes."""
-    if strategy.kind is SubscriptionType.SHARED:
-        return strategy.share(block, ranges)
-    assert isinstance(block, GatheredBlock)
-    deliveries: list[Delivery] = []
-    for index in block.indexes_in(ranges):
-        entry_id = block.ids[index]
-        found, stopped_at = strategy.share(block.single(index), [(entry_id, entry_id)])
-        deliveries += found
-        if stopped_at is not None:
-            return deliveries, stopped_at
-    return deliveries, None

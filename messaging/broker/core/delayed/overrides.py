@@ -32,6 +32,8 @@ BATCHES_MAX = 1_000  # of which some messages are cancelled
 BATCH_BITS_BYTES_MAX = 1 << 20  # of their ack sets together: all is written with each decision
 RESCHEDULED_BYTES = 400  # memory of one, beside the slots of time
 STALE_MAX = 1_000  # times in the slots that do not hold any more, beside as many as there are rescheduled entries
+JUDGED_MAX = 8_000  # entries of which `take_due` compares the times: some milliseconds
+FORGOTTEN_A_MS = 20  # with so many entries that are released, `forget` looks at them once a millisecond at most
 _HEAD = struct.Struct("<BI")
 _COUNT = struct.Struct("<I")
 _LEDGER = struct.Struct("<qI")
@@ -47,23 +49,39 @@ class Rescheduled(NamedTuple):
 
 
 class Overrides:
-    __slots__ = ("_slots", "_stale", "_times", "batches", "cancelled", "cancelled_count", "rescheduled")
+    __slots__ = (
+        "_forgot_ms",
+        "_reached",
+        "_reached_ms",
+        "_slots",
+        "_stale",
+        "_times",
+        "batches",
+        "cancelled",
+        "cancelled_count",
+        "later",
+        "rescheduled",
+    )
 
     def __init__(self) -> None:
         self.cancelled: EntrySets = {}
         self.cancelled_count = 0
         self.batches = AckSets()  # the messages that are left of batches
         self.rescheduled: EntrySets = {}
+        self.later: EntrySets = {}  # of `rescheduled`, those that `take_due` has not given
         self._times: dict[Position, Rescheduled] = {}
         self._slots = TimeSlots()  # of `rescheduled`, some of them at times that do not hold any more
         self._stale = 0  # how many of those at most
+        self._reached: EntrySets = {}  # what the slots gave up to `_reached_ms`, and was not judged yet
+        self._reached_ms = 0
+        self._forgot_ms = 0
 
     def __bool__(self) -> bool:
         return bool(self.cancelled or self.batches or self._times)
 
     @property
     def memory_bytes(self) -> int:
-        sets = entry_sets.memory_bytes(self.cancelled) + entry_sets.memory_bytes(self.rescheduled)
+        sets = sum(map(entry_sets.memory_bytes, (self.cancelled, self.rescheduled, self.later, self._reached)))
         return sets + self.batches.memory_bytes + RESCHEDULED_BYTES * len(self._times) + self._slots.memory_bytes
 
     @property
@@ -100,23 +118,26 @@ class Overrides:
         entry_sets.add(self.cancelled, ledger_id, entries)
         self.cancelled_count += len(self.cancelled.get(ledger_id, ())) - before
         self.batches.drop(ledger_id, entries)
-        for entry in entries & self.rescheduled.get(ledger_id, BitMap()):
-            self._forget(Position(ledger_id, entry))
+        self._forget(ledger_id, entries & self.rescheduled.get(ledger_id, BitMap()))
 
     def reschedule(self, position: Position, at_ms: int, former_ms: int) -> None:
         self._stale += position in self._times
         self._times[position] = Rescheduled(at_ms, former_ms)
-        entry_sets.add(self.rescheduled, position.ledger_id, [position.entry_id])
+        for sets in (self.rescheduled, self.later):
+            entry_sets.add(sets, position.ledger_id, [position.entry_id])
         self._slots.add(*position, at_ms)
         if self._stale > len(self._times) + STALE_MAX:
             self._slots, self._stale = TimeSlots(), 0
             for one, time in self._times.items():
                 self._slots.add(*one, time.at_ms)
 
-    def _forget(self, position: Position) -> None:
-        self._stale += 1
-        del self._times[position]
-        entry_sets.take(self.rescheduled, {position.ledger_id: BitMap([position.entry_id])})
+    def _forget(self, ledger_id: int, entries: BitMap) -> None:
+        """These were rescheduled."""
+        self._stale += len(entries)
+        for entry in entries:
+            del self._times[Position(ledger_id, entry)]
+        for sets in (self.rescheduled, self.later):
+            entry_sets.take(sets, {ledger_id: entries})
 
     def forget(self, ledger_list: LedgerList, cutoff_ms: int, pending: Mapping[int, BitMap]) -> None:
         """What cannot matter any more: all of ledgers that are gone, and rescheduled entries of which both times have passed and
@@ -132,10 +153,16 @@ class Overrides:
         batches = [one for one, _ in self.batches.items()]
         for position in [one for one in batches if gone(one.ledger_id) and not ledger_list.compacts(one.ledger_id)]:
             self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
-        for position, time in list(self._times.items()):
-            waits = position.entry_id in pending.get(position.ledger_id, ())
-            if (max(time) <= cutoff_ms and not waits) or gone(position.ledger_id):
-                self._forget(position)
+        for ledger_id in [one for one in self.rescheduled if gone(one)]:
+            self._forget(ledger_id, self.rescheduled[ledger_id])
+        released = {one: entries - self.later.get(one, BitMap()) for one, entries in self.rescheduled.items()}
+        if 0 <= cutoff_ms - self._forgot_ms < sum(map(len, released.values())) // FORGOTTEN_A_MS:
+            return
+        self._forgot_ms = cutoff_ms
+        for ledger_id, entries in released.items():
+            idle = entries - pending.get(ledger_id, BitMap())
+            past = [one for one in idle if max(self._times[Position(ledger_id, one)]) <= cutoff_ms]
+            self._forget(ledger_id, BitMap(past))
 
     def compacted_without(self, entries: EntrySets, ledger_list: LedgerList) -> None:
         """The compacted ledger was made without these cancelled entries: where their ledger is gone nobody can be sent them."""
@@ -146,25 +173,30 @@ class Overrides:
     # --- the index releases, or looks for what is due
 
     def next_ms(self) -> int | None:
-        """When to call `take_due` next; None if there is nothing."""
-        return self._slots.next_ms()
+        """When to call `take_due` next, 0: at once; None if there is nothing."""
+        return 0 if self._reached else self._slots.next_ms()
 
     def take_due(self, until_ms: int) -> EntrySets:
-        """The rescheduled entries of which the time has come. One may come again, when it is not pending any more."""
-        found: EntrySets = {}
+        """The rescheduled entries of which the time has come, or some of them: see `next_ms`."""
         for ledger_id, entries in self._slots.take_due(until_ms).entries.items():
-            for entry in entries & self.rescheduled.get(ledger_id, BitMap()):
-                if self._times[Position(ledger_id, entry)].at_ms <= until_ms:
-                    entry_sets.add(found, ledger_id, [entry])
+            entry_sets.add(self._reached, ledger_id, entries)
+            self._reached_ms = max(self._reached_ms, until_ms)
+        found: EntrySets = {}
+        left = JUDGED_MAX
+        while self._reached and left > 0:
+            ledger_id, reached = next(iter(self._reached.items()))
+            judged = reached[:left]
+            left -= len(judged)
+            entry_sets.take(self._reached, {ledger_id: judged})
+            times, asked = self._times, judged & self.later.get(ledger_id, BitMap())
+            due = [entry for entry in asked if times[Position(ledger_id, entry)].at_ms <= self._reached_ms]
+            entry_sets.add(found, ledger_id, due)
+        entry_sets.take(self.later, found)
         return found
 
-    def take_back(self, due: EntrySets, cutoff_ms: int) -> EntrySets:
+    def take_back(self, due: EntrySets) -> EntrySets:
         """Takes the entries out of `due` that were rescheduled to later, and returns them."""
-        later: EntrySets = {}
-        for ledger_id, entries in entry_sets.common(due, self.rescheduled).items():
-            entry_sets.add(later, ledger_id, [one for one in entries if self._times[Position(ledger_id, one)].at_ms > cutoff_ms])
-        entry_sets.take(due, later)
-        return later
+        return entry_sets.take(due, self.later)
 
     def judged(self, ledger_id: int, asked: BitMap, times: list[tuple[int, int]], cutoff_ms: int) -> list[tuple[int, int]]:
         """`times`: those of the entries `asked` that are due after `cutoff_ms` by what they ask for, with these times, in order.

@@ -118,7 +118,7 @@ class TopicDelays:
     def release(self, due: EntrySets) -> list[DelayedEntries]:
         """These left the index. Returns those that can be sent some of it; what was rescheduled to later is pending again."""
         if self.overrides is not None:
-            for ledger_id, entries in self.overrides.take_back(due, self.cutoff_ms).items():
+            for ledger_id, entries in self.overrides.take_back(due).items():
                 entry_sets.add(self.index.pending, ledger_id, entries)
         again = entry_sets.take(self._again, due) if self._again else {}
         released = [one for one in self.entries if one.release(due, again)]

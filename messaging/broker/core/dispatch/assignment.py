@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from messaging.broker.core.consumer import Consumer
@@ -18,6 +19,11 @@ class Delivery(NamedTuple):
     redelivery_counts: list[int] | None  # of each entry that is delivered
     messages: int  # those that take permits: of batches only what is not acknowledged yet
     picked: list[int] | None = None  # indexes, in order
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """Of the entries in their block."""
+        return range(self.first, self.last) if self.picked is None else self.picked
 
 
 class Assignment(NamedTuple):

@@ -15,53 +15,32 @@ beyond it the chunks of the oldest count as messages of their own.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import blake2b
-from typing import NamedTuple
 
 from pyroaring import BitMap
 
+from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.entries import EntryBlock
-from messaging.protocol.frames import ProtocolError, as_text, parse_metadata
 from messaging.storage.ledger_store import Position
 
 EntriesByLedger = dict[int, BitMap]
 
 CHUNKS_MAX = 10_000  # of one subscription
 CHUNK_BYTES = 400  # memory that one takes
-_DIGEST_BYTES = 16
-
-
-class Chunk(NamedTuple):
-    message: bytes  # a digest of the producer's name for it
-    chunk_id: int
-    chunks: int
-
-
-def chunk_at(block: EntryBlock, index: int) -> Chunk | None:
-    """None for an entry that is no chunk, or does not say which one."""
-    try:
-        metadata = parse_metadata(block.view(block.first_entry + index))
-    except ProtocolError:
-        return None
-    if not metadata.HasField("chunk_id") or not 0 <= metadata.chunk_id < metadata.num_chunks_from_msg:
-        return None
-    name = f"{as_text(metadata.producer_name)}\0{as_text(metadata.uuid)}"  # clients number messages, so uuids of two may be equal
-    message = blake2b(name.encode(), digest_size=_DIGEST_BYTES).digest()
-    return Chunk(message, metadata.chunk_id, metadata.num_chunks_from_msg)
 
 
 class ChunkSet:
     """What was sent of one message."""
 
-    __slots__ = ("chunks", "consumer", "last_ms", "message", "positions", "uncounted", "waiting")
+    __slots__ = ("chunks", "consumer", "known", "last_ms", "message", "positions", "uncounted", "waiting")
 
     def __init__(self, message: bytes, chunks: int, consumer: Consumer) -> None:
         self.message = message
         self.chunks = chunks
         self.consumer = consumer
         self.positions: dict[int, Position] = {}  # by the number of the chunk
+        self.known = 0  # of those, the ones that are not acknowledged
         self.last_ms = 0  # when the broker stored the newest of them
         self.uncounted = 0  # chunks that do not count towards the limits of its consumer
         self.waiting: EntriesByLedger = {}  # chunks that its consumer could not take yet
@@ -74,12 +53,14 @@ class ChunkSet:
 class ChunkSets:
     """`give_back` is told of chunks that waited for a consumer: they are to be sent to it now, or to another."""
 
-    __slots__ = ("_by_position", "_give_back", "_returned", "_sets", "_taken", "_waiting", "newest_ms")
+    __slots__ = ("_by_consumer", "_by_position", "_entries", "_give_back", "_returned", "_sets", "_taken", "_waiting", "newest_ms")
 
     def __init__(self, give_back: Callable[[int, BitMap], None]) -> None:
         self._give_back = give_back
-        self._sets: dict[bytes, ChunkSet] = {}  # the oldest first
+        self._sets: OrderedDict[bytes, ChunkSet] = OrderedDict()  # the oldest first
+        self._by_consumer: dict[Consumer, dict[ChunkSet, None]] = {}  # the same
         self._by_position: dict[Position, ChunkSet] = {}
+        self._entries: EntriesByLedger = {}  # of the positions in there
         self._waiting: dict[Consumer, dict[ChunkSet, None]] = {}  # those of which chunks wait
         self._returned: list[EntriesByLedger] = []  # for `give_back`
         self._taken: dict[Consumer, EntriesByLedger] = {}  # parts of messages that it lost to another
@@ -103,15 +84,16 @@ class ChunkSets:
         if held is None or held.consumer is not consumer or held.chunks != chunk.chunks or not chunk.chunk_id:
             self._set_aside(held)
             held = self._sets[chunk.message] = ChunkSet(chunk.message, chunk.chunks, consumer)
+            self._by_consumer.setdefault(consumer, {})[held] = None
         former = held.positions.get(chunk.chunk_id)
         if former is not None:
-            self._by_position.pop(former, None)
+            self._drop(former)
         elif counted:
-            held.uncounted += 1
             consumer.leave_uncounted(1)
+            held.uncounted += 1
         held.positions[chunk.chunk_id] = position
         held.last_ms = max(held.last_ms, stored_ms)
-        self._by_position[position] = held
+        self._put(position, held)
         if consumer in self._taken:
             self._taken[consumer].get(position.ledger_id, BitMap()).discard(position.entry_id)
         if held.whole:
@@ -125,6 +107,21 @@ class ChunkSets:
             del self._sets[held.message]
             held.message += b"%d:%d" % next(iter(held.positions.values()))
             self._sets[held.message] = held
+
+    def not_sent(self, consumer: Consumer, position: Position, chunk: Chunk, *, counted: bool) -> None:
+        """Takes back `sent`, also where that raised. The chunk is still to be sent to `consumer`."""
+        held = self._sets.get(chunk.message)
+        if held is None or held.consumer is not consumer:
+            return
+        if held.positions.get(chunk.chunk_id) == position:
+            del held.positions[chunk.chunk_id]
+            self._drop(position)
+        if not held.positions:
+            self._forget(held)
+        elif counted and not held.whole:
+            uncounted = sum(self._by_position.get(one) is held for one in held.positions.values())
+            consumer.leave_uncounted(uncounted - held.uncounted)
+            held.uncounted = uncounted
 
     # --- chunks that wait for their consumer
 
@@ -145,12 +142,22 @@ class ChunkSets:
             held.waiting = {}
         self.settle()
 
+    def resume_all(self) -> None:
+        for consumer in list(self._waiting):
+            self.resume(consumer)
+        self.settle()
+
     def settle(self) -> None:
         """Gives back what waited for a consumer that does not get it any more."""
-        returned, self._returned = self._returned, []
-        for waiting in returned:
-            for ledger_id, entries in waiting.items():
+        while self._returned:
+            for ledger_id, entries in self._returned[-1].items():
                 self._give_back(ledger_id, entries)
+            self._returned.pop()
+
+    def waiting_in(self, ledger_id: int) -> BitMap:
+        """The chunks that wait for their consumers."""
+        waiting = [held.waiting[ledger_id] for sets in self._waiting.values() for held in sets if ledger_id in held.waiting]
+        return BitMap.union(BitMap(), *waiting)
 
     # --- messages that go to another consumer before they are whole
 
@@ -199,25 +206,25 @@ class ChunkSets:
         return list(dict.fromkeys([*entries, *more]))
 
     def acknowledged_up_to(self, mark: Position) -> None:
-        """Costs what it forgets: messages come in the order of their first chunks."""
+        """Costs what it forgets."""
         for lost in self._taken.values():
             for ledger_id in [one for one in lost if one <= mark.ledger_id]:
                 lost[ledger_id] -= lost[ledger_id] if ledger_id < mark.ledger_id else BitMap(range(mark.entry_id + 1))
-        for held in list(self._sets.values()):
-            if min(held.positions.values()) > mark:
-                return
-            if max(held.positions.values()) <= mark:
-                self._forget_all([held])
-            else:
-                self._end_parts([one for one in held.positions.values() if one <= mark])
+        for ledger_id in [one for one in self._entries if one <= mark.ledger_id]:
+            entries = self._entries[ledger_id]
+            passed = entries.copy() if ledger_id < mark.ledger_id else entries & BitMap(range(mark.entry_id + 1))
+            positions = [Position(ledger_id, entry) for entry in passed]
+            sets = self._sets_of(positions)
+            self._end_parts(positions)
+            self._forget_all([held for held in sets if not held.known])
 
     def _end_parts(self, positions: Iterable[Position]) -> None:
         """These were acknowledged: nobody holds them any more, so they are not left out of a count either."""
         for position in positions:
-            held = self._by_position.pop(position, None)
+            held = self._drop(position)
             if held is not None and held.uncounted:
-                held.uncounted -= 1
                 held.consumer.leave_uncounted(-1)
+                held.uncounted -= 1
 
     def unfinished(self, before_ms: int, waiting_to: Position) -> list[Position]:
         """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten. What is
@@ -231,7 +238,7 @@ class ChunkSets:
 
     def forget_consumer(self, consumer: Consumer) -> EntriesByLedger:
         """Everything that it has is sent again. Returns, as `forget`, the chunks of messages that it never had whole."""
-        return self._forget_parts([one for one in self._sets.values() if one.consumer is consumer])
+        return self._forget_parts(list(self._by_consumer.get(consumer, ())))
 
     def left(self, consumer: Consumer) -> None:
         self.forget_consumer(consumer)
@@ -259,19 +266,42 @@ class ChunkSets:
         self.settle()
 
     def _forget(self, held: ChunkSet | None) -> None:
+        """What raises here is done once more when the message is forgotten again: it is found until all is done."""
         if held is None:
             return
-        if self._sets.get(held.message) is held:
-            del self._sets[held.message]
         for position in held.positions.values():
             if self._by_position.get(position) is held:
-                del self._by_position[position]
+                self._drop(position)
         self._count(held)
         if held.waiting:
-            self._returned.append(held.waiting)
             self._waiting[held.consumer].pop(held)
             if not self._waiting[held.consumer]:
                 del self._waiting[held.consumer]
+            self._returned.append(held.waiting)
+            held.waiting = {}
+        of_consumer = self._by_consumer.get(held.consumer, {})
+        of_consumer.pop(held, None)
+        if not of_consumer:
+            self._by_consumer.pop(held.consumer, None)
+        if self._sets.get(held.message) is held:
+            del self._sets[held.message]
+
+    def _put(self, position: Position, held: ChunkSet) -> None:
+        self._drop(position)
+        self._by_position[position] = held
+        held.known += 1
+        self._entries.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+
+    def _drop(self, position: Position) -> ChunkSet | None:
+        """Returns whose it was."""
+        held = self._by_position.pop(position, None)
+        if held is not None:
+            held.known -= 1
+            entries = self._entries[position.ledger_id]
+            entries.discard(position.entry_id)
+            if not entries:
+                del self._entries[position.ledger_id]
+        return held
 
     def _count(self, held: ChunkSet) -> None:
         """Its chunks count from now on."""

@@ -43,11 +43,15 @@ class DrainingSlots:
         self._held.clear()
         self.changed.clear()
         for consumer in consumers:
+            slots: dict[int, int] = {}  # of hashes; -1: its own
             for ledger_id, entries in consumer.held.items():
                 of_others = []
                 for entry, key_hash in self._hashes.of(ledger_id, entries):
-                    slot = self._slot_of(key_hash)
-                    if owner_of(slot) is consumer:
+                    slot = slots.get(key_hash, -2)
+                    if slot == -2:
+                        slot = self._slot_of(key_hash)
+                        slot = slots[key_hash] = -1 if owner_of(slot) is consumer else slot
+                    if slot < 0:
                         continue
                     of_others.append(entry)
                     draining = self.slots.get(slot)

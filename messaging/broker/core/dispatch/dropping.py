@@ -9,6 +9,7 @@ from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.holding import ready
 from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.dispatch.shared import SharedDispatch
+from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.entries import EntryBlock
 from messaging.protocol import hot
 
@@ -36,7 +37,7 @@ class DroppingShared(SharedDispatch):
                     picked.setdefault(consumer, []).extend(given)
                 self._order.pass_turn(turn[: dealt % len(turn)])
                 index += dealt
-        return [_delivery(consumer, block, indexes, counts) for consumer, indexes in picked.items()], None
+        return [_delivery(self._state, consumer, block, indexes, counts) for consumer, indexes in picked.items()], None
 
 
 class DroppingKeyShared(KeySharedDispatch):
@@ -72,14 +73,16 @@ class DroppingKeyShared(KeySharedDispatch):
         for consumer, indexes in zip(self._numbers, picked[1:], strict=True):
             if indexes:
                 consumer.permits -= len(indexes) if counts is None else sum(counts[index] for index in indexes)
-                deliveries.append(_delivery(consumer, block, indexes, counts))
+                deliveries.append(_delivery(self._state, consumer, block, indexes, counts))
         return deliveries, None
 
 
-def _delivery(consumer: Consumer, block: EntryBlock, picked: list[int], counts: list[int] | None) -> Delivery:
+def _delivery(state: DispatchState, consumer: Consumer, block: EntryBlock, picked: list[int], counts: list[int] | None) -> Delivery:
     """Of entries that took their permits."""
     first, last = picked[0], picked[-1] + 1
     messages = len(picked) if counts is None else sum(counts[index] for index in picked)
     consumer.messages_out += messages
     consumer.entries_out += len(picked)
-    return Delivery(consumer, block, first, last, None, messages, picked if len(picked) != last - first else None)
+    delivery = Delivery(consumer, block, first, last, None, messages, picked if len(picked) != last - first else None)
+    state.unsent.append(delivery)
+    return delivery

@@ -17,7 +17,7 @@ class ExclusiveDispatch(SingleActiveDispatch):
             raise ConsumerBusy("the subscription is Exclusive and has a consumer: use Shared or Failover, or close that one")
 
     def attach(self, consumer: Consumer) -> None:
-        self._activate(consumer)
+        self._choose(consumer)
 
     def detach(self, consumer: Consumer) -> None:
-        self._activate(None)
+        self._choose(None)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pyroaring import BitMap
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch import recovery
 from messaging.broker.core.dispatch.state import SEARCHED_MAX, DispatchState
 from messaging.storage.ledger_store import Position
 
@@ -23,6 +24,10 @@ class HoldingDispatch:
     def __init__(self, state: DispatchState) -> None:
         self._state = state
         self._unreleased: dict[int, BitMap] = {}  # ledger -> entries acknowledged by others than those who, perhaps, hold them
+
+    @property
+    def unsettled(self) -> bool:
+        return False
 
     def _give_back(self, ledger_id: int, entries: BitMap) -> None:
         """These are to be sent again."""
@@ -51,10 +56,11 @@ class HoldingDispatch:
 
     def _release_acknowledged(self) -> None:
         """Consumers let go of what others acknowledged: one walk over them, however many acknowledged."""
-        unreleased, self._unreleased = self._unreleased, {}
+        unreleased = self._unreleased
         for one in self._state.consumers:
             for ledger_id in unreleased.keys() & one.held.keys():
                 one.release(ledger_id, unreleased[ledger_id])
+        unreleased.clear()
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Only what it holds is sent again, with a higher count unless it is a part of a message that did not come whole."""
@@ -83,6 +89,19 @@ class HoldingDispatch:
         self._unreleased.clear()
         for one in self._state.consumers:
             one.release_all()
+
+    def recover(self) -> None:
+        state = self._state
+        recovery.take_back(state, holds=True)
+        recovery.recount(state)
+        recovery.release_acknowledged(state)
+        self._unreleased.clear()
+        if state.chunks:
+            state.chunks.resume_all()
+        recovery.let_go(state)
+        for ledger_id, entries in recovery.forgotten(state).items():
+            self._give_back(ledger_id, entries)
+        recovery.wake_all(state.consumers)
 
     # --- asking
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from pyroaring import BitMap
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.delayed import entry_sets
+from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.draining import DrainingSlots
 from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
@@ -30,6 +32,7 @@ from messaging.storage.ledger_store import Position
 
 LOOK_AHEAD_PER_CONSUMER = 2_000  # entries that may wait so that something can be read for the others; Pulsar's defaults
 LOOK_AHEAD_MAX = 20_000  # of one subscription
+SORTED_MAX = 2_000  # entries that `settle` gives to their owners: about two milliseconds
 
 
 class KeySharedDispatch(HoldingDispatch):
@@ -131,7 +134,7 @@ class KeySharedDispatch(HoldingDispatch):
 
     def can_dispatch(self) -> bool:
         self.settle()
-        if self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
+        if self._unsorted or self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
             return False
         if self._stalled is None or self.waiting.can_send_known():
             return True
@@ -152,11 +155,13 @@ class KeySharedDispatch(HoldingDispatch):
         """Entries that are waiting already were offered because their consumers are able: they are sent as far as there is room."""
         if not ranges:
             return [], None
-        ledger_id, begin, hashes = block.ledger_id, block.first_entry, block.key_hashes
+        ledger_id, hashes = block.ledger_id, block.key_hashes
         first = ranges[0][0]
         again = first in self.waiting.known(ledger_id)
-        if not again:
-            self._hashes.keep(ledger_id, begin, hashes)
+        if isinstance(block, GatheredBlock):
+            self._hashes.keep_single(ledger_id, block.ids, hashes)
+        elif not again:
+            self._hashes.keep(ledger_id, block.first_entry, hashes)
         if self.waiting.is_unknown(ledger_id, first):
             self._learn(ledger_id, ranges)
             return [], None
@@ -169,20 +174,19 @@ class KeySharedDispatch(HoldingDispatch):
         selector = self.selector
         slots, first_slot, bounds, owners = selector.slots, selector.first_slot, self._bounds, self._owners
         closed = self.draining.slots
-        for start, last in ranges:
-            stop = last + 1 - begin
+        for begin, stop in block.spans_of(ranges):
             reached = hot.route(
-                hashes, start - begin, stop, slots, first_slot, bounds, owners, rooms, closed, counts, picked, aside, aside_max
+                hashes, begin, stop, slots, first_slot, bounds, owners, rooms, closed, counts, picked, aside, aside_max
             )
             if reached < stop:
-                stopped_at = begin + reached
+                stopped_at = block.entry_at(reached)
                 break
         given = zip(self._numbers, picked[1:], strict=True)
         deliveries = [self._deliver(consumer, block, indexes, counts) for consumer, indexes in given if indexes]
         if aside and not again:
-            self._set_aside(ledger_id, BitMap([begin + index for index in aside]))
+            self._set_aside(ledger_id, block.entries_at(aside))
         if stopped_at is not None and rooms[hot.NOBODY] > 0:
-            self._stalled = slot_of(selector, hashes[stopped_at - begin]), Position(ledger_id, stopped_at)
+            self._stalled = slot_of(selector, hashes[block.index_of(stopped_at)]), Position(ledger_id, stopped_at)
         return deliveries, stopped_at
 
     def _rooms(self) -> array[int]:
@@ -198,13 +202,14 @@ class KeySharedDispatch(HoldingDispatch):
         unacked = None if counts is None else [counts[index] for index in picked]
         delivery, entries = self._state.deliver_picked(consumer, block, picked, unacked)
         self.waiting.sent(consumer, block.ledger_id, entries)
+        entry_sets.take(self._state.set_aside, {block.ledger_id: entries})
         return delivery
 
     # --- what waits
 
     def _set_aside(self, ledger_id: int, entries: BitMap) -> None:
-        redeliveries = self._state.redeliveries.entries
-        redeliveries[ledger_id] = redeliveries.get(ledger_id, BitMap()) | entries
+        self._state.redeliveries.send_again(ledger_id, entries)
+        entry_sets.add(self._state.set_aside, ledger_id, entries)
         self._sort(ledger_id, entries)
 
     def _learn(self, ledger_id: int, ranges: Sequence[tuple[int, int]]) -> None:
@@ -217,27 +222,49 @@ class KeySharedDispatch(HoldingDispatch):
         super()._give_back(ledger_id, entries)
         self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether some of what came back is not given to its owners yet. Until then nothing is sent: keys keep their order."""
+        return bool(self._unsorted)
+
     def settle(self) -> None:
-        """What changed since the last time takes effect: owners of slots, slots that are not draining any more, what came back."""
+        """What changed since the last time takes effect: owners of slots, slots that are not draining any more, what came back,
+        or a part of that: see `unsettled`."""
+        try:
+            self._settle()
+        except Exception:
+            self._moved = True  # next time everything is found out anew
+            raise
+
+    def _settle(self) -> None:
         if self._unreleased:
             self._release_acknowledged()
         if self._count_max != self._state.redeliveries.count_max:
-            self._count_max = self._state.redeliveries.count_max
             self._unsorted.clear()
             self.waiting.forget_keys()  # what was dead is to be sent again
+            self._count_max = self._state.redeliveries.count_max
             self._moved = True
         if self._moved:
-            self._moved = False
             self._find_owners()
+            self._moved = False
         for ended in self.draining.ended() if self.draining.changed else ():
             for ledger_id, entries in ended.waiting.items():
                 self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
-        if self._unsorted:
-            unsorted, self._unsorted = self._unsorted, {}
-            for ledger_id, entries in unsorted.items():
-                self._sort(ledger_id, entries)
+        self._sort_some()
         if self._hashes.to_be_pruned:
             self._hashes.prune(self._needed())
+
+    def _sort_some(self) -> None:
+        left = SORTED_MAX
+        while self._unsorted and left > 0:
+            ledger_id, entries = next(iter(self._unsorted.items()))
+            sorted_now = entries[:left]
+            self._sort(ledger_id, sorted_now)
+            left -= len(sorted_now)
+            if len(sorted_now) < len(entries):
+                self._unsorted[ledger_id] = entries - sorted_now
+            else:
+                del self._unsorted[ledger_id]
 
     def _find_owners(self) -> None:
         self._slot_table = self.selector.slot_table()
@@ -293,8 +320,12 @@ class KeySharedDispatch(HoldingDispatch):
         self._clear()
         self._moved = True
 
+    def recover(self) -> None:
+        self._moved = True
+        super().recover()
+
     # --- asking
 
     @property
     def memory_bytes(self) -> int:
-        return self._hashes.memory_bytes
+        return self._hashes.memory_bytes + self.selector.memory_bytes

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyroaring import BitMap
 
@@ -15,15 +15,23 @@ BLOCK_BYTES = 200
 
 
 class _Ledger:
-    __slots__ = ("firsts", "hashes")
+    """A hash is in the array of its block, or single, or both: the hash of an entry never changes. Blocks never overlap."""
+
+    __slots__ = ("firsts", "hashes", "single")
 
     def __init__(self) -> None:
         self.firsts: list[int] = []  # entries with which the blocks begin, in order
-        self.hashes: list[array[int] | dict[int, int]] = []  # of each block, by the index of the entry in it
+        self.hashes: list[array[int]] = []  # of each block, by the index of the entry in it
+        self.single: dict[int, int] = {}  # entry -> hash, where the others of its block are not needed
+
+    @property
+    def memory_bytes(self) -> int:
+        entries = sum(map(len, self.hashes)) + SPARSE * len(self.single)
+        return HASH_BYTES * entries + BLOCK_BYTES * len(self.hashes)
 
 
 class KnownHashes:
-    """`keep` is told of whole blocks; `prune` forgets those of which nothing is needed any more."""
+    """`keep` is told of whole blocks, `keep_single` of entries from many of them; `prune` forgets what is not needed any more."""
 
     __slots__ = ("_ledgers", "_prune_at", "memory_bytes")
 
@@ -33,36 +41,35 @@ class KnownHashes:
         self.memory_bytes = 0  # of all that is kept; a block of one entry costs far more than the hash in it
 
     def keep(self, ledger_id: int, first_entry: int, hashes: array[int]) -> None:
-        ledger = self._ledgers.get(ledger_id)
-        if ledger is None:
-            ledger = self._ledgers[ledger_id] = _Ledger()
-        firsts = ledger.firsts
-        if not firsts or first_entry > firsts[-1]:
-            firsts.append(first_entry)
-            ledger.hashes.append(hashes)
-        else:
-            at = bisect_left(firsts, first_entry)
-            if firsts[at] == first_entry:
-                self.memory_bytes -= _size(ledger.hashes[at])
-                ledger.hashes[at] = hashes
-            else:
-                firsts.insert(at, first_entry)
-                ledger.hashes.insert(at, hashes)
+        ledger = self._ledgers.setdefault(ledger_id, _Ledger())
+        at = bisect_right(ledger.firsts, first_entry)
+        if at and ledger.firsts[at - 1] == first_entry:
+            return  # a block is the same whenever it is read
+        ledger.firsts.insert(at, first_entry)
+        ledger.hashes.insert(at, hashes)
         self.memory_bytes += len(hashes) * HASH_BYTES + BLOCK_BYTES
+
+    def keep_single(self, ledger_id: int, entries: Sequence[int], hashes: Sequence[int]) -> None:
+        single = self._ledgers.setdefault(ledger_id, _Ledger()).single
+        before = len(single)
+        single.update(zip(entries, hashes, strict=True))
+        self.memory_bytes += (len(single) - before) * HASH_BYTES * SPARSE
 
     def of(self, ledger_id: int, entries: BitMap) -> Iterator[tuple[int, int]]:
         """(entry, hash) of entries that are kept, in order."""
         if not entries:
             return
         ledger = self._ledgers[ledger_id]
-        firsts = ledger.firsts
-        stop = -1
+        firsts, single = ledger.firsts, ledger.single
+        first = stop = following = -1  # of the block that was looked at last, and where the next one begins
+        hashes: array[int] = array("I")
         for entry in entries:
-            if entry >= stop:
-                at = bisect_right(firsts, entry) - 1
-                first, hashes = firsts[at], ledger.hashes[at]
-                stop = firsts[at + 1] if at + 1 < len(firsts) else 1 << 32
-            yield entry, hashes[entry - first]
+            if entry >= following:
+                at = bisect_right(firsts, entry)
+                following = firsts[at] if at < len(firsts) else 1 << 32
+                first, hashes = (firsts[at - 1], ledger.hashes[at - 1]) if at else (0, array("I"))
+                stop = first + len(hashes)
+            yield entry, hashes[entry - first] if entry < stop else single[entry]
 
     @property
     def to_be_pruned(self) -> bool:
@@ -70,24 +77,10 @@ class KnownHashes:
 
     def prune(self, needed: Mapping[int, BitMap]) -> None:
         """Keeps the hashes of the entries in `needed`, by ledger."""
-        before, self._ledgers, self.memory_bytes = self._ledgers, {}, 0
-        for ledger_id, ledger in before.items():
-            entries = needed.get(ledger_id)
-            if not entries:
-                continue
-            kept = self._ledgers[ledger_id] = _Ledger()
-            for index, first in enumerate(ledger.firsts):
-                stop = ledger.firsts[index + 1] if index + 1 < len(ledger.firsts) else 1 << 32
-                hashes = ledger.hashes[index]
-                count = entries.range_cardinality(first, stop)
-                if not count:
-                    continue
-                if count * SPARSE < len(hashes) or isinstance(hashes, dict):
-                    there = entries & BitMap(range(first, min(stop, entries.max() + 1)))
-                    hashes = {entry - first: hashes[entry - first] for entry in there}
-                kept.firsts.append(first)
-                kept.hashes.append(hashes)
-                self.memory_bytes += _size(hashes)
+        kept = {
+            ledger_id: _needed_of(ledger, needed[ledger_id]) for ledger_id, ledger in self._ledgers.items() if needed.get(ledger_id)
+        }
+        self._ledgers, self.memory_bytes = kept, sum(ledger.memory_bytes for ledger in kept.values())
         self._prune_at = max(PRUNE_AT, 2 * self.memory_bytes)
 
     def clear(self) -> None:
@@ -96,5 +89,16 @@ class KnownHashes:
         self._prune_at = PRUNE_AT
 
 
-def _size(hashes: array[int] | dict[int, int]) -> int:
-    return len(hashes) * HASH_BYTES * (SPARSE if isinstance(hashes, dict) else 1) + BLOCK_BYTES
+def _needed_of(ledger: _Ledger, entries: BitMap) -> _Ledger:
+    """Blocks of which little is needed leave single entries."""
+    kept = _Ledger()
+    kept.single = {entry: key_hash for entry, key_hash in ledger.single.items() if entry in entries}
+    for first, hashes in zip(ledger.firsts, ledger.hashes, strict=True):
+        count = entries.range_cardinality(first, first + len(hashes))
+        if count * SPARSE < len(hashes):
+            there = entries & BitMap(range(first, first + len(hashes))) if count else ()
+            kept.single.update((entry, hashes[entry - first]) for entry in there)
+        elif count:
+            kept.firsts.append(first)
+            kept.hashes.append(hashes)
+    return kept

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.assignment import Delivery
-from messaging.broker.core.dispatch.chunk_sets import chunk_at
 from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
 from messaging.broker.core.dispatch.round_robin import RoundRobin
 from messaging.broker.core.dispatch.state import DispatchState
@@ -94,7 +93,7 @@ class SharedDispatch(HoldingDispatch):
         deliveries: list[Delivery] = []
         for start, stop in ranges:
             for entry in range(start, stop + 1):
-                chunk, chunks = chunk_at(block, entry - begin), state.chunks
+                chunk, chunks = block.chunk_at(entry - begin), state.chunks
                 consumer = chunks.holder(chunk) if chunk is not None and chunks else None
                 if consumer is None:
                     consumer = None if state.unacked.blocked else self._order.take(ready)

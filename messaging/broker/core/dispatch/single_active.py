@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pyroaring import BitMap
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.dispatch import recovery
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.entries import EntryBlock
@@ -21,6 +22,7 @@ class SingleActiveDispatch:
     __slots__ = ("_state", "active")
 
     memory_bytes = 0
+    unsettled = False
 
     def __init__(self, state: DispatchState) -> None:
         self._state = state
@@ -29,11 +31,15 @@ class SingleActiveDispatch:
     def admit(self, consumer: Consumer) -> None:
         """Whoever is admitted to the subscription."""
 
+    def _choose(self, newcomer: Consumer | None) -> None:
+        """Activates whose turn it is."""
+        self._activate(next(iter(self._state.consumers), None))
+
     def _activate(self, consumer: Consumer | None) -> None:
         if consumer is not self.active:
-            self.active = consumer
             self._state.read_compacted(consumer is not None and consumer.read_compacted)
             self._rewind()
+            self.active = consumer
 
     def _rewind(self) -> None:
         """Clients of a single reader are told no redelivery counts."""
@@ -69,6 +75,13 @@ class SingleActiveDispatch:
 
     def reset(self) -> None:
         """Nothing is held."""
+
+    def recover(self) -> None:
+        """Reading continues with what was not sent, unless it went back further since."""
+        self._choose(None)
+        reading = self._state.reading
+        unsent = recovery.take_back(self._state, holds=False)
+        reading.position = min(reading.position, *map(recovery.first_of, unsent)) if unsent else reading.position
 
     def unacked_of(self, consumer: Consumer) -> int:
         """Entries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from pyroaring import BitMap
@@ -9,11 +10,13 @@ from pyroaring import BitMap
 from messaging.broker.core.compacted_block import CompactedBlock
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.reading import DelayedReading
 from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
-from messaging.broker.core.dispatch.chunk_sets import ChunkSets, chunk_at
+from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.dispatch.compacted_reading import CompactedReading
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
@@ -39,9 +42,12 @@ class DispatchState:
         "partition",
         "reading",
         "redeliveries",
+        "set_aside",
         "sources",
         "topic",
         "unacked",
+        "unsent",
+        "unstored",
     )
 
     def __init__(
@@ -66,6 +72,9 @@ class DispatchState:
         self.delays: TopicDelays | None = None  # both None until reading comes to the first delayed message
         self.delayed: DelayedEntries | None = None
         self.chunks: ChunkSets | None = None  # None while there are none
+        self.unsent: deque[Delivery] = deque()  # given to consumers, and not sent yet: see `recovery.py`
+        self.set_aside: EntrySets = {}  # of what is to be sent first: entries that nobody was sent before
+        self.unstored: list[bytes] = []  # deltas of what was acknowledged for nobody meanwhile
         self.sources: tuple[EntrySource, ...] = (self.redeliveries, self.reading)
 
     def limit_unacked(self, consumer_max: int, subscription_max: int) -> None:
@@ -110,22 +119,27 @@ class DispatchState:
 
     def use_delays(self, delays: TopicDelays) -> None:
         """From now on delayed messages wait until they are due."""
-        self.delays = delays
+        reading = DelayedReading(self.cursor, self.ledger_list, delays.index.pending, self.reading.position)
         self.delayed = delays.join(self)
-        self.reading = DelayedReading(self.cursor, self.ledger_list, delays.index.pending, self.reading.position)
-        self.sources = (self.sources[0], self.delayed, self.reading)
+        self.delays, self.reading = delays, reading
+        self.sources = (self.sources[0], self.delayed, reading)
 
     def stop_delays(self) -> None:
         """Delayed messages do not wait any more. The caller rewinds."""
         if self.delays is not None and self.delayed is not None:
+            reading = ReadPosition(self.cursor, self.ledger_list)
             self.delays.leave(self.delayed)
-            self.delays = self.delayed = None
-            self.reading = ReadPosition(self.cursor, self.ledger_list)
-            self.sources = (self.sources[0], self.reading)
+            self.delays, self.delayed, self.reading = None, None, reading
+            self.sources = (self.sources[0], reading)
 
     @property
     def read_position(self) -> Position:
         return self.reading.position
+
+    def not_to_be_sent(self, ledger_id: int, entries: BitMap) -> None:
+        """Those of these that were set aside, and that nobody was sent, are not to be sent now."""
+        for of_ledger, some in entry_sets.take(self.set_aside, {ledger_id: entries}).items():
+            self.redeliveries.take(of_ledger, some)
 
     def in_hand(self, ledger_id: int) -> BitMap:
         """The entries that a consumer holds or that are to be sent again."""
@@ -152,6 +166,7 @@ class DispatchState:
     def rewind(self) -> None:
         """Reading continues right after the mark-delete position, so that nothing has to be sent again on top of that."""
         self.redeliveries.clear()
+        self.set_aside.clear()
         if self.delayed is not None:
             self.delayed.clear()
         self.reading.rewind()
@@ -170,7 +185,7 @@ class DispatchState:
     def _sent_chunks(self, consumer: Consumer, block: EntryBlock, indexes: Iterable[int], hold: bool) -> None:
         """Some of the entries with these indexes are chunks."""
         for index in indexes:
-            chunk = chunk_at(block, index)
+            chunk = block.chunk_at(index)
             if chunk is not None:
                 consumer.chunks_out += 1
                 if self.chunks is None:
@@ -186,6 +201,13 @@ class DispatchState:
         all_read = all(source.next_position() is None for source in self.sources)
         before_ms = (now_ms if all_read else self.chunks.newest_ms) - silent_ms
         return self.chunks.unfinished(before_ms, self.redeliveries.last_position())
+
+    def own_heads_in(self, ledger_id: int, first: int, last: int) -> int:
+        """No more of the entries `first`..`last` than that are sent with a redelivery count or an ack set. Such a frame has a head
+        of its own, which costs several times as much as one that is made with all others of its block."""
+        counts, batches = self.redeliveries.counts, self.cursor.batches
+        heads = counts.at_most_in(ledger_id, first, last) if counts else 0
+        return heads + len(batches.entries_in(ledger_id, first, last)) if batches else heads
 
     def unacked_messages_in(self, block: EntryBlock, index: int) -> int:
         """Messages of an entry that are not acknowledged: only those take permits, the client skips the others."""
@@ -216,15 +238,22 @@ class DispatchState:
                 messages += unacked[-1]
                 index += 1
             last = index
-        consumer.permits -= messages
-        consumer.messages_out += messages
-        consumer.entries_out += last - first
+        counts = self.redeliveries.counts.of_each(block.ledger_id, range(block.first_entry + first, block.first_entry + last))
+        delivery = Delivery(consumer, block, first, last, counts, messages)
+        self._give(delivery)
         if block.chunked:
             self._sent_chunks(consumer, block, range(first, last), hold)
         if hold:
             consumer.hold(block, first, last, unacked)
-        counts = self.redeliveries.counts_of(block.ledger_id, range(block.first_entry + first, block.first_entry + last))
-        return Delivery(consumer, block, first, last, counts, messages)
+        return delivery
+
+    def _give(self, delivery: Delivery) -> None:
+        """It takes permits. From here on it can be taken back."""
+        consumer, messages = delivery.consumer, delivery.messages
+        self.unsent.append(delivery)
+        consumer.permits -= messages
+        consumer.messages_out += messages
+        consumer.entries_out += delivery.last - delivery.first if delivery.picked is None else len(delivery.picked)
 
     def deliver_picked(
         self, consumer: Consumer, block: EntryBlock, picked: list[int], unacked: list[int] | None
@@ -232,14 +261,13 @@ class DispatchState:
         """Gives `consumer` the entries with the indexes `picked`, in order, of which `unacked` messages are not acknowledged each;
         None: one each. They are its own until it acknowledges them. Returns the delivery, and the entries."""
         ledger_id, first, last = block.ledger_id, picked[0], picked[-1] + 1
-        entries = BitMap(list(map(block.entry_at, picked)))
+        entries = block.entries_at(picked)
         messages = len(picked) if unacked is None else sum(unacked)
-        consumer.permits -= messages
-        consumer.messages_out += messages
-        consumer.entries_out += len(picked)
+        counts = self.redeliveries.counts.of_each(ledger_id, entries)
+        gaps = block.gathered or len(picked) != last - first
+        delivery = Delivery(consumer, block, first, last, counts, messages, picked if gaps else None)
+        self._give(delivery)
         if block.chunked:
             self._sent_chunks(consumer, block, picked, True)
         consumer.hold(block, first, last, unacked, entries)
-        counts = self.redeliveries.counts_of(ledger_id, entries)
-        gaps = block.gathered or len(picked) != last - first
-        return Delivery(consumer, block, first, last, counts, messages, picked if gaps else None), entries
+        return delivery, entries

@@ -30,6 +30,10 @@ class DispatchStrategy(Protocol):
     def memory_bytes(self) -> int:
         """About how much memory it takes for what it knows of entries, beside bitmaps."""
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether nothing is sent because there is more to decide first: `can_dispatch` does a part of that each time."""
+
     def admit(self, consumer: Consumer) -> None:
         """Raises where it cannot join those that are there: `ConsumerBusy`, `ConsumerAssign`."""
 
@@ -53,6 +57,9 @@ class DispatchStrategy(Protocol):
 
     def reset(self) -> None:
         """A seek: no consumer holds anything any more."""
+
+    def recover(self) -> None:
+        """Something raised while entries were shared out or sent: what was not sent is to be sent again."""
 
     def unacked_of(self, consumer: Consumer) -> int:
         """What `consumer` was sent and has not acknowledged."""

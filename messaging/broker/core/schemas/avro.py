@@ -1,22 +1,26 @@
 """Avro definitions: validity, equality, and whether data written with one can be read with another (the rules of schema resolution
 in the Avro specification). Names of records are not compared, as in Pulsar: only their fields matter.
 
-Definitions come from clients, so the work is bounded: `TYPES_MAX` types in a definition, a `Budget` of pairs of types.
+Definitions come from clients, so the work is bounded: `VALUES_MAX` values in a definition, counted before it is parsed, and a
+`Budget` of values parsed and pairs of types compared.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from messaging.broker.core.schemas.avro_defaults import Defaults
-from messaging.broker.core.schemas.avro_definitions import NAMED, Definition, Named, resolved
+from messaging.broker.core.schemas.avro_definitions import NAMED, Definition, resolved
 from messaging.broker.core.schemas.model import SchemaError
+from messaging.limits.json_values import has_more_values
 
 DEPTH_MAX = 64
-TYPES_MAX = 10_000
-COMPARISONS_MAX = 200_000  # some 200 ms: of one schema with all that it is compared with
+VALUES_MAX = 10_000
+STEPS_MAX = 300_000  # some 300 ms: of one schema with all that it is compared with
+PORTION_STEPS = 2_000  # some 2 ms; then whoever compares lets others work
 # What a writer's type may be read as, besides itself.
 PROMOTIONS = {
     "int": {"long", "float", "double"},
@@ -30,20 +34,20 @@ _LEFT_OUT = frozenset({"doc"})
 
 
 class Avro:
-    """A parsed definition; `named` are its named types by full name. Raises `SchemaError` if it is not valid. Definitions that
-    differ only in their documentation are equal."""
+    """A parsed definition of so many `values`; `named` are its named types by full name. Raises `SchemaError` if it is invalid."""
 
     def __init__(self, data: bytes) -> None:
-        self.root, self.named = _parsed(data)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Avro) and bool(self._undocumented == other._undocumented)
-
-    __hash__ = None  # type: ignore[assignment]
+        definition = parsed_json(data)
+        try:
+            self.values = _count_values(definition)
+            self.root, self.named = resolved(definition)
+        except SchemaError as error:
+            raise SchemaError(f"the schema is not a valid Avro definition: {error}") from None
 
     @cached_property
-    def _undocumented(self) -> Definition:
-        return _undocumented(self.root)
+    def canonical(self) -> bytes:
+        """The same for definitions that differ in documentation, white space and the order of keys only."""
+        return json.dumps(_undocumented(self.root), sort_keys=True, separators=(",", ":")).encode()
 
     def resolve(self, definition: Definition) -> Definition:
         """A named type in place of its name; an object without further content as its type's name."""
@@ -56,7 +60,10 @@ class Avro:
             return definition
 
 
-def _parsed(data: bytes) -> tuple[Definition, Named]:
+def parsed_json(data: bytes) -> Definition:
+    """Raises `SchemaError`."""
+    if has_more_values(data, VALUES_MAX):
+        raise SchemaError(f"the schema has more than {VALUES_MAX} parts: use a smaller one")
     try:
         text = data.decode()
         definition = json.loads(text, parse_constant=_no_constant)
@@ -64,11 +71,7 @@ def _parsed(data: bytes) -> tuple[Definition, Named]:
             json.dumps(definition, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the schema is not valid JSON: {error}") from None
-    try:
-        _check_size(definition)
-        return resolved(definition)
-    except SchemaError as error:
-        raise SchemaError(f"the schema is not a valid Avro definition: {error}") from None
+    return definition
 
 
 def _no_constant(name: str) -> None:
@@ -83,15 +86,14 @@ def _undocumented(definition: Definition) -> Definition:
     return {key: value if key == "default" else _undocumented(value) for key, value in definition.items() if key not in _LEFT_OUT}
 
 
-def _check_size(definition: Definition) -> None:
-    left, level = TYPES_MAX, [definition]
+def _count_values(definition: Definition) -> int:
+    """Raises `SchemaError` for one that is nested too deeply."""
+    values, level = 1, [definition]
     for _ in range(DEPTH_MAX):
         level = [inner for outer in level for inner in _inner(outer)]
-        left -= len(level)
-        if left < 0:
-            raise SchemaError(f"the schema has more than {TYPES_MAX} parts: use a smaller one")
+        values += len(level)
         if not level:
-            return
+            return values
     raise SchemaError(f"the schema is nested more than {DEPTH_MAX} levels deep: use a flatter one")
 
 
@@ -102,16 +104,21 @@ def _inner(definition: Definition) -> list[Definition]:
 
 
 class Budget:
-    """How many more pairs of types may be compared."""
+    """How many more values may be parsed and pairs of types compared. `rest` is called after each portion of them."""
 
-    def __init__(self, left: int = COMPARISONS_MAX) -> None:
+    def __init__(self, left: int = STEPS_MAX, rest: Callable[[], None] = lambda: None) -> None:
         self.left = left
+        self._rest = rest
+        self._rest_at = left - PORTION_STEPS
 
-    def spend(self) -> None:
+    def spend(self, steps: int = 1) -> None:
         """Raises `SchemaError`."""
-        self.left -= 1
+        self.left -= steps
         if self.left < 0:
             raise SchemaError("comparing the schemas takes too long: use simpler ones, or fewer versions")
+        if self.left <= self._rest_at:
+            self._rest_at = self.left - PORTION_STEPS
+            self._rest()
 
 
 def why_bad_default(schema: Avro, budget: Budget) -> str:

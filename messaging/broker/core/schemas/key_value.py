@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 
 from messaging.broker.core.schemas.model import Schema, SchemaError, SchemaType
+from messaging.limits.json_values import has_more_values
+from messaging.limits.sizes import PAIRS_COUNT_MAX
 
 
 def parts(schema: Schema) -> tuple[Schema, Schema]:
@@ -37,10 +39,13 @@ def _schema_of(schema: Schema, which: str, data: bytes) -> Schema:
 
 
 def _properties(schema: Schema, which: str) -> dict[str, str]:
+    text = schema.properties.get(f"{which}.schema.properties") or "{}"
     try:
-        found = json.loads(schema.properties.get(f"{which}.schema.properties") or "{}")
+        pairs = None if has_more_values(text.encode(), PAIRS_COUNT_MAX) else json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise SchemaError(f"the property {which}.schema.properties of the key-value schema is not a JSON object")
-    return {str(name): str(value) for name, value in found.items()}
+        pairs = None
+    if not isinstance(pairs, dict):
+        raise SchemaError(
+            f"the property {which}.schema.properties of the key-value schema is no JSON object of at most {PAIRS_COUNT_MAX} values"
+        )
+    return {str(name): str(value) for name, value in pairs.items()}

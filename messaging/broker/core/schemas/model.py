@@ -37,6 +37,7 @@ class SchemaType(IntEnum):
 # Their data is an Avro definition. JSON schemas written by very old Java clients are the exception: `avro.py` accepts those.
 AVRO_BASED = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
 SCHEMALESS = frozenset({SchemaType.NONE, SchemaType.AUTO_CONSUME})
+PAIR_BYTES = 16  # what a property takes besides its texts
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -47,6 +48,12 @@ class Schema(msgspec.Struct, frozen=True):
     properties: dict[str, str] = {}
     name: str = ""
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all that is stored of it."""
+        pairs = sum(PAIR_BYTES + len(key.encode()) + len(value.encode()) for key, value in self.properties.items())
+        return len(self.data) + len(self.name.encode()) + pairs
+
 
 class SchemaVersion(msgspec.Struct, frozen=True):
     """One version of a topic's schema. Versions count from 0 and never change. `schema` is None for a deletion: versions before it
@@ -56,6 +63,7 @@ class SchemaVersion(msgspec.Struct, frozen=True):
     created_ms: int
     schema: Schema | None
     role: str = ""  # who registered or deleted it
+    form: bytes = b""  # a digest that equal schemas share: `comparison.form_of`; empty in versions that were stored without one
 
 
 def encode_version(version: int) -> bytes:

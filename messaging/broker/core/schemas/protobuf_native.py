@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from messaging.broker.core.schemas.model import SchemaError
+
+_Descriptor = TypeVar("_Descriptor")
+LOOKS_MAX = 10_000  # files and messages that are looked at for the root message
 
 
 class _Data(msgspec.Struct):
@@ -22,20 +27,38 @@ class _Data(msgspec.Struct):
 def root_message(data: bytes) -> str:
     """The full name of the root message. Raises `SchemaError` if the descriptors do not contain it or cannot be read."""
     try:
-        found = msgspec.json.decode(data, type=_Data)
-        files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(found.files, validate=True))
+        described = msgspec.json.decode(data, type=_Data)
+        files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(described.files, validate=True))
     except (msgspec.DecodeError, binascii.Error, DecodeError, RecursionError) as error:
         raise SchemaError(f"the schema is not a valid Protobuf descriptor: {error}") from None
-    names = {name for file in files.file if file.name == found.root_file for name in _messages(file)}
-    if found.root not in names:
-        raise SchemaError(f"the file {found.root_file!r} of the schema has no message {found.root!r}")
-    return found.root
+    look = _Looks()
+    roots = [file for file in look.at(files.file) if file.name == described.root_file]
+    if not any(look.found(described.root, file) for file in roots):
+        raise SchemaError(f"the file {described.root_file!r} of the schema has no message {described.root!r}")
+    return described.root
 
 
-def _messages(file: descriptor_pb2.FileDescriptorProto) -> list[str]:
-    level = [(f"{file.package}." if file.package else "", message) for message in file.message_type]
-    names: list[str] = []
-    while level:
-        names += [prefix + message.name for prefix, message in level]
-        level = [(f"{prefix}{message.name}.", inner) for prefix, message in level for inner in message.nested_type]
-    return names
+class _Looks:
+    def __init__(self) -> None:
+        self._left = LOOKS_MAX
+
+    def found(self, name: str, file: descriptor_pb2.FileDescriptorProto) -> bool:
+        """Whether the file has the message. Looks only into messages that it may be nested in."""
+        level = [(f"{file.package}." if file.package else "", file.message_type)]
+        while level:
+            around, level = level, []
+            for prefix, messages in around:
+                for message in self.at(messages):
+                    full_name = prefix + message.name
+                    if full_name == name:
+                        return True
+                    if name.startswith(f"{full_name}."):
+                        level.append((f"{full_name}.", message.nested_type))
+        return False
+
+    def at(self, descriptors: Sequence[_Descriptor]) -> Iterator[_Descriptor]:
+        """Raises `SchemaError`."""
+        self._left -= len(descriptors)
+        if self._left < 0:
+            raise SchemaError(f"the schema has more than {LOOKS_MAX} files and messages: use a smaller one")
+        return iter(descriptors)

@@ -172,7 +172,7 @@ class ConsumerSession(_Receiving):
             return None
         if self._unacknowledged is not None:
             self._remember(self._unacknowledged, message.position)
-        return message_frame(message, with_redelivery_count=True)
+        return message_frame(message)
 
     async def on_text(self, text: str) -> None:
         command = read_command(text)
@@ -264,7 +264,7 @@ class ReaderSession(_Receiving):
             return None
         self._acknowledged.append(message.position)
         self._flush_soon()
-        return message_frame(message, with_redelivery_count=False)
+        return message_frame(message)
 
     async def on_text(self, text: str) -> None:
         try:

@@ -2,7 +2,8 @@
 
 producer  in   {"payload": base64 or null, "properties"?, "context"?, "key"?, "eventTime"?, "sequenceId"?, "deliverAt"?,
                 "deliverAfterMs"?, "encryptionParam"?, "compressionType"?, "uncompressedMessageSize"?}
-          out  {"result": "ok", "messageId", "context"?}  |  {"result": "send-error:<code>", "errorMsg", "context"?}
+          out  {"result": "ok", "messageId", "context"?}  |  {"result": "send-error:<code>", "errorMsg", "context"?}, both with
+               {"errorCode": 0, "schemaVersion": 0}
 consumer  out  {"messageId", "payload", "properties", "publishTime", "redeliveryCount", "key"?, "eventTime"?, "encryptionContext"?}
           in   {"messageId"} acknowledges; {"type": "negativeAcknowledge", "messageId"}; {"type": "permit", "permitMessages"};
                {"type": "unsubscribe"}; {"type": "isEndOfTopic"}
@@ -23,6 +24,7 @@ from msgspec import UNSET, UnsetType
 from messaging.broker.http.websocket.encryption import Keys, read_context
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
+from messaging.limits.json_values import check_values
 from messaging.limits.structs import over_limit
 from messaging.message_id import decode_message_id, encode_message_id
 from messaging.times import EPOCH, time_text
@@ -67,6 +69,8 @@ class ConsumerCommand(msgspec.Struct, rename="camel"):
 
 class _Receipt(msgspec.Struct, rename="camel", omit_defaults=True):
     result: str
+    error_code: int  # this and the next: Pulsar sends them, and nothing else than 0
+    schema_version: int
     error_msg: str | UnsetType = UNSET
     message_id: str | UnsetType = UNSET
     context: str | UnsetType = UNSET
@@ -91,7 +95,7 @@ class _Message(msgspec.Struct, rename="camel", omit_defaults=True):
     payload: bytes | None
     properties: dict[str, str]
     publish_time: str
-    redelivery_count: int | UnsetType = UNSET
+    redelivery_count: int
     key: str | UnsetType = UNSET
     event_time: str | UnsetType = UNSET
     encryption_context: _EncryptionContext | UnsetType = UNSET
@@ -107,8 +111,9 @@ _COMMANDS = msgspec.json.Decoder(ConsumerCommand)
 def read_outgoing(text: str | bytes, now_ms: int, keys: Keys | None = None) -> tuple[OutgoingMessage, str | None]:
     """The message to publish and the frame's context. `keys`: those of a producer that encrypts. Raises `InvalidFrame`."""
     try:
+        check_values(text, "the frame")
         frame = _PRODUCER_FRAMES.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
     wrong = over_limit(frame, "websocket")
     if wrong is not None:  # the context is sent back, unless it is what is too long
@@ -172,7 +177,9 @@ def _read_time_ms(frame: ProducerFrame) -> int:
         time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         raise InvalidFrame(
-            BAD_JSON, f"eventTime {frame.event_time[:40]!r} is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z", frame.context
+            BAD_PAYLOAD,
+            f"eventTime {frame.event_time[:40]!r} is not an ISO 8601 time such as 2026-01-31T12:00:00.000Z",
+            frame.context,
         ) from None
     if time_ms < 0:
         raise InvalidFrame(
@@ -189,8 +196,9 @@ def _deliver_at_ms(frame: ProducerFrame, now_ms: int) -> int:
 
 def read_command(text: str | bytes) -> ConsumerCommand:
     try:
+        check_values(text, "the frame")
         command = _COMMANDS.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
     wrong = over_limit(command, "websocket")
     if wrong is not None:
@@ -209,11 +217,11 @@ def read_position(message_id: str | None) -> MessagePosition:
 
 
 def receipt_frame(position: MessagePosition, context: str | None) -> str:
-    return _text(_Receipt(result="ok", message_id=position_text(position), context=UNSET if context is None else context))
+    return _text(_Receipt("ok", 0, 0, message_id=position_text(position), context=UNSET if context is None else context))
 
 
 def send_error_frame(code: int, message: str, context: str | None) -> str:
-    return _text(_Receipt(result=f"send-error:{code}", error_msg=message, context=UNSET if context is None else context))
+    return _text(_Receipt(f"send-error:{code}", 0, 0, error_msg=message, context=UNSET if context is None else context))
 
 
 def send_error_code(error: MagnetarError) -> int:
@@ -222,14 +230,14 @@ def send_error_code(error: MagnetarError) -> int:
     return NOT_AUTHORIZED if isinstance(error, NotAuthorized) else UNKNOWN_ERROR
 
 
-def message_frame(message: DeliveredMessage, *, with_redelivery_count: bool) -> str:
+def message_frame(message: DeliveredMessage) -> str:
     return _text(
         _Message(
             message_id=position_text(message.position),
             payload=None if message.null_value else message.payload,
             properties=message.properties,
             publish_time=time_text(message.publish_time_ms),
-            redelivery_count=message.redelivery_count if with_redelivery_count else UNSET,
+            redelivery_count=message.redelivery_count,
             key=UNSET if message.key is None else message.key,
             event_time=time_text(message.event_time_ms) if message.event_time_ms else UNSET,
             encryption_context=UNSET if message.encryption is None else _encryption_context(message.encryption),
@@ -249,7 +257,7 @@ def _encryption_context(encryption: EncryptionContext) -> _EncryptionContext:
 
 
 def end_of_topic_frame(ended: bool) -> str:
-    return '{"endOfTopic":"true"}' if ended else '{"endOfTopic":"false"}'
+    return '{"endOfTopic":true}' if ended else '{"endOfTopic":false}'
 
 
 def position_text(position: MessagePosition) -> str:

@@ -2,6 +2,7 @@
 
     handlers          which function answers which method: the table
     naming            names in requests, looked up as topics
+    changes           long changes as jobs of their own, which go on whoever waits
     status, feed, usage, namespaces, topics, topic_stats, subscriptions, maintenance
                       handlers of one group of methods each; all of them take the broker
     messages, peek    one stored message as Pulsar's tools read it

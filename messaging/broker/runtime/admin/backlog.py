@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from messaging.adminrpc import schema
@@ -14,6 +16,7 @@ from messaging.broker.runtime.admin.stats import backlog_bytes
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotAllowed, NotReady, StorageFailed
+from messaging.fairness.turns import FairTurns
 from messaging.storage.ledger_store import Corrupt, Position, StoreError
 
 READ_BYTES = 1 << 20  # of one read
@@ -26,14 +29,18 @@ class ScanLimits(NamedTuple):
 
     entries: int = 10_000  # as in Pulsar
     bytes: int = 256 << 20
+    seconds: float = 5.0  # whoever asked has an answer in time
 
 
 LIMITS = ScanLimits()
 
 
 class BacklogHandlers:
-    def __init__(self, broker: Broker, limits: ScanLimits = LIMITS) -> None:
+    """`scans`: the turns of whoever reads a topic at length."""
+
+    def __init__(self, broker: Broker, scans: FairTurns, limits: ScanLimits = LIMITS) -> None:
         self._broker = broker
+        self._scans = scans
         self._limits = limits
 
     async def size(self, request: schema.BacklogAfter) -> schema.BacklogSize:
@@ -55,48 +62,65 @@ class BacklogHandlers:
             start = max(start, Position(request.ledger_id, request.entry_id - 1))
         if not topic.keeps_messages:
             return schema.BacklogAnalysis(entries=0, messages=0)
-        account = self._broker.memory_limiter.egress
-        if not account.allows(name.tenant, READ_BYTES):
-            raise NotReady("there is not enough memory to read a backlog: try again in a moment")
-        account.take(name.tenant, READ_BYTES)
         try:
             return await self._scan(topic, subscription, start)
         except (StoreError, ValueError) as error:
             raise StorageFailed(f"the backlog of {subscription.name!r} on {topic.text} cannot be read: {error}") from error
-        finally:
-            account.give(name.tenant, READ_BYTES)
 
     async def _scan(self, topic: Topic, subscription: Subscription, after: Position) -> schema.BacklogAnalysis:
-        found = schema.BacklogAnalysis(entries=0, messages=0)
-        ledger_list, cursor, read = topic.ledger_list, subscription.cursor, 0
+        analysis = schema.BacklogAnalysis(entries=0, messages=0)
+        ledger_list, read_bytes = topic.ledger_list, 0
         position = ledger_list.resolve(ledger_list.next_after(after))
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + self._limits.seconds
         while ledger_list.holds(position):
             await asyncio.sleep(0)
-            if found.entries >= self._limits.entries or read >= self._limits.bytes:
-                found.aborted = True
+            if analysis.entries >= self._limits.entries or read_bytes >= self._limits.bytes or now_s() >= until_s:
+                analysis.aborted = True
                 break
-            last = min(position.entry_id + WINDOW_ENTRIES, ledger_list.last_of(position.ledger_id))
-            unacked = cursor.unacked_ranges(position.ledger_id, position.entry_id, last)
-            if not unacked:
-                position = ledger_list.next_after(Position(position.ledger_id, last))
-                continue
-            wanted = Position(position.ledger_id, unacked[0][0])
-            try:
-                entries_max = min(READ_ENTRIES, self._limits.entries - found.entries)
-                blocks = await topic.ledger.read(wanted, entries_max=entries_max, bytes_max=READ_BYTES)
-            except Corrupt as error:  # what is lost is not delivered either
-                position = ledger_list.resolve(Position(wanted.ledger_id, max(error.resume_entry, wanted.entry_id + 1)))
-                continue
-            if not blocks:  # dropped meanwhile
+            async with self._scans.turn(topic.name.tenant):
+                with self._charged(topic.name.tenant):
+                    following, size = await self._read(topic, subscription, position, analysis)
+            if following is None:  # dropped meanwhile
                 break
-            for stored in blocks:
-                block = from_log(stored)
-                read += len(stored.data)
-                begin = max(block.first_entry, wanted.entry_id)
-                for first, stop in [] if block.marker else cursor.unacked_ranges(block.ledger_id, begin, block.last_entry):
-                    found.first = found.first or position_text(Position(block.ledger_id, first))
-                    found.last = position_text(Position(block.ledger_id, stop))
-                    found.entries += stop + 1 - first
-                    found.messages += block.messages_in(first - block.first_entry, stop + 1 - block.first_entry)
-            position = ledger_list.next_after(Position(block.ledger_id, block.last_entry))
-        return found
+            position, read_bytes = following, read_bytes + size
+        return analysis
+
+    @contextmanager
+    def _charged(self, tenant: str) -> Iterator[None]:
+        account = self._broker.memory_limiter.egress
+        if not account.allows(tenant, READ_BYTES):
+            raise NotReady("there is not enough memory to read a backlog: try again in a moment")
+        account.take(tenant, READ_BYTES)
+        try:
+            yield
+        finally:
+            account.give(tenant, READ_BYTES)
+
+    async def _read(
+        self, topic: Topic, subscription: Subscription, position: Position, analysis: schema.BacklogAnalysis
+    ) -> tuple[Position | None, int]:
+        """Adds what one read finds. Returns where the next one begins, None if nothing is left, and how many bytes it read."""
+        ledger_list, cursor, size = topic.ledger_list, subscription.cursor, 0
+        last = min(position.entry_id + WINDOW_ENTRIES, ledger_list.last_of(position.ledger_id))
+        unacked = cursor.unacked_ranges(position.ledger_id, position.entry_id, last)
+        if not unacked:
+            return ledger_list.next_after(Position(position.ledger_id, last)), 0
+        wanted = Position(position.ledger_id, unacked[0][0])
+        try:
+            entries_max = min(READ_ENTRIES, self._limits.entries - analysis.entries)
+            blocks = await topic.ledger.read(wanted, entries_max=entries_max, bytes_max=READ_BYTES)
+        except Corrupt as error:  # what is lost is not delivered either
+            return ledger_list.resolve(Position(wanted.ledger_id, max(error.resume_entry, wanted.entry_id + 1))), 0
+        if not blocks:
+            return None, 0
+        for stored in blocks:
+            block = from_log(stored)
+            size += len(stored.data)
+            begin = max(block.first_entry, wanted.entry_id)
+            for first, stop in [] if block.marker else cursor.unacked_ranges(block.ledger_id, begin, block.last_entry):
+                analysis.first = analysis.first or position_text(Position(block.ledger_id, first))
+                analysis.last = position_text(Position(block.ledger_id, stop))
+                analysis.entries += stop + 1 - first
+                analysis.messages += block.messages_in(first - block.first_entry, stop + 1 - block.first_entry)
+        return ledger_list.next_after(Position(block.ledger_id, block.last_entry)), size

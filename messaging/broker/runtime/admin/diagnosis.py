@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from messaging.adminrpc import schema
+from messaging.broker.core.delivery_health import judge_delivery
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import Finding, explain
 from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
@@ -43,6 +44,7 @@ class DiagnosisHandlers:
         state = topic.delivery_state(subscription)
         findings = explain(subscription, state)
         return schema.SubscriptionExplained(
+            health=judge_delivery(subscription, state).health,
             sentence=findings[0].sentence,
             remedy=findings[0].remedy,
             findings=[_finding(one) for one in findings],

@@ -14,12 +14,14 @@ class FeedHandlers:
         """Answers once the change is in force for open connections, too."""
         version = await self._broker.access.apply(request)
         await self._broker.permission_checks.wait_until_checked()
+        await self._broker.policy_changes.wait_until_told()
         return schema.FeedVersion(version=version)
 
     async def pull(self, request: schema.Request) -> schema.FeedVersion:
         """Asks the web process for everything new, however much it is."""
         version = await self._broker.access.pull()
         await self._broker.permission_checks.wait_until_checked()
+        await self._broker.policy_changes.wait_until_told()
         return schema.FeedVersion(version=version)
 
     async def version(self, request: schema.Request) -> schema.FeedVersion:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from messaging.adminrpc.schema import Answer
+from messaging.adminrpc.schema import LONG_CHANGES, Answer
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
+from messaging.broker.runtime.admin.changes import LongChanges
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
 from messaging.broker.runtime.admin.delayed import DelayedHandlers
@@ -25,7 +26,9 @@ from messaging.broker.runtime.admin.topic_stats import TopicStatsHandlers
 from messaging.broker.runtime.admin.topics import TopicHandlers
 from messaging.broker.runtime.admin.usage import UsageHandlers
 from messaging.broker.runtime.broker import Broker
+from messaging.fairness.turns import FairTurns
 
+SCANS_MAX = 4  # slices of topics that are read at a time for somebody who asked, a turn each
 Method = Callable[[Any], Awaitable[Answer]]
 
 
@@ -39,7 +42,8 @@ class AdminHandlers:
         self.topics = TopicHandlers(broker)
         self.schemas = SchemaHandlers(broker)
         self.topic_stats = TopicStatsHandlers(broker)
-        self.backlog = BacklogHandlers(broker)
+        scans = FairTurns(SCANS_MAX)
+        self.backlog = BacklogHandlers(broker, scans)
         self.subscriptions = SubscriptionHandlers(broker)
         self.dead_letters = DeadLetterHandlers(broker)
         self.messages = MessageHandlers(broker)
@@ -48,10 +52,11 @@ class AdminHandlers:
         self.policies = PolicyHandlers(broker)
         self.policy_events = PolicyEventHandlers(broker)
         self.compaction = CompactionHandlers(broker)
-        self.redrive = Redrive(broker)
+        self.redrive = Redrive(broker, scans)
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
-        self.methods: Mapping[str, Method] = {
+        self.changes = LongChanges(broker)
+        methods: dict[str, Method] = {
             "status": self.status.describe,
             "health": self.status.check_health,
             "feed.apply": self.feed.apply,
@@ -128,4 +133,7 @@ class AdminHandlers:
             "upkeep.run": self.maintenance.run,
             "usage.flush": self.usage.flush,
             "audit.take": self.usage.take_audit_events,
+            "changes.list": self.changes.list,
+            "changes.outcome": self.changes.outcome,
         }
+        self.methods: Mapping[str, Method] = methods | {name: self.changes.long(name, methods[name]) for name in LONG_CHANGES}

@@ -1,4 +1,5 @@
-"""What alerts read of topics that are not loaded: the figures they had when they were unloaded, so that no look loads a topic."""
+"""What alerts read of topics: a few figures of each subscription. Of topics that are not loaded those that they had when they were
+unloaded, so that no look loads a topic."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from messaging.broker.core.delivery_health import DeliveryHealth, health_without_consumers, judge_delivery
 from messaging.broker.runtime.admin.internal_stats import shown_subscriptions
 from messaging.broker.runtime.admin.stats import backlog_bytes
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import TopicNotFound
 
 TOPICS_MAX = 20_000  # that are looked at; the one that was not for longest is forgotten, and loaded at the next look
 SUBSCRIPTIONS_MAX = 1_000  # of one topic; with more it is loaded at each look
+FIGURES_COST = 100  # of one subscription, in units of `core/command_costs.py`
 
 
 class IdleSubscription(NamedTuple):
@@ -24,6 +28,15 @@ class IdleSubscription(NamedTuple):
     oldest_ms: int
     durable: bool
 
+    def figures(self, now_ms: int, health: DeliveryHealth) -> dict[str, Any]:
+        return {
+            "msgBacklog": self.backlog_entries,
+            "backlogSize": self.backlog_bytes,
+            "oldestBacklogMessageAgeSeconds": UNKNOWN if self.oldest_ms < 0 else max(0, now_ms - self.oldest_ms) // 1000,
+            "durable": self.durable,
+            "deliveryHealth": health,
+        }
+
 
 class IdleTopic(NamedTuple):
     messages_in: int
@@ -32,20 +45,33 @@ class IdleTopic(NamedTuple):
 
     def stats(self, now_ms: int) -> dict[str, Any]:
         """In the spelling of a topic's stats; nobody is connected."""
-        return {
-            "msgInCounter": self.messages_in,
-            "publishRateLimitedTimes": self.publish_waits,
-            "subscriptions": {
-                name: {
-                    "msgBacklog": one.backlog_entries,
-                    "backlogSize": one.backlog_bytes,
-                    "oldestBacklogMessageAgeSeconds": UNKNOWN if one.oldest_ms < 0 else max(0, now_ms - one.oldest_ms) // 1000,
-                    "durable": one.durable,
-                    "consumers": [],
-                }
-                for name, one in self.subscriptions.items()
-            },
+        subscriptions = {
+            name: subscription.figures(now_ms, health_without_consumers(subscription.backlog_entries))
+            for name, subscription in self.subscriptions.items()
         }
+        return _figures(self.messages_in, self.publish_waits, subscriptions)
+
+
+def _figures(messages_in: int, publish_waits: int, subscriptions: dict[str, Any]) -> dict[str, Any]:
+    return {"msgInCounter": messages_in, "publishRateLimitedTimes": publish_waits, "subscriptions": subscriptions}
+
+
+async def alert_figures(topic: Topic, oldest_ms: Mapping[str, int], now_ms: int, slices: TurnSlices) -> dict[str, Any]:
+    """The same of a loaded topic, in slices of turns."""
+    subscriptions = {}
+    for name, subscription in list(shown_subscriptions(topic)):
+        await slices.spend(FIGURES_COST)
+        backlog = subscription.backlog_entries
+        look = IdleSubscription(
+            backlog, backlog_bytes(topic, backlog), oldest_ms.get(subscription.key, UNKNOWN), subscription.durable
+        )
+        health, _ = judge_delivery(subscription, topic.delivery_state(subscription))
+        subscriptions[name] = look.figures(now_ms, health)
+    return _figures(topic.publisher.messages_in, _publish_waits(topic), subscriptions)
+
+
+def _publish_waits(topic: Topic) -> int:
+    return 0 if topic.publisher.limits is None else topic.publisher.limits.waits
 
 
 class IdleStats:
@@ -80,11 +106,10 @@ def _at_rest(topic: Topic, oldest_ms: Mapping[str, int]) -> IdleTopic | None:
     with_backlog = [one for one in durable.values() if one.backlog_entries]
     if len(durable) > SUBSCRIPTIONS_MAX or any(one.key not in oldest_ms for one in with_backlog):
         return None
-    limits = topic.publisher.limits
     found = {
         name: IdleSubscription(
             one.backlog_entries, backlog_bytes(topic, one.backlog_entries), oldest_ms.get(one.key, UNKNOWN), one.durable
         )
         for name, one in durable.items()
     }
-    return IdleTopic(topic.publisher.messages_in, 0 if limits is None else limits.waits, found)
+    return IdleTopic(topic.publisher.messages_in, _publish_waits(topic), found)

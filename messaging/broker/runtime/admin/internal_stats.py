@@ -11,9 +11,12 @@ from messaging.broker.core.bitmaps import count_ranges, ranges_of
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.compaction_stats import compacted_ledger_stats
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import LedgerRecord
 from messaging.times import time_text
+
+CURSOR_COST = 100  # in units of `core/command_costs.py`
 
 
 def position_text(position: Position) -> str:
@@ -26,12 +29,15 @@ def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
         yield one.name if key == one.name or one.name not in topic.subscriptions else f"{one.name} (non-durable)", one
 
 
-def internal_stats(topic: Topic) -> dict[str, Any]:
+async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:
     """The last ledger is listed without figures, as Pulsar does until another follows it: they are the current ledger's."""
     ledger_list, record = topic.ledger_list, topic.ledger.record
     current = record.ledgers[-1] if record.ledgers else None
     writing_bytes = topic.ledger.stored_bytes - topic.ledger.sealed_bytes
-    cursors = {name: _cursor(topic, one) for name, one in shown_subscriptions(topic)}
+    cursors = {}
+    for name, subscription in list(shown_subscriptions(topic)):
+        await slices.spend(CURSOR_COST)
+        cursors[name] = _cursor(topic, subscription)
     return {
         "entriesAddedCounter": topic.entries_added,
         "numberOfEntries": ledger_list.entries,

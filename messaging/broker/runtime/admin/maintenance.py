@@ -3,12 +3,14 @@ that nobody uses; and idle topics from memory."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import structlog
 
 from messaging.adminrpc import schema
 from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
+from messaging.broker.core.maintenance_round import MaintenanceRound, PageRequest
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name
 from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
@@ -28,23 +30,40 @@ from messaging.storage.managed.maintenance_due import MaintenancePolicies
 
 log = structlog.get_logger("broker.maintenance")
 
+RUN_S = 10.0  # of one call, which its caller gives up after 30 s
+SLOW_S = 3.0  # of one topic
+SLOW_OF_TENANT_MAX = 4  # topics of a tenant that take long at the same time; its others are passed over until some are done
+
 
 class MaintenanceHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._round = MaintenanceRound()
+        self._slow: dict[str, set[str]] = {}  # topics that are still being worked on, by tenant
+        self._late: list[schema.MaintenanceResult] = []  # of those that were done after their call had ended
 
     async def list_topics(self, request: schema.MaintenanceTopics) -> schema.MaintenancePage:
         limit = max(1, min(request.limit, 5_000))
-        names = await self._broker.storage.meta.list_all_topics(after=request.after, limit=limit)
-        return schema.MaintenancePage(topics=names, next_after=names[-1] if len(names) == limit else "")
+        first: list[str] = []
+        if request.after:
+            page = PageRequest.of(request.after)
+        else:
+            first, page = self._round.begin()
+        names = await self._broker.storage.meta.list_all_topics(after=page.after, limit=limit)
+        within, following = self._round.page(page, names, limit)
+        return schema.MaintenancePage(topics=[*first, *within], next_after="" if following is None else following.token())
 
     async def run(self, request: schema.MaintenanceRun) -> schema.MaintenanceResult:
-        result = schema.MaintenanceResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
+        result = _nothing_done()
+        for late in self._late:
+            _add(result, late)
+        self._late.clear()
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + RUN_S
         for text in request.topics:
-            try:
-                await self._maintain(parse_topic(text), result)
-            except (MagnetarError, StoreError) as error:
-                result.failed[text] = str(error)
+            if loop.time() >= ends_s or not await self._maintained_in_time(text, result):
+                self._round.pass_over(text)
+                result.passed_over += 1
         if result.expired_entries or result.trimmed_ledgers or result.unloaded_topics:
             log.info(
                 "maintenance.done",
@@ -54,6 +73,40 @@ class MaintenanceHandlers:
                 unloaded_topics=result.unloaded_topics,
             )
         return result
+
+    async def _maintained_in_time(self, text: str, result: schema.MaintenanceResult) -> bool:
+        """Whether the topic is done, as far as it can be. What takes longer goes on by itself, and is not begun again meanwhile."""
+        tenant = text.partition("://")[2].partition("/")[0]
+        slow = self._slow.setdefault(tenant, set())
+        try:
+            if text in slow or len(slow) >= SLOW_OF_TENANT_MAX:
+                return False
+            part = _nothing_done()
+            work = self._broker.background.spawn(self._maintain_one(text, part), "maintain_topic")
+            await asyncio.wait({work}, timeout=SLOW_S)
+            if work.done():
+                _add(result, part)
+                return True
+            slow.add(text)
+            log.warning("maintenance.slow", topic=text, seconds=SLOW_S)
+            work.add_done_callback(lambda _: self._done_late(tenant, text, part))
+            return False
+        finally:
+            if not slow:
+                self._slow.pop(tenant, None)
+
+    def _done_late(self, tenant: str, text: str, part: schema.MaintenanceResult) -> None:
+        self._late.append(part)
+        slow = self._slow.get(tenant, set())
+        slow.discard(text)
+        if not slow:
+            self._slow.pop(tenant, None)
+
+    async def _maintain_one(self, text: str, result: schema.MaintenanceResult) -> None:
+        try:
+            await self.maintain(parse_topic(text), result)
+        except (MagnetarError, StoreError) as error:
+            result.failed[text] = str(error)
 
     async def trim(self, request: schema.TopicRef) -> schema.Empty:
         """Deletes what the policies do not retain of a topic, or of each partition: what `run` does for every topic."""
@@ -67,7 +120,7 @@ class MaintenanceHandlers:
                 raise refusal_of(error, f"topic {one} cannot be trimmed") from error
         return schema.Empty()
 
-    async def _maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
+    async def maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
         """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""
         if not name.persistent:
             await self._delete_unused_partition(name, result)
@@ -91,9 +144,8 @@ class MaintenanceHandlers:
         ttl_s = policies.maintenance.message_ttl_s
         if ttl_s:
             cutoff_ms = self._broker.storage.safe_expiry_ms() - ttl_s * 1000
-            for subscription in list(topic.subscriptions.values()):
-                if subscription.durable:
-                    result.expired_entries += await expire(topic, subscription, cutoff_ms)
+            durable = [subscription for subscription in topic.subscriptions.values() if subscription.durable]
+            result.expired_entries += await expire(topic, durable, cutoff_ms)
         silent_ms = self._broker.settings.incomplete_chunks_expire_s * 1000
         for subscription in list(topic.subscriptions.values()):
             if subscription.durable and subscription.state.chunks:
@@ -170,4 +222,21 @@ class MaintenanceHandlers:
                 await dedup_state.save(topic)
             before = min(before, dedup.snapshot_position)
         before = self._broker.compactions.kept_from(topic, before)
-        return await topic.ledger.trim(before, retention, consumed_ledgers(self._broker, topic), partial(forget_ledgers, topic))
+        consumed = consumed_ledgers(self._broker, topic)
+        if topic.ledger.trims(before, retention, consumed):
+            await topic.stored_moves.keep_outcomes()
+        return await topic.ledger.trim(before, retention, consumed, partial(forget_ledgers, topic))
+
+
+def _nothing_done() -> schema.MaintenanceResult:
+    return schema.MaintenanceResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
+
+
+def _add(result: schema.MaintenanceResult, part: schema.MaintenanceResult) -> None:
+    result.expired_entries += part.expired_entries
+    result.trimmed_ledgers += part.trimmed_ledgers
+    result.freed_bytes += part.freed_bytes
+    result.expired_subscriptions += part.expired_subscriptions
+    result.deleted_topics += part.deleted_topics
+    result.unloaded_topics += part.unloaded_topics
+    result.failed |= part.failed

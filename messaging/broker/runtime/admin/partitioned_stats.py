@@ -1,15 +1,19 @@
 """TopicStats of a partitioned topic from those of its partitions, in Pulsar's shape. Pure.
 
 Numbers add up; what is a point in time, an age or a state has a rule here. The producers and consumers that a partitioned client
-opens, one a partition under one name, are one producer and one consumer.
+opens, one a partition, are one producer and one consumer: under one name, or, where the broker named its producers, without one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from messaging.broker.core.delivery_health import worse
+
 Stats = dict[str, Any]
+Members = dict[tuple[str, str], Stats]  # publishers or consumers, by name and address
 
 
 def _earlier(one: Any, other: Any) -> Any:
@@ -46,53 +50,80 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "avgMessagesPerEntry": max,
     "lastCompactionSucceedTimestamp": max,
     "lastCompactionFailedTimestamp": max,
+    "deliveryHealth": worse,
     "explanation": lambda one, other: one if one == other else {},  # each partition has its own
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")
-OF_EACH_PARTITION = ("topicEpoch",)  # each counts its own exclusive producers
+OF_EACH_PARTITION = ("topicEpoch", "publishingHeld")  # each has its own exclusive producers and quota
 NESTED = ("publishers", "subscriptions", "consumers", "replication", "compaction")
 
 
-def partitioned_stats(partitions: int, parts: Mapping[str, Stats]) -> Stats:
-    total: Stats = {}
-    for part in parts.values():
+class PartitionedStats:
+    """`add` each partition's in their order; what is added is not changed."""
+
+    def __init__(self) -> None:
+        self._total: Stats = {}
+        self._compaction: Stats = {}
+        self._publishers: Members = {}
+        self._publisher_parts: dict[tuple[str, str], list[int]] = {}  # the partitions on which one was seen
+        self._parts = 0
+        self._subscriptions: dict[str, Stats] = {}
+        self._consumers: dict[str, Members] = {}  # of each subscription
+
+    def add(self, part: Stats) -> None:
         oldest = part.get("oldestBacklogMessageAgeSeconds", -1)
-        if oldest > total.get("oldestBacklogMessageAgeSeconds", -1):
-            total["oldestBacklogMessageSubscriptionName"] = part.get("oldestBacklogMessageSubscriptionName", "")
-        _add(total, part)
-    subscriptions: dict[str, list[Stats]] = {}
-    for part in parts.values():
-        for name, one in part["subscriptions"].items():
-            subscriptions.setdefault(name, []).append(one)
-    total["averageMsgSize"] = _mean(total, "bytesInCounter", "msgInCounter")
-    total["publishers"] = _merged((one for part in parts.values() for one in part["publishers"]), "producerName")
-    for one in total["publishers"]:
-        one["averageMsgSize"] = _mean(one, "msgThroughputIn", "msgRateIn") or one["averageMsgSize"]
-    total["compaction"] = {}
-    for part in parts.values():
-        _add(total["compaction"], part["compaction"])
-    total["subscriptions"] = {name: _subscription(found) for name, found in sorted(subscriptions.items())}
-    return {"metadata": {"partitions": partitions, "deleted": False}, **total, "replication": {}, "partitions": dict(parts)}
+        if oldest > self._total.get("oldestBacklogMessageAgeSeconds", -1):
+            self._total["oldestBacklogMessageSubscriptionName"] = part.get("oldestBacklogMessageSubscriptionName", "")
+        _add(self._total, part)
+        _add(self._compaction, part["compaction"])
+        _merge(self._publishers, part["publishers"], "producerName")
+        self._parts += 1
+        for publisher in part["publishers"]:
+            self._publisher_parts.setdefault((publisher["producerName"], publisher["address"]), []).append(self._parts)
+        for name, subscription in part["subscriptions"].items():
+            _add(self._subscriptions.setdefault(name, {}), subscription)
+            _merge(self._consumers.setdefault(name, {}), subscription["consumers"], "consumerName")
+
+    def total(self, partitions: Mapping[str, Any]) -> Stats:
+        """`partitions`: what is shown of each, by name."""
+        total = {**self._total, "averageMsgSize": _mean(self._total, "bytesInCounter", "msgInCounter")}
+        total["publishers"] = self._clients_publishers()
+        for publisher in total["publishers"]:
+            publisher["averageMsgSize"] = _mean(publisher, "msgThroughputIn", "msgRateIn") or publisher["averageMsgSize"]
+        total["compaction"] = self._compaction
+        total["subscriptions"] = {
+            name: {**subscription, "consumers": list(self._consumers[name].values())}
+            for name, subscription in sorted(self._subscriptions.items())
+        }
+        metadata = {"partitions": len(partitions), "deleted": False}
+        return {"metadata": metadata, **total, "replication": {}, "partitions": dict(partitions)}
+
+    def _clients_publishers(self) -> list[Stats]:
+        """Those whose name is on one partition only are counted off by client: the first of each partition are one, and so on."""
+        found: dict[tuple[str | int, str], Stats] = {}
+        counted: Counter[tuple[int, str]] = Counter()
+        for (name, address), publisher in self._publishers.items():
+            parts = self._publisher_parts[name, address]
+            if len(parts) > 1:
+                found[name, address] = publisher
+                continue
+            key = counted[parts[0], address], address
+            counted[parts[0], address] += 1
+            if key not in found:
+                found[key] = {**publisher}
+                continue
+            found[key].pop("producerName", None)
+            _add(found[key], {name: value for name, value in publisher.items() if name != "producerName"})
+        return list(found.values())
 
 
-def _subscription(parts: list[Stats]) -> Stats:
-    total: Stats = {}
-    for part in parts:
-        _add(total, part)
-    total["consumers"] = _merged((one for part in parts for one in part["consumers"]), "consumerName")
-    return total
-
-
-def _merged(members: Iterable[Stats], name: str) -> list[Stats]:
-    """One for each name and client. `averageMsgSize` is that of the first."""
-    found: dict[tuple[str, str], Stats] = {}
-    for one in members:
-        total = found.setdefault((one[name], one["address"]), {"averageMsgSize": one.get("averageMsgSize", 0.0)})
-        _add(total, one)
-    for total in found.values():
-        if "consumerName" in total:
-            del total["averageMsgSize"]
-    return list(found.values())
+def _merge(totals: Members, members: Iterable[Stats], name: str) -> None:
+    """One for each name and client. `averageMsgSize` of a publisher is that of the first."""
+    for member in members:
+        key = member[name], member["address"]
+        if key not in totals:
+            totals[key] = {"averageMsgSize": member["averageMsgSize"]} if "averageMsgSize" in member else {}
+        _add(totals[key], member)
 
 
 def _add(total: Stats, part: Stats) -> None:

@@ -21,16 +21,21 @@ from messaging.times import time_text
 
 
 async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
-    """The n-th unacknowledged entry, counted from 1."""
+    """The n-th unacknowledged entry, counted from 1. Of a subscription that does not exist yet none is acknowledged, as in Pulsar,
+    where this creates it; here reading creates nothing."""
     await stored_topic_name(broker, request.topic, "peeking into")
     topic = await plain_topic(broker, request.topic)
-    subscription = topic.subscription(request.subscription)
+    subscription = topic.find(request.subscription)
     if request.position < 1:
         raise InvalidValue("the position must be at least 1")
-    position = nth_unacknowledged(subscription, request.position)
+    if subscription is not None:
+        position = nth_unacknowledged(subscription, request.position)
+    else:
+        exists = request.position <= topic.ledger_list.entries
+        position = topic.ledger_list.at_index(request.position - 1) if exists else None
     stored = await entry_at(topic, position) if position is not None else None
     if position is None or stored is None:
-        raise NotFound(f"subscription {subscription.name!r} has no unacknowledged entry number {request.position}")
+        raise NotFound(f"subscription {request.subscription!r} has no unacknowledged entry number {request.position}")
     return await shown_entry(broker, topic, position, stored)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
@@ -17,15 +19,15 @@ def may_expire(subscription: Subscription) -> bool:
     return backlog >= _SMALL_BACKLOG if subscription.consumers else backlog > 0
 
 
-async def expire(topic: Topic, subscription: Subscription, cutoff_ms: int) -> int:
-    """Acknowledges what the broker stored before `cutoff_ms`. Returns how many entries that were."""
-    if not subscription.backlog_entries:
+async def expire(topic: Topic, subscriptions: Iterable[Subscription], cutoff_ms: int) -> int:
+    """Acknowledges for these subscriptions what the broker stored before `cutoff_ms`. Returns how many entries that were. Where
+    that ends is looked up once, however many subscriptions there are."""
+    waiting = [subscription for subscription in subscriptions if subscription.backlog_entries]
+    if not waiting:
         return 0
     last = await mark_delete_before_broker_time(topic, cutoff_ms)
-    if not topic.holds(subscription):
-        return 0  # deleted while the position was looked up
     topic.check_open()
-    return await topic.expire_up_to(subscription, last)
+    return await topic.expire_each_up_to(waiting, last)
 
 
 def nth_unacknowledged(subscription: Subscription, number: int) -> Position | None:

@@ -46,7 +46,8 @@ RANGE_BYTES = 8  # what a range of acknowledged entries takes in a stored cursor
 
 
 def completed(stats: Stats, quota_bytes: int, quota_age_s: int) -> Stats:
-    """`stats` as `stats.topic_stats` makes them. The quotas are those in force; -1: unlimited."""
+    """`stats` as `stats.topic_stats` makes them, whose publishers and subscriptions are complete. The quotas are those in force;
+    -1: unlimited."""
     ranges = stats["nonContiguousDeletedMessagesRanges"]
     return {
         **_TOPIC,
@@ -54,13 +55,15 @@ def completed(stats: Stats, quota_bytes: int, quota_age_s: int) -> Stats:
         "backlogQuotaLimitSize": quota_bytes,
         "backlogQuotaLimitTime": quota_age_s,
         "nonContiguousDeletedMessagesRangesSerializedSize": ranges * RANGE_BYTES,
-        "publishers": [{"supportsPartialProducer": False, **one} for one in stats["publishers"]],
-        "subscriptions": {name: _subscription(one) for name, one in stats["subscriptions"].items()},
     }
 
 
-def _subscription(one: Stats) -> Stats:
-    consumers = [_consumer(consumer) for consumer in one["consumers"]]
+def completed_publisher(one: Stats) -> Stats:
+    return {"supportsPartialProducer": False, **one}
+
+
+def completed_subscription(one: Stats) -> Stats:
+    consumers = one["consumers"]
     active = consumers[0]["consumerName"] if one["type"] == "Exclusive" and consumers else one["activeConsumerName"]
     return {
         **_SUBSCRIPTION,
@@ -69,11 +72,10 @@ def _subscription(one: Stats) -> Stats:
         "nonContiguousDeletedMessagesRangesSerializedSize": one["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
         **{key: max((consumer[key] for consumer in consumers), default=0) for key in _LATEST},
         "activeConsumerName": active,
-        "consumers": consumers,
     }
 
 
-def _consumer(one: Stats) -> Stats:
+def completed_consumer(one: Stats) -> Stats:
     return {
         **_CONSUMER,
         **one,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from messaging.adminrpc import redrive as schema
 from messaging.broker.core.dead_letter_moves import Move, Part
 from messaging.broker.core.dead_letters import DeadEntry
-from messaging.broker.core.redrive import RedriveConditions, judge, producer_name, redriven_frames
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.redrive import Judged, RedriveConditions, judge, producer_name, redriven_frames
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
-from messaging.broker.runtime.topics.dead_letter_state import parts_moved
 from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, InvalidValue, NotAllowed, NotReady
+from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
+from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName, parse_topic
@@ -25,53 +27,55 @@ from messaging.storage.meta_store import MetaConflict
 
 LOOKED_AT_MAX = 500  # entries of one call
 LOOKED_AT_BYTES = 4 << 20
+SLICE_ENTRIES, SLICE_BYTES = 100, 256 << 10  # of one turn: they are read, and then judged in a thread together
 FOUND_MAX = 100
 
 
+class _Unjudged(NamedTuple):
+    entry: DeadEntry
+    publish_time_ms: int
+
+
 class Redrive:
-    def __init__(self, broker: Broker) -> None:
+    """`scans`: the turns of whoever reads a topic at length."""
+
+    def __init__(self, broker: Broker, scans: FairTurns) -> None:
         self._broker = broker
+        self._scans = scans
         self._moving: set[tuple[str, str]] = set()  # topic and subscription
 
     async def scan(self, request: schema.RedriveScan) -> schema.RedriveFoundPage:
-        topic, subscription = await self._source(request.topic, request.subscription, request.owner)
+        topic = await self._source(request)
+        subscription = topic.subscriptions.get(request.subscription)
+        if subscription is None and request.make_subscription:
+            making = asyncio.ensure_future(self._made(topic, request.subscription, request.owner))
+            subscription = await asyncio.shield(making)  # it is made, and audited, even if the caller leaves meanwhile
         wanted = RedriveConditions(*(getattr(request, name) for name in RedriveConditions._fields))
         found: list[schema.RedriveFound] = []
         looked_at = size = 0
         position = topic.ledger_list.resolve(Position(request.ledger_id, request.entry_id))
         while topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(found) < FOUND_MAX:
-            looked_at += 1
-            if not subscription.cursor.acknowledged(position):
-                entry = await _entry(topic, subscription, position)
-                if entry is not None:
-                    size += len(entry.stored)
-                    one = await self._judge(topic, entry, wanted)
-                    if one is not None:
-                        found.append(one)
-            position = topic.ledger_list.resolve(topic.ledger_list.next_after(position))
+            entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, FOUND_MAX - len(found))
+            async with self._scans.turn(topic.name.tenant):
+                unjudged, count, position = await _slice(topic, subscription, position, entries_max)
+                found += await self._judge(topic, unjudged, wanted)
+            looked_at, size = looked_at + count, size + sum(len(one.entry.stored) for one in unjudged)
         done = not topic.ledger_list.holds(position)
         return schema.RedriveFoundPage(
             found=found, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
         )
 
-    async def _judge(self, topic: Topic, entry: DeadEntry, wanted: RedriveConditions) -> schema.RedriveFound | None:
-        block = await block_at(topic, entry.position)
-        if block is None:
-            return None
-        publish_time_ms = stored_entry(block, entry.position.entry_id).metadata.publish_time
-        with _Charged(self._broker, topic, [entry]):
-            judged = await asyncio.to_thread(judge, entry, publish_time_ms, wanted, self._unpacked_max)
-        if not judged.matches:
-            return None
-        return schema.RedriveFound(
-            ledger_id=entry.position.ledger_id,
-            entry_id=entry.position.entry_id,
-            messages=judged.messages,
-            size_bytes=len(entry.stored),
-            key=judged.key,
-            publish_time_ms=judged.publish_time_ms,
-            refused=judged.refused,
-        )
+    async def _judge(self, topic: Topic, unjudged: list[_Unjudged], wanted: RedriveConditions) -> list[schema.RedriveFound]:
+        if not unjudged:
+            return []
+        unpacked_max = self._unpacked_max
+
+        def work() -> list[Judged]:
+            return [judge(entry, publish_time_ms, wanted, unpacked_max) for entry, publish_time_ms in unjudged]
+
+        with _Charged(self._broker, topic, max(_unpacked_bytes(one.entry) for one in unjudged)):  # one is unpacked at a time
+            verdicts = await asyncio.to_thread(work)
+        return [_found(one.entry, judged) for one, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
 
     async def prepare(self, request: schema.RedrivePrepare) -> schema.RedriveTarget:
         name = await self._authorized_target(request.target, request.owner)
@@ -83,7 +87,10 @@ class Redrive:
         return schema.RedriveTarget(target=target.text, ledger_id=last.ledger_id, entry_id=last.entry_id)
 
     async def move(self, request: schema.RedriveMove) -> schema.RedriveMoved:
-        topic, subscription = await self._source(request.topic, request.subscription, request.owner)
+        topic = await self._source(request)
+        subscription = topic.subscriptions.get(request.subscription)
+        if subscription is None:  # somebody deleted it since the scan
+            subscription = await self._made(topic, request.subscription, request.owner)
         target = await self._broker.open_topic(await self._authorized_target(request.target, request.owner))
         if subscription.consumers:
             raise Conflict(f"subscription {subscription.name!r} has consumers: close them, or redrive another subscription")
@@ -103,7 +110,7 @@ class Redrive:
         await target.publisher.wait_for_pending()  # what a call that was given up may still be storing
         behind = (request.ledger_id, request.entry_id)
         step = Move(request.step, tuple(positions), target.text, behind, (Part(len(positions), request.step),))
-        if await parts_moved(target, request.job, step, producer=producer_name(request.job)):
+        if await target.stored_moves.parts_stored(request.job, step, producer_name(request.job)):
             await topic.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
             return schema.RedriveMoved(messages=0, already=True, gone=[])
         entries, gone = [], []
@@ -114,6 +121,8 @@ class Redrive:
                 gone.append([position.ledger_id, position.entry_id])
             else:
                 entries.append(entry)
+        if entries:
+            await target.stored_moves.begin(request.job, step, producer_name(request.job))
         messages = await self._append(topic, target, request, entries) if entries else 0
         await topic.acknowledge_entries(subscription, [one.position for one in entries], DeliveryEvent.DEAD_LETTERED)
         return schema.RedriveMoved(messages=messages, already=False, gone=gone)
@@ -121,7 +130,7 @@ class Redrive:
     async def _append(self, topic: Topic, target: Topic, request: schema.RedriveMove, entries: Sequence[DeadEntry]) -> int:
         name, now_ms = producer_name(request.job), self._broker.now_ms()
         await target.writable()
-        with _Charged(self._broker, topic, entries):
+        with _Charged(self._broker, topic, sum(map(_unpacked_bytes, entries))):
             frames = await asyncio.to_thread(
                 lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max))
             )
@@ -132,19 +141,24 @@ class Redrive:
                 producer.close()
         return sum(count for _, count in frames)
 
-    async def _source(self, text: str, name: str, owner: str) -> tuple[Topic, Subscription]:
-        parsed = parse_topic(text)
-        if not parsed.persistent:
-            raise NotAllowed(f"{parsed} is a non-persistent topic: it keeps no messages")
-        resource = Resource(parsed.tenant, str(parsed.namespace), str(parsed), name)
-        await self._broker.authorize(Principal(owner), Action.CONSUME, resource)
-        topic = await self._broker.open_topic(parsed, create=False)
-        if name not in topic.subscriptions:
-            try:
-                await topic.create_subscription(name, EARLIEST)
-            except MetaConflict:
-                pass  # a client was faster
-        return topic, topic.subscription(name)
+    async def _source(self, request: schema.RedriveScan | schema.RedriveMove) -> Topic:
+        name = parse_topic(request.topic)
+        if not name.persistent:
+            raise NotAllowed(f"{name} is a non-persistent topic: it keeps no messages")
+        resource = Resource(name.tenant, str(name.namespace), str(name), request.subscription)
+        await self._broker.authorize(Principal(request.owner), Action.CONSUME, resource)
+        topic = await self._broker.open_topic(name, create=False)
+        if request.tenant_uid and request.tenant_uid != self._broker.access.view.tenant_uid(name.tenant):
+            raise NotFound(f"tenant {name.tenant!r} was deleted: the one of that name now is another")
+        return topic
+
+    async def _made(self, topic: Topic, name: str, owner: str) -> Subscription:
+        try:
+            made = await topic.create_subscription(name, EARLIEST)
+        except MetaConflict:
+            return topic.subscription(name)  # a client was faster
+        self._broker.audit.created(Principal(owner), topic, made)
+        return made
 
     async def _authorized_target(self, text: str, owner: str) -> TopicName:
         name = parse_topic(text)
@@ -171,22 +185,59 @@ def _positions_of(pairs: Sequence[Sequence[int]]) -> list[Position]:
 class _Charged:
     """What is unpacked is charged to the tenant of the source. Raises `NotReady` where there is no memory for it now."""
 
-    def __init__(self, broker: Broker, topic: Topic, entries: Sequence[DeadEntry]) -> None:
-        self._account, self._tenant = broker.memory_limiter.egress, topic.name.tenant
-        self._size = sum(len(one.stored) * (1 if one.messages == 1 else UNPACKED_TIMES_MAX) for one in entries)
+    def __init__(self, broker: Broker, topic: Topic, size_bytes: int) -> None:
+        self._account, self._tenant, self._size_bytes = broker.memory_limiter.egress, topic.name.tenant, size_bytes
 
     def __enter__(self) -> None:
-        if not self._account.allows(self._tenant, self._size):
-            raise NotReady(f"there is not enough memory to unpack {self._size} bytes of dead letters: try again in a moment")
-        self._account.take(self._tenant, self._size)
+        if not self._account.allows(self._tenant, self._size_bytes):
+            raise NotReady(f"there is not enough memory to unpack {self._size_bytes} bytes of dead letters: try again in a moment")
+        self._account.take(self._tenant, self._size_bytes)
 
     def __exit__(self, *_: object) -> None:
-        self._account.give(self._tenant, self._size)
+        self._account.give(self._tenant, self._size_bytes)
+
+
+def _unpacked_bytes(entry: DeadEntry) -> int:
+    return len(entry.stored) * (1 if entry.messages == 1 else UNPACKED_TIMES_MAX)
+
+
+async def _slice(
+    topic: Topic, subscription: Subscription | None, position: Position, entries_max: int
+) -> tuple[list[_Unjudged], int, Position]:
+    """What is not acknowledged from `position` on, how many entries were looked at for it, and the position behind them. Without a
+    subscription, as if there were a new one."""
+    unjudged: list[_Unjudged] = []
+    looked_at = size = 0
+    while topic.ledger_list.holds(position) and looked_at < entries_max and size < SLICE_BYTES:
+        looked_at += 1
+        if subscription is None or not subscription.cursor.acknowledged(position):
+            block = await block_at(topic, position)
+            if block is not None and not block.marker:
+                entry = _entry_of(block, subscription, position)
+                size += len(entry.stored)
+                unjudged.append(_Unjudged(entry, stored_entry(block, position.entry_id).metadata.publish_time))
+        position = topic.ledger_list.resolve(topic.ledger_list.next_after(position))
+    return unjudged, looked_at, position
+
+
+def _entry_of(block: EntryBlock, subscription: Subscription | None, position: Position) -> DeadEntry:
+    stored, messages = block.payload(position.entry_id), block.messages_of(position.entry_id)
+    open_bits = None if subscription is None else subscription.cursor.batches.bits(position)
+    return DeadEntry(position, stored, open_bits, 0, messages)
+
+
+def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
+    return schema.RedriveFound(
+        ledger_id=entry.position.ledger_id,
+        entry_id=entry.position.entry_id,
+        messages=judged.messages,
+        size_bytes=len(entry.stored),
+        key=judged.key if len(judged.key) <= schema.KEY_SHOWN_MAX else judged.key[: schema.KEY_SHOWN_MAX] + "…",
+        publish_time_ms=judged.publish_time_ms,
+        refused=judged.refused,
+    )
 
 
 async def _entry(topic: Topic, subscription: Subscription, position: Position) -> DeadEntry | None:
     block = await block_at(topic, position)
-    if block is None or block.marker:
-        return None
-    stored, messages = block.payload(position.entry_id), block.messages_of(position.entry_id)
-    return DeadEntry(position, stored, subscription.cursor.batches.bits(position), 0, messages)
+    return None if block is None or block.marker else _entry_of(block, subscription, position)

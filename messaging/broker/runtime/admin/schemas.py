@@ -19,11 +19,12 @@ class SchemaHandlers:
         return self._broker.schemas
 
     async def get(self, request: schema.SchemaGet) -> schema.SchemaVersions:
-        found = await self._schemas.get(await topic_name(self._broker, request.topic), request.version)
-        return schema.SchemaVersions(versions=_stored([found]))
+        async with self._schemas.reading(await topic_name(self._broker, request.topic), request.version) as version:
+            return schema.SchemaVersions(versions=_stored([version]))
 
     async def list_versions(self, request: schema.TopicRef) -> schema.SchemaVersions:
-        return schema.SchemaVersions(versions=_stored(await self._schemas.versions(await topic_name(self._broker, request.topic))))
+        async with self._schemas.reading_all(await topic_name(self._broker, request.topic)) as versions:
+            return schema.SchemaVersions(versions=_stored(versions))
 
     async def add(self, request: schema.SchemaGiven) -> schema.SchemaVersionAnswer:
         name = await topic_name(self._broker, request.topic)

@@ -1,13 +1,18 @@
-"""The stats of a topic, its producers, subscriptions and consumers, with Pulsar's names and spellings."""
+"""The stats of a topic, its producers, subscriptions and consumers, with Pulsar's names and spellings.
+
+They are made in slices of turns, so that a topic with thousands of subscriptions keeps nobody waiting. What is added up over
+subscriptions is added up from their stats."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from messaging.broker.core.access_modes import MODE_NAMES
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.explain import explain
+from messaging.broker.core.delivery_health import judge_delivery
 from messaging.broker.core.producers import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
@@ -15,13 +20,20 @@ from messaging.broker.runtime.admin.compaction_stats import compaction_stats
 from messaging.broker.runtime.admin.drop_stats import drops_of_producer, drops_of_subscription, drops_of_topic
 from messaging.broker.runtime.admin.internal_stats import count_ack_ranges, shown_subscriptions
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
+from messaging.broker.runtime.admin.pulsar_stats import completed_consumer, completed_publisher, completed_subscription
 from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.topics.backlog_age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
-from messaging.broker.runtime.usage_totals import max_backlog
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.times import time_text
+
+Figures = dict[str, Any]
+
+# In units of `core/command_costs.py`.
+SUBSCRIPTION_COST, CONSUMER_COST, PRODUCER_COST = 200, 50, 40
+ENCODED_ABOVE = 100  # subscriptions
 
 
 class StatsContext(NamedTuple):
@@ -33,41 +45,68 @@ class StatsContext(NamedTuple):
     compaction: CompactionResult = NOT_RUN
 
 
-def topic_stats(topic: Topic, context: StatsContext) -> dict[str, Any]:
+async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *, encoded: bool = False) -> Figures:
+    """Subscriptions that begin or end meanwhile may be missing. `encoded`: those of a topic with many subscriptions are JSON
+    already, which takes a fifth of the memory."""
     known = {name: at_ms for name, at_ms in context.oldest_ms.items() if at_ms >= 0}
     oldest = min(known, key=known.__getitem__) if known else ""
     rates = topic.rates or QUIET
     count, _, messages_out, bytes_out = topic.totals
-    return {
-        "msgRateIn": rates.messages_in.a_second,
-        "msgThroughputIn": rates.bytes_in.a_second,
-        "msgRateOut": rates.messages_out.a_second,
-        "msgThroughputOut": rates.bytes_out.a_second,
-        "bytesInCounter": topic.publisher.bytes_in,
-        "msgInCounter": topic.publisher.messages_in,
-        "bytesOutCounter": bytes_out,
-        "msgOutCounter": messages_out,
-        "averageMsgSize": topic.publisher.bytes_in / count if count else 0.0,
-        "msgChunkPublished": topic.publisher.chunks_published,
-        "storageSize": topic.ledger.stored_bytes,
-        "backlogSize": backlog_bytes(topic, max_backlog(topic)),
-        "offloadedStorageSize": 0,
-        "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
-        "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
-        "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
-        "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
-        "nonContiguousDeletedMessagesRanges": sum(count_ack_ranges(one) for one in topic.subscriptions.values()),
-        "ownerBroker": context.broker,
-        "topicCreationTimeStamp": topic.created_ms,
-        "lastPublishTimeStamp": topic.publisher.last_published_ms,
-        "waitingPublishers": topic.producers.waiting,
-        "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
-        "publishRateLimitedTimes": 0 if topic.publisher.limits is None else topic.publisher.limits.waits,
-        "publishers": [_publisher(topic, one, rates.members) for one in topic.producers],
-        "subscriptions": {name: _subscription(topic, one, rates.members, context) for name, one in shown_subscriptions(topic)},
-        "replication": {},
-        "compaction": compaction_stats(context.compaction),
-    } | drops_of_topic(topic, rates.members)
+    publishers = []
+    for producer in list(topic.producers):
+        await slices.spend(PRODUCER_COST)
+        publishers.append(completed_publisher(_publisher(topic, producer, rates.members)))
+    shown = list(shown_subscriptions(topic))
+    subscriptions: dict[str, Any] = {}
+    backlog, ack_ranges, drop_rate = 0, 0, 0.0
+    for name, subscription in shown:
+        await slices.spend(SUBSCRIPTION_COST)
+        figures = completed_subscription(await _subscription(topic, subscription, rates.members, context, slices))
+        backlog = max(backlog, figures["backlogSize"])
+        ack_ranges += figures["nonContiguousDeletedMessagesRanges"]
+        drop_rate += figures.get("msgDropRate", 0.0)
+        subscriptions[name] = msgspec.Raw(msgspec.json.encode(figures)) if encoded and len(shown) > ENCODED_ABOVE else figures
+    return (
+        {
+            "msgRateIn": rates.messages_in.a_second,
+            "msgThroughputIn": rates.bytes_in.a_second,
+            "msgRateOut": rates.messages_out.a_second,
+            "msgThroughputOut": rates.bytes_out.a_second,
+            "bytesInCounter": topic.publisher.bytes_in,
+            "msgInCounter": topic.publisher.messages_in,
+            "bytesOutCounter": bytes_out,
+            "msgOutCounter": messages_out,
+            "averageMsgSize": topic.publisher.bytes_in / count if count else 0.0,
+            "msgChunkPublished": topic.publisher.chunks_published,
+            "storageSize": topic.ledger.stored_bytes,
+            "backlogSize": backlog,
+            "offloadedStorageSize": 0,
+            "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
+            "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
+            "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
+            "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
+            "nonContiguousDeletedMessagesRanges": ack_ranges,
+            "ownerBroker": context.broker,
+            "topicCreationTimeStamp": topic.created_ms,
+            "lastPublishTimeStamp": topic.publisher.last_published_ms,
+            "waitingPublishers": topic.producers.waiting,
+            "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
+            "publishRateLimitedTimes": 0 if topic.publisher.limits is None else topic.publisher.limits.waits,
+            "publishers": publishers,
+            "subscriptions": subscriptions,
+            "replication": {},
+            "compaction": compaction_stats(context.compaction),
+        }
+        | _publishing_held(topic)
+        | drops_of_topic(topic, drop_rate)
+    )
+
+
+def _publishing_held(topic: Topic) -> Figures:
+    """Why producers are refused, which Pulsar does not tell."""
+    quota = topic.backlog_quota
+    why = "" if quota is None or len(topic.producers) else quota.held()
+    return {"publishingHeld": why} if why else {}
 
 
 def _age_s(at_ms: int, now_ms: int) -> int:
@@ -92,14 +131,19 @@ def _publisher(topic: Topic, producer: Producer, members: MemberRates) -> dict[s
     } | drops_of_producer(topic)
 
 
-def _subscription(topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext) -> dict[str, Any]:
+async def _subscription(
+    topic: Topic, subscription: Subscription, members: MemberRates, context: StatsContext, slices: TurnSlices
+) -> Figures:
     backlog, delayed = subscription.backlog_entries, subscription.delayed_entries
     rates = members.of_subscription(subscription)
     key_shared, of_consumers = key_shared_figures(subscription)
-    consumers = [_consumer(one, members) | of_consumers.get(one, {}) for one in subscription.consumers]
+    consumers = []
+    for consumer in list(subscription.consumers):
+        await slices.spend(CONSUMER_COST)
+        consumers.append(completed_consumer(_consumer(consumer, members) | of_consumers.get(consumer, {})))
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     state = topic.delivery_state(subscription)
-    why = explain(subscription, state)[0]
+    health, why = judge_delivery(subscription, state)
     stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
@@ -107,6 +151,7 @@ def _subscription(topic: Topic, subscription: Subscription, members: MemberRates
         "msgDelayed": delayed,
         "unackedMessages": subscription.unacked_messages,
         "backlogSize": backlog_bytes(topic, backlog),
+        "deliveryHealth": health,  # ours
         "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
         "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),

@@ -98,14 +98,17 @@ class SubscriptionHandlers:
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
         before = _places(pairs)
         issued = not request.subscription
+        by_topic: dict[Topic, list[Subscription]] = {}
         for topic, subscription in pairs:
+            by_topic.setdefault(topic, []).append(subscription)
+        for topic, subscriptions in by_topic.items():
             if request.ledger_id is not None and request.entry_id is not None:
                 issued = True
                 last = Position(request.ledger_id, request.entry_id - int(request.excluded))
-                await topic.expire_up_to(subscription, min(last, topic.ledger_list.last))
+                await topic.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
             else:
-                issued |= positions.may_expire(subscription)
-                issued |= await positions.expire(topic, subscription, cutoff_ms) > 0
+                issued |= any(map(positions.may_expire, subscriptions))
+                issued |= await positions.expire(topic, subscriptions, cutoff_ms) > 0
         if not issued:
             raise Conflict(
                 f"no message of {request.topic} expired for subscription {request.subscription!r}: "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import structlog
 
 from messaging.adminrpc import schema
@@ -12,6 +10,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics import dedup_state
 from messaging.broker.runtime.topics.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.services import refusal_of
+from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
@@ -22,7 +21,7 @@ from messaging.storage.managed.retention import NOTHING
 
 log = structlog.get_logger("broker.topics")
 
-TRUNCATED_TOGETHER = 100  # partitions of one topic
+CHANGE_COST = 1_000  # of one partition, in units of `core/command_costs.py`
 
 
 class TopicHandlers:
@@ -112,8 +111,8 @@ class TopicHandlers:
         parts = await parts_of(self._broker, name)
         if not parts.partitioned and not await self._broker.topics.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
-        for one in parts.names:
-            await self._broker.topics.unload(one)
+        slices = self._broker.topics.services.slices(name.tenant)
+        await all_in_slices(slices, parts.names, CHANGE_COST, self._broker.topics.unload)
         return schema.Empty()
 
     async def terminate(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
@@ -128,12 +127,13 @@ class TopicHandlers:
         parts = await parts_of(self._broker, name)
         if not parts.partitioned:
             raise NotAllowed(f"{name} is not a partitioned topic: terminate it as a plain one")
-        last = []
-        for one in parts.names:
-            topic = await self._broker.topics.get(one, create=True)
-            position = await topic.terminate()
-            last.append(schema.MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id))
-        return schema.TerminatedPartitions(last=last)
+
+        async def terminate(part: TopicName) -> schema.MessageIdAnswer:
+            position = await (await self._broker.topics.get(part, create=True)).terminate()
+            return schema.MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
+
+        slices = self._broker.topics.services.slices(name.tenant)
+        return schema.TerminatedPartitions(last=await all_in_slices(slices, parts.names, CHANGE_COST, terminate))
 
     async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "asking for the last message id of")
@@ -151,8 +151,8 @@ class TopicHandlers:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
         name = await stored_topic_name(self._broker, request.topic, "truncating", PreconditionFailed)
         names, partitioned = await parts_of(self._broker, name)
-        for start in range(0, len(names), TRUNCATED_TOGETHER):
-            await asyncio.gather(*(self._truncate(one, create=partitioned) for one in names[start : start + TRUNCATED_TOGETHER]))
+        slices = self._broker.topics.services.slices(name.tenant)
+        await all_in_slices(slices, names, CHANGE_COST, lambda part: self._truncate(part, create=partitioned))
         return schema.Empty()
 
     async def _truncate(self, name: TopicName, *, create: bool) -> None:
@@ -167,6 +167,7 @@ class TopicHandlers:
                 if topic.holds(subscription):  # else deleted meanwhile
                     await topic.skip_to(subscription, last)
             await self._broker.compactions.truncate(topic)
+            await topic.stored_moves.keep_outcomes()
             ledgers, freed = await topic.ledger.trim(last, NOTHING)
         except StoreError as error:
             raise refusal_of(error, f"topic {name} could not be truncated") from error

@@ -61,6 +61,7 @@ class LocalConsumer:
             principal.tenant,
             service.settings.message_bytes_max * UNPACKED_TIMES_MAX,
             topic.name.partition,
+            turns=service.unpacking,
             deliver=self._hand_over,
             open_bits=self._open_bits,
             finished=self._entry_finished,

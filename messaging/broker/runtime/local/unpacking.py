@@ -1,9 +1,9 @@
 """Entries on their way to a consumer that takes single messages: opened one after another, in slices, never further than asked for.
 
 A few bytes may hold very many messages. So an entry stays packed until its turn comes; what unpacking it makes is charged to the
-memory budget before it is made, and a large one is decompressed on a thread, in one call: its codec lets other threads run, and
-makes no more than was declared and charged (ADR 30). Its messages are then made as the consumer has room for them: what waits is
-bytes that are accounted for, not objects.
+memory budget before it is made, and a large one is decompressed on a thread, in turns by tenant and in one call: its codec lets
+other threads run, and makes no more than was declared and charged (ADR 30). Its messages are then made as the consumer has room for
+them: what waits is bytes that are accounted for, not objects.
 
 An entry that cannot be opened comes whole, as it is stored, with the reason in a property, so that its consumer can look at it and
 acknowledge it: it is not lost, and does not stand in the way of the rest.
@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
+from messaging.fairness.turns import FairTurns
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
@@ -31,7 +32,9 @@ INLINE_BYTES_MAX = 32 << 10  # unpacked on the loop, in about 0.1 ms; what is la
 RETRY_S = 0.05  # until memory is asked for again
 UNREADABLE = "magnetar.unreadable"  # the property that says why a message comes as it is stored
 
-_threads = ThreadPoolExecutor(2, thread_name_prefix="unpack")
+# A tenant uses two of them, and leaves one to others.
+THREADS = 3
+_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="unpack")
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class Unpacker:
         bytes_max: int,
         partition: int,
         *,
+        turns: FairTurns,
         deliver: Callable[[Sequence[DeliveredMessage]], None],
         open_bits: Callable[[Position, int], int],
         finished: Callable[[int], None],
@@ -79,6 +83,7 @@ class Unpacker:
         self._tenant = tenant
         self._bytes_max = bytes_max
         self._partition = partition
+        self._turns = turns
         self._deliver = deliver
         self._open_bits = open_bits
         self._finished = finished
@@ -88,6 +93,7 @@ class Unpacker:
         self._made_bytes = 0  # of them, those that unpacking made
         self._waits = False  # for its turn, a thread or memory
         self._closed = False
+        self._work: asyncio.Task[bytes | ProtocolError] | None = None  # on a thread
 
     def add(self, packed: Packed) -> None:
         self._charge(len(packed.payload))
@@ -190,9 +196,15 @@ class Unpacker:
         if made_bytes <= INLINE_BYTES_MAX:
             return self._opened(packed, stored, _unpacked(stored, self._bytes_max))
         self._waits = True
-        work = asyncio.get_running_loop().run_in_executor(_threads, _unpacked, stored, self._bytes_max)
-        work.add_done_callback(lambda done: self._unpack_done(packed, stored, done))
+        self._work = asyncio.get_running_loop().create_task(self._on_thread(stored), name="unpack an entry")
+        self._work.add_done_callback(lambda done: self._unpack_done(packed, stored, done))
         return None
+
+    async def _on_thread(self, stored: Stored) -> bytes | ProtocolError:
+        async with self._turns.turn(self._tenant):
+            if self._closed:  # while it waited
+                return b""
+            return await asyncio.get_running_loop().run_in_executor(_threads, _unpacked, stored, self._bytes_max)
 
     def _begin(self, made_bytes: int) -> None:
         self._current_bytes = len(self._packed.popleft().payload) + made_bytes
@@ -200,7 +212,7 @@ class Unpacker:
         self._charge(made_bytes)
 
     def _unpack_done(self, packed: Packed, stored: Stored, done: asyncio.Future[bytes | ProtocolError]) -> None:
-        self._waits = False
+        self._waits, self._work = False, None
         if not self._closed and not done.cancelled():
             self._opened(packed, stored, done.result())
             self._soon()

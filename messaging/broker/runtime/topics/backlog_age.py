@@ -7,22 +7,25 @@ from collections import OrderedDict
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.storage.ledger_store import Position, StoreError
 
 REMEMBERED_MAX = 10_000  # number of positions kept, most recent last: while nobody acknowledges, nothing is read twice
 READS_MAX = 50  # limit for one answer; the age of further subscriptions is unknown
 UNKNOWN = -1
+LOOK_COST = 8  # at one subscription, in units of `core/command_costs.py`
 
 
 class BacklogAges:
     def __init__(self) -> None:
         self._times: OrderedDict[Position, int] = OrderedDict()  # ledger ids are unique over all topics
 
-    async def of(self, topic: TopicContext) -> dict[str, int]:
+    async def of(self, topic: TopicContext, slices: TurnSlices) -> dict[str, int]:
         """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. Those without a backlog are left out."""
         found: dict[str, int] = {}
         reads = 0
         for key, subscription in list(topic.subscriptions.items()):
+            await slices.spend(LOOK_COST)
             position = _first_unacked(subscription)
             if position is None:
                 continue

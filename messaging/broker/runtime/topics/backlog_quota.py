@@ -1,5 +1,8 @@
 """Enforces the backlog quota of one topic when producers open and publish. A topic without a quota has none of this.
 
+What reaches the limit is stored and confirmed, as in Pulsar; then the producers are closed, and refused until there is room again.
+So a producer that is admitted can always publish something, and none opens again and again for nothing.
+
 Measuring the backlog walks over subscriptions and ledgers, so it is done only when as much was published as there was room. The age
 of the oldest message is read from storage once for each mark-delete position at which it may be too old.
 """
@@ -7,7 +10,7 @@ of the oldest message is read from storage once for each mark-delete position at
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from messaging.broker.core.backlog_quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
@@ -25,6 +28,7 @@ class QuotaTopic(TopicContext, Protocol):
     """The interface of the topic that its quota uses."""
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int: ...
+    async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int: ...
 
     def refuse_publishing(self, why: MagnetarError) -> None:
         """Closes the producers: their next tries to open get the error."""
@@ -40,36 +44,67 @@ def quota_of(policy: Policy, name: TopicName) -> BacklogQuota:
 
 
 class TopicBacklogQuota:
-    __slots__ = ("_check_age_at_ms", "_evicting", "_measuring", "_oldest", "_room_bytes", "_topic", "quota")
+    __slots__ = ("_check_age_at_ms", "_evicting", "_looking", "_measuring", "_oldest", "_room_bytes", "_topic", "closing", "quota")
 
     def __init__(self, topic: QuotaTopic, quota: BacklogQuota) -> None:
         self.quota = quota
+        self.closing: MagnetarError | None = None  # why the producers are about to be closed
         self._topic = topic
         self._room_bytes = 0  # that may be published before the backlog is measured again
         self._oldest: tuple[Position, int] | None = None  # the first unacknowledged entry, when it was measured, and its time
         self._check_age_at_ms = 0
+        self._looking = False  # once what is pending is stored
         self._measuring = False
         self._evicting: asyncio.Task[None] | None = None
 
     # --- producers
 
-    def admits(self, size: int, now_ms: int) -> bool:
-        """Whether a block of `size` bytes may be appended. If not, the producers were closed."""
-        refusal = self._bytes_refusal(size) or self._age_refusal(now_ms)
+    def took(self, size: int, now_ms: int) -> bool:
+        """A block of `size` bytes was appended. Whether to ask `reached` once it is stored."""
+        self._room_bytes -= size
+        full = self.quota.bytes_max >= 0 and self._room_bytes <= 0
+        if self._looking or not (full or (self.quota.age_max_s >= 0 and now_ms >= self._check_age_at_ms)):
+            return False
+        self._looking = True
+        return True
+
+    def reached(self) -> bool:
+        """Whether the producers are to be closed, by `close` once they have their receipts. Nothing is appended until then."""
+        self._looking = False
+        refusal = self._bytes_refusal() or self._age_refusal(self._topic.services.clock_ms())
+        if refusal is None or self.closing is not None:
+            return False
+        self.closing = refusal
+        return True
+
+    def close(self, stored: bool) -> None:
+        refusal, self.closing = self.closing, None
         if refusal is not None:
             self._topic.refuse_publishing(refusal)
-        return refusal is None
+
+    def held(self) -> str:
+        """Why producers are refused now; "" if they are not."""
+        quota, why = self.quota, None
+        if quota.bytes_max >= 0 and quota.bytes_action is not QuotaAction.EVICT:
+            why = self._too_large(self._backlog_bytes())
+        if why is None and self._oldest is not None and quota.age_action is not QuotaAction.EVICT:
+            now_ms = self._topic.services.clock_ms()
+            if now_ms >= self._check_age_at_ms and self._oldest[0] == first_unacknowledged(self._topic):
+                why = self._too_old(now_ms, self._oldest[1])
+        return why.message if why is not None else ""
 
     async def check(self, now_ms: int) -> None:
         """For a producer that opens. Raises `BacklogHold`, `QuotaExceeded`."""
         if self.quota.age_max_s >= 0:
             await self._measure_age(now_ms)
-        refusal = self._bytes_refusal(0) or self._age_refusal(now_ms)
+        refusal = self._bytes_refusal() or self._age_refusal(now_ms)
         if refusal is not None:
             raise refusal
 
     async def enforce(self, now_ms: int) -> None:
         """For maintenance: evicts what is too old or too much, although nobody publishes."""
+        if self._evicting is not None:
+            await asyncio.wait([self._evicting])  # it was begun earlier, when less was too old
         try:
             await self.check(now_ms)
         except QuotaExceeded:
@@ -79,22 +114,27 @@ class TopicBacklogQuota:
 
     # --- size
 
-    def _bytes_refusal(self, size: int) -> MagnetarError | None:
+    def _bytes_refusal(self) -> MagnetarError | None:
         limit = self.quota.bytes_max
         if limit < 0:
             return None
-        self._room_bytes -= size
-        if self._room_bytes >= 0 and size:
-            return None
-        ledgers = ledger_sizes(self._topic)
-        backlog = max((bytes_after(ledgers, one.cursor.mark_delete) for one in durable(self._topic)), default=0)
-        self._room_bytes = limit - backlog - size
-        if backlog + size <= limit if size else backlog < limit or not backlog:
-            return None
-        if self.quota.bytes_action is QuotaAction.EVICT:
+        backlog = self._backlog_bytes()
+        self._room_bytes = limit - backlog
+        refusal = self._too_large(backlog)
+        if refusal is not None and self.quota.bytes_action is QuotaAction.EVICT:
             self._begin_eviction(self._evict_bytes)
             return None
-        return self._refusal(self.quota.bytes_action, f"the backlog of {backlog} bytes leaves no room in {limit} bytes")
+        return refusal
+
+    def _backlog_bytes(self) -> int:
+        ledgers = ledger_sizes(self._topic)
+        return max((bytes_after(ledgers, subscription.cursor.mark_delete) for subscription in durable(self._topic)), default=0)
+
+    def _too_large(self, backlog: int) -> MagnetarError | None:
+        limit = self.quota.bytes_max
+        if backlog < limit or not backlog:
+            return None
+        return self._refusal(self.quota.bytes_action, f"the backlog of {backlog} bytes has reached the limit of {limit} bytes")
 
     async def _evict_bytes(self) -> None:
         wanted = int(self.quota.bytes_max * EVICTED_TO)
@@ -119,8 +159,11 @@ class TopicBacklogQuota:
         if self.quota.age_action is QuotaAction.EVICT:
             self._begin_eviction(self._evict_old)
             return None
-        age_s = (now_ms - self._oldest[1]) // 1000
-        return self._refusal(self.quota.age_action, f"its oldest unacknowledged message is {age_s} s old; {limit_s} s are allowed")
+        return self._too_old(now_ms, self._oldest[1])
+
+    def _too_old(self, now_ms: int, stored_ms: int) -> MagnetarError:
+        why = f"its oldest unacknowledged message is {(now_ms - stored_ms) // 1000} s old; {self.quota.age_max_s} s are allowed"
+        return self._refusal(self.quota.age_action, why)
 
     def _begin_measuring(self, now_ms: int) -> None:
         if not self._measuring:
@@ -142,8 +185,7 @@ class TopicBacklogQuota:
     async def _evict_old(self) -> None:
         cutoff_ms = self._topic.services.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
         last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
-        for subscription in durable(self._topic):
-            await self._topic.expire_up_to(subscription, last)
+        await self._topic.expire_each_up_to(durable(self._topic), last)
         self._oldest = None
 
     # --- both

@@ -34,7 +34,7 @@ class BacklogOwner(BacklogDispatcher, Protocol):
     topic: TopicContext
     cache: EntryCache
 
-    def dispatch(self, subscription: Subscription) -> None: ...
+    def dispatch(self, subscription: Subscription) -> object: ...
 
 
 class LogSource(Protocol):
@@ -106,7 +106,11 @@ class BacklogReader:
             )
 
     async def _forecast_later(self, read: BacklogRead, found: Awaitable[int]) -> None:
-        self._ask(read, await found)
+        entries = 0  # it is not known
+        try:
+            entries = await found
+        finally:
+            self._ask(read, entries)
 
     def _ask(self, read: BacklogRead, entries: int) -> None:
         if read.users:
@@ -127,9 +131,9 @@ class BacklogReader:
         del self._tasks[read]
         error = None if task.cancelled() else task.exception()
         blocks = [] if error is not None or task.cancelled() else task.result()
-        topic = self.dispatcher.topic
+        topic, waiting = self.dispatcher.topic, list(read.users)
         # The number of concurrent reads is limited over all topics: an exception here would leave this read counted forever.
-        with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
+        try:
             if not read.users:
                 self._scheduler.resized(self.tenant, read.size_bytes, 0)
             elif blocks:
@@ -139,6 +143,12 @@ class BacklogReader:
                 self._take(steps)
             else:
                 self._failed(read, error)
+        except Exception as unexpected:  # whoever waits for this read does not wait for ever
+            topic.services.dispatching.failed(unexpected, topic=topic.text, position=str(read.first))
+            with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
+                self._failed(read, unexpected)
+            for subscription in waiting:
+                asyncio.get_running_loop().call_later(READ_RETRY_S, self.dispatcher.dispatch, subscription)
         self._scheduler.ended()
 
     def _failed(self, read: BacklogRead, error: BaseException | None) -> None:

@@ -15,7 +15,7 @@ from messaging.broker.core.backlog.read import BacklogRead
 from messaging.broker.core.backlog.read_queue import ReadQueue
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.fair_queue import FairQueue
+from messaging.fairness.queue import FairQueue
 
 TURN_BYTES = 64 << 10  # bytes sent per slice, or one entry
 

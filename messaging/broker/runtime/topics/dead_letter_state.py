@@ -1,27 +1,20 @@
-"""Stores the dead-letter policies of a topic, and finds the blocks of moves in a target."""
+"""Stores the dead-letter policies of a topic."""
 
 from __future__ import annotations
 
 import msgspec
 import structlog
 
-from messaging.broker.core.dead_letter_moves import Move
 from messaging.broker.core.dead_letters import (
     DeadLetters,
     decode,
     encode,
     key_of,
-    move_extension,
-    position_of,
-    producer_name,
 )
 from messaging.broker.runtime.topics.topic_context import TopicContext
-from messaging.storage import block_header
-from messaging.storage.ledger_store import Corrupt, Position
+from messaging.storage.ledger_store import Position
 
 log = structlog.get_logger("broker.dead_letters")
-
-SEARCH_BYTES = 4 << 20
 
 
 async def restore(topic: TopicContext) -> None:
@@ -54,26 +47,3 @@ async def save(topic: TopicContext) -> None:
         await storage.meta.put_value(storage.fence, key_of(topic.text), encode(records))
     else:
         await storage.meta.delete_value(storage.fence, key_of(topic.text))
-
-
-async def parts_moved(target: TopicContext, policy_id: str, move: Move, *, producer: str = "") -> int:
-    """How many parts of this move are in its target: the first ones, as each is durable before the next. Raises `StoreError`."""
-    name = (producer or producer_name(policy_id)).encode()
-    missing = {(block_header.DEAD_LETTER_MOVE, move_extension(policy_id, part.sequence_id)) for part in move.all_parts}
-    parts = len(missing)
-    ledger_list = target.ledger_list
-    position = ledger_list.resolve(ledger_list.next_after(position_of(move.after)))
-    while missing and ledger_list.holds(position):
-        try:
-            blocks = await target.ledger.read(position, entries_max=100_000, bytes_max=SEARCH_BYTES)
-        except Corrupt as error:
-            position = ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
-            continue
-        for block in blocks:
-            header = block_header.decode(block.header)
-            if header.producer == name:
-                missing.difference_update(header.extensions)
-        if not blocks:
-            break
-        position = ledger_list.resolve(ledger_list.next_after(Position(position.ledger_id, blocks[-1].last_entry)))
-    return parts - len(missing)

@@ -6,15 +6,15 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from messaging.broker.core.delayed.run_jobs import Job, Load, Seal
-from messaging.broker.runtime.fair_turns import FairTurns
+from messaging.fairness.turns import FairTurns
 
 JUMP_MS = 1_000
 SEALS_MAX, MERGES_MAX, LOADS_MAX, LISTS_MAX = 2, 1, 4, 2  # at a time; of each kind one for a tenant
 
 
 class Waiting(Protocol):
-    def wake(self) -> None:
-        """Looks at the time and delivers what is due."""
+    def wake_soon(self) -> None:
+        """Looks at the time and delivers what is due, in its turn."""
 
     @property
     def waiting_entries(self) -> int: ...
@@ -23,8 +23,8 @@ class Waiting(Protocol):
 class DelayTimers:
     def __init__(self) -> None:
         self.topics: dict[Waiting, None] = {}
-        self._sealing, self._merging, self._loading = FairTurns(SEALS_MAX), FairTurns(MERGES_MAX), FairTurns(LOADS_MAX)
-        self._listing = FairTurns(LISTS_MAX)
+        self._sealing, self._merging = FairTurns(SEALS_MAX, 1), FairTurns(MERGES_MAX, 1)
+        self._loading, self._listing = FairTurns(LOADS_MAX, 1), FairTurns(LISTS_MAX, 1)
         self._offset_ms: int | None = None
 
     def turn(self, job: Job, tenant: str) -> AbstractAsyncContextManager[None]:
@@ -45,4 +45,4 @@ class DelayTimers:
         self._offset_ms = offset_ms
         if before is not None:
             for one in list(self.topics):
-                one.wake()
+                one.wake_soon()

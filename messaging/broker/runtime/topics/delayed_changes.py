@@ -11,7 +11,6 @@ from typing import NamedTuple
 from pyroaring import BitMap
 
 from messaging.broker.core.delayed.changes import reached, why_full, words_without
-from messaging.broker.core.dispatch.chunk_sets import chunk_at
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.topics.delayed_scan import DelayedScan
 from messaging.broker.runtime.topics.entry_lookup import block_at
@@ -129,7 +128,7 @@ def _change(topic: Topic, block: EntryBlock, position: Position, batch_index: in
         raise Conflict(f"message {_text(position)} of {topic.text} {had.sentence}: it is too late to change it")
     if at_ms is not None and batch_index >= 0 and messages > 1:
         raise Conflict("a message of a batch cannot be rescheduled alone: reschedule its entry, or cancel it and publish another")
-    if at_ms is not None and block.chunked and chunk_at(block, position.entry_id - block.first_entry) is not None:
+    if at_ms is not None and block.chunked and block.chunk_at(position.entry_id - block.first_entry) is not None:
         raise Conflict("a chunk cannot be rescheduled alone: reschedule the messages of its key, or cancel them")
     batch = batch_index >= 0 and messages > 1
     check_room(topic, reschedules=at_ms is not None, batch=batch)

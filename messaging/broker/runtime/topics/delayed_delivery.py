@@ -31,6 +31,7 @@ WAIT_S_MAX = 86_400.0  # a timer is set again after this time, because clocks dr
 KEPT_FREE = 8  # this part of the account stays free for what else is remembered of clients
 LEDGERS_A_MS = 10  # with so many, the memory of a topic is measured once a millisecond at most
 RETRY_S = 1.0  # after a job that failed
+WAKE_COST = 150  # of one topic with some messages that are due, in units of `core/command_costs.py`
 SEALED_AT_CLOSE = 8_192  # from so many entries on, they are stored when a topic is unloaded; reading finds fewer again
 
 
@@ -43,6 +44,7 @@ class DelayedDelivery:
         "_charge",
         "_dispatch",
         "_due_reader",
+        "_failed",
         "_jobs",
         "_measured_ms",
         "_policy",
@@ -57,10 +59,17 @@ class DelayedDelivery:
         "overrides",
     )
 
-    def __init__(self, topic: DelayedTopic, cache: EntryCache, dispatch: Callable[[Subscription], None]) -> None:
-        """`dispatch` sends a subscription what has become due."""
+    def __init__(
+        self,
+        topic: DelayedTopic,
+        cache: EntryCache,
+        dispatch: Callable[[Subscription], None],
+        failed: Callable[[Subscription, Exception], None],
+    ) -> None:
+        """`dispatch` sends a subscription what has become due; `failed` is told of one that may have missed some of it."""
         self._topic = topic
         self._dispatch = dispatch
+        self._failed = failed
         self._charge = Charge(topic.services.records, topic.name.tenant)
         self._measured_ms = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -134,16 +143,42 @@ class DelayedDelivery:
         self.index.resolution_ms = self._policy.resolution_ms
         self.wake()
 
+    def wake_soon(self) -> None:
+        """Wakes in its turn: very many topics may be due at the same moment."""
+        services = self._topic.services
+        if self in services.delay_timers.topics:
+            services.dispatch_turns.wait(self._topic.name.tenant, self)
+
+    def run(self) -> None:
+        """It is this topic's turn."""
+        services = self._topic.services
+        if self in services.delay_timers.topics:
+            self.wake()
+        services.dispatch_turns.turns.left -= WAKE_COST
+
     def wake(self) -> None:
-        """Some may be due: their time has come, the clock jumped, or the policy changed."""
-        topic = self._topic
-        with topic.services.dispatching.guard(topic=topic.text):
-            waited_for_room, self._timer_ms = self.delays.full, None
+        """Some may be due: their time has come, the clock jumped, or the policy changed. What raises is tried again."""
+        waited_for_room, self._timer_ms = self.delays.full, None
+        try:
             self._advance()
             self._due_reader.look(self.index, self._now_ms())
             if waited_for_room:
                 self._dispatch_all()
             self._update_memory_and_timer()
+        except Exception as error:
+            self._topic.services.dispatching.failed(error, topic=self._topic.text)
+            self._wake_again(error)
+
+    def _wake_again(self, error: Exception) -> None:
+        """After a failure: what was due by then may be in no subscription."""
+        if self._topic.closed is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_ms = asyncio.get_running_loop().call_later(RETRY_S, self.wake), None
+        for subscription in self._topic.subscriptions.values():
+            if subscription.state.delayed is not None:
+                self._failed(subscription, error)
 
     @property
     def waiting_entries(self) -> int:
@@ -270,7 +305,7 @@ class DelayedDelivery:
         self._timer, self._timer_ms = None, wake_ms
         if wake_ms is not None:
             wait_s = min(max(0, wake_ms - now_ms) / 1000, WAIT_S_MAX)
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self.wake)
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self.wake_soon)
 
     def _measure(self, now_ms: int) -> None:
         """Each ledger takes a microsecond: topics with thousands are measured the less often."""

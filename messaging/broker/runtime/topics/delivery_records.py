@@ -5,7 +5,7 @@ Each topic keeps its last records; how many topics keep some is limited, and the
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Protocol
 
 from messaging.broker.core.memory_charge import Charge
@@ -29,7 +29,7 @@ class DeliveryRecords:
     def __init__(self, account: MemoryAccount) -> None:
         self._charge = Charge(account, "")
         self._topics_max = max(1, account.limit_bytes // SHARE // (RECORDS * RECORD_BYTES))
-        self._kept: dict[RecordsOwner, int] = {}  # since when, the oldest first
+        self._kept: OrderedDict[RecordsOwner, int] = OrderedDict()  # since when, the oldest first
 
     def open(self, topic: RecordsOwner, now_ms: int) -> None:
         """From now on what this topic delivers is recorded, if there is room."""

@@ -22,6 +22,7 @@ def delivery_state(
     waiting, under_way = (0, 0) if stored is None else stored.reads_of(subscription)
     held = services.records.tenants.get(name.tenant, 0)
     return DeliveryState(
+        now_ms=services.clock_ms(),
         reads_waiting=waiting,
         reads_under_way=under_way,
         next_delayed_ms=None if delayed is None else delayed.delays.next_ms(),

@@ -29,7 +29,7 @@ class DirectDispatcher(Dispatcher):
             else:
                 self._send_allowed(subscription, block, self.limits)
         except Exception as error:  # the failure must not affect other subscriptions or the producer
-            self.topic.services.dispatching.failed(error, topic=self.topic.text, subscription=subscription.name)
+            self.recover(subscription, error)
         self.messages_dropped += subscription.messages_dropped - before
 
     def _send_allowed(self, subscription: Subscription, block: EntryBlock, limits: DispatchLimits) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_reservations import TopicReservations
+from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.meta_store import MetaConflict, MetaStore, TopicRecord
 
-TOGETHER_MAX = 100  # partitions of a topic created or deleted concurrently
+# Of one partition, in units of `core/command_costs.py`.
+MAKE_COST, DELETE_COST, READ_COST = 500, 1_000, 100
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties
 
@@ -44,9 +45,13 @@ class PartitionTopics:
     async def subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
         """The durable subscriptions of the first partitions, without those in `known`."""
         found: Carried = {}
-        for indexes in together(range(partitions)):
-            stored = await asyncio.gather(*(self._meta.subscriptions(str(name.of_partition(index))) for index in indexes))
-            found.update((one.name, one.properties) for records in stored for one in records if one.name not in known)
+
+        async def look(index: int) -> None:
+            records = await self._meta.subscriptions(str(name.of_partition(index)))
+            found.update((one.name, one.properties) for one in records if one.name not in known)
+
+        slices = self._topics.services.slices(name.tenant)
+        await all_in_slices(slices, range(partitions), READ_COST, look)
         return found
 
     async def make(self, name: TopicName, indexes: Sequence[int], subscriptions: Carried) -> None:
@@ -68,10 +73,6 @@ class PartitionTopics:
                     return
                 self._topics.list_changed(name.of_partition(index), True)
 
-        for some in together(indexes):
-            await asyncio.gather(*(make(index) for index in some))
+        slices = self._topics.services.slices(name.tenant)
+        await all_in_slices(slices, indexes, MAKE_COST * max(1, len(subscriptions)), make)
         self._topics.services.subscription_counts.made_elsewhere(name.tenant)
-
-
-def together(indexes: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (indexes[start : start + TOGETHER_MAX] for start in range(0, len(indexes), TOGETHER_MAX))

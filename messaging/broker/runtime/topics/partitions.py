@@ -8,14 +8,16 @@ completed at the next start, or by the next change.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import structlog
 
-from messaging.broker.runtime.topics.partition_topics import Carried, PartitionTopics, TopicStore, together
+from messaging.broker.runtime.topics.partition_topics import DELETE_COST, Carried, PartitionTopics, TopicStore
 from messaging.broker.runtime.topics.services import refusal_of
+from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.clock import boottime_ms
 from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.keyed_lock import keyed_lock
@@ -37,7 +39,7 @@ class Partitions:
         self._parts = PartitionTopics(topics)
         self._partitions_max = topics.services.partitions_max
         self._under_way: dict[str, asyncio.Future[None]] = {}
-        self._deleted: dict[str, int] = {}  # when, oldest first
+        self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
         """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
@@ -275,8 +277,8 @@ class Partitions:
             except TopicNotFound:
                 await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
-        for some in together(range(max(held.partitions, held.growing_to))):
-            await asyncio.gather(*(remove(index) for index in some))
+        slices = self._topics.services.slices(name.tenant)
+        await all_in_slices(slices, range(max(held.partitions, held.growing_to)), DELETE_COST, remove)
         self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))
         self._topics.services.policies.topic_deleted(name)

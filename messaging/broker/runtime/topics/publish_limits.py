@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -99,7 +99,7 @@ class PublishLimits:
     def __init__(self, publisher: LimitPublisher, rate: PublishRate) -> None:
         self._publisher = publisher
         self._own: LevelLimiter | None = None
-        self._parked: dict[Producer, deque[ParkedBlock | Act]] = {}  # in the order of their turns
+        self._parked: OrderedDict[Producer, deque[ParkedBlock | Act]] = OrderedDict()  # in the order of their turns
         self.passing = False
         timers = publisher.topic.services.rate_limits.timers
         self._throttle = Throttle(publisher.topic.name.tenant, (), self._go_on, timers.begin)

@@ -94,7 +94,7 @@ class Publisher:
         """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended,
         or parked until the rate limits allow them. `extensions`: of the header.
 
-        Appends nothing if that would exceed the topic's backlog quota; the producers were closed then.
+        What reaches the topic's backlog quota is appended; once it is stored, the producers are closed.
         Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
         """
         if self.limits is not None and not self.limits.passing:
@@ -102,7 +102,7 @@ class Publisher:
         try:
             now_ms = self.ledger.stamp()
             quota = self.topic.backlog_quota
-            if quota is not None and (producer.closed or not quota.admits(summary.end_offsets[-1], now_ms)):
+            if quota is not None and (producer.closed or quota.closing is not None):
                 return 0
             name = producer.name_bytes
             asked, dedup, parts = sent, self.dedup, NO_PARTS
@@ -131,6 +131,8 @@ class Publisher:
             if dedup is not None:
                 dedup.took(name, sent, now_ms, parts)
             self.published_blocks += 1
+            if quota is not None and quota.took(end_offsets[-1], now_ms):
+                self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
             return end_offsets[-1]
         except StoreError:
             self.topic.append_refused()
@@ -191,7 +193,8 @@ class Publisher:
         """Called after each completed block: runs the callbacks that waited for it."""
         after_pending = self.after_pending
         while after_pending and after_pending[0][0] <= self.completed_blocks:
-            after_pending.popleft()[1](stored)
+            with self.topic.services.dispatching.guard(topic=self.topic.text):  # the others run all the same
+                after_pending.popleft()[1](stored)
         if not after_pending:
             self.after_pending = None
 
@@ -246,14 +249,18 @@ class PendingPublish(PendingAppend):
         producer or subscription must not hold back the receipts of others.
         """
         publisher = self.publisher
+        topic = publisher.topic
         try:
             self._complete(error)
         except Exception as unexpected:
-            publisher.topic.services.dispatching.failed(unexpected, topic=publisher.topic.text, producer=self.producer.name)
-        if error is None:
-            publisher.topic.stored(self)
-        else:
-            publisher.topic.append_failed(error)
+            topic.services.dispatching.failed(unexpected, topic=topic.text, producer=self.producer.name)
+        try:
+            if error is None:
+                topic.stored(self)
+            else:
+                topic.append_failed(error)
+        except Exception as unexpected:
+            topic.services.dispatching.failed(unexpected, topic=topic.text)
         publisher.completed_blocks += 1
         if publisher.after_pending is not None:
             publisher.run_due(error is None)

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
-from messaging.broker.runtime.topics import dedup_state, delay_overrides
+from messaging.broker.runtime.topics import dedup_state, delay_overrides, stored_moves
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions import Partitions
@@ -100,8 +100,9 @@ class Topics:
             return await asyncio.shield(loading)
 
     async def _load(self, name: TopicName, create: bool, writable: bool) -> Topic:
-        text = str(name)
+        text, policies = str(name), self.services.policies
         check_enabled(self.services, name)
+        version = policies.version
         try:
             record = await self.meta.get_topic(text)
             topic = await (self._make(name, text, create, writable) if record is None else self._open(name, record))
@@ -114,6 +115,9 @@ class Topics:
             tell(topic)
         topic.claim()
         self.recover_dead_letters(topic)
+        if policies.version != version:  # only loaded topics are told of changes
+            with self.services.dispatching.guard(topic=text):
+                topic.policies_changed()
         return topic
 
     async def _open(self, name: TopicName, record: TopicRecord) -> Topic:
@@ -240,7 +244,7 @@ class Topics:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        values = (dedup_state.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text))
+        values = (dedup_state.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text), stored_moves.key_of(text))
         await self.meta.delete_topic(self.services.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.subscription_counts.forget(name.tenant)

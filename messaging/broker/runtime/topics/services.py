@@ -24,6 +24,7 @@ from messaging.broker.runtime.topics.delivery_records import DeliveryRecords
 from messaging.broker.runtime.topics.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import LedgerClosed, StoreError
@@ -34,10 +35,10 @@ OWN_TENANT = "magnetar"  # of the broker's own topics, to which neither settings
 
 
 class DispatchTurn(Protocol):
-    """A subscription waiting for its turn to dispatch."""
+    """Work of a topic that waits for its turn: a subscription to dispatch, delayed messages that are due, policies that changed."""
 
     def run(self) -> str | None:
-        """Sends one slice. Returns the tenant to queue under for the rest, or None."""
+        """Does one slice. Returns the tenant to queue under for the rest, or None."""
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class TopicServices:
     dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     rate_limits: BrokerRateLimits  # that topics share
+    slices: Callable[[str], TurnSlices]  # for long work on behalf of a tenant
     producers: ConnectedCounts = field(default_factory=ConnectedCounts)
     consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from messaging.broker.core.ack_validation import MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
@@ -26,6 +27,8 @@ from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.ledger_list import LedgerList
 
 NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by idle topics; never written to
+
+EXPIRED_AT_ONCE = 100  # subscriptions whose changes share a commit
 
 Stored = Callable[[StoreError | None], None]
 
@@ -148,7 +151,7 @@ class SubscriptionEffects(TopicContext):
 
     def delivery_state(self, subscription: Subscription) -> DeliveryState:
         if self._dispatcher is None:
-            return DeliveryState(closing=self.closed is not None)
+            return DeliveryState(closing=self.closed is not None, now_ms=self.services.clock_ms())
         return self._dispatcher.delivery_state(subscription)
 
     def delivery_records(self) -> list[DeliveryRecord]:
@@ -172,7 +175,14 @@ class SubscriptionEffects(TopicContext):
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
-        subscription.redeliver(consumer, positions)
+        redeliveries, cursor_memory = subscription.state.redeliveries, self.services.cursor_memory
+        uncounted_before = redeliveries.uncounted
+        try:
+            subscription.redeliver(consumer, positions)
+        except Exception as error:  # what it gave back is sent again all the same
+            self._ensure_dispatcher().failed(subscription, error)
+        cursor_memory.uncounted_redeliveries += redeliveries.uncounted - uncounted_before
+        cursor_memory.changed(self.name.tenant, subscription)
         if subscription.dead_letters is not None:
             self.services.dead_letters_due(self, subscription)
         self._dispatch_soon(subscription)
@@ -203,7 +213,12 @@ class SubscriptionEffects(TopicContext):
 
     def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
         """Acknowledges whole entries of one ledger, without a response: the common case."""
-        self._finish(subscription, subscription.acknowledge(consumer, ledger_id, entries, self.services.clock_ms()))
+        try:
+            delta = subscription.acknowledge(consumer, ledger_id, entries, self.services.clock_ms())
+        except Exception as error:
+            self._ensure_dispatcher().failed(subscription, error)
+            raise
+        self._finish(subscription, delta)
 
     def acknowledge_each(
         self,
@@ -283,6 +298,17 @@ class SubscriptionEffects(TopicContext):
         self.check_current(subscription)
         delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
         await self._finish_durably(subscription, delta, "the change")
+
+    async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int:
+        """`expire_up_to` for several; those that were deleted meanwhile are passed over. Some share a commit."""
+        expired = 0
+        waiting = iter(subscriptions)
+        while some := [one for one in islice(waiting, EXPIRED_AT_ONCE) if self.holds(one)]:
+            for outcome in await asyncio.gather(*(self.expire_up_to(one, last) for one in some), return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                expired += outcome
+        return expired
 
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
         """Like `skip_to`, for expired messages. Returns the number of expired entries."""

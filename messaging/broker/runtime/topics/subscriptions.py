@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 
 from messaging.broker.core.client_usage import DepartedSubscriptions
@@ -16,6 +16,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.inactivity import IdleTimes
+from messaging.broker.core.memory_charge import pairs_bytes
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
@@ -25,6 +26,7 @@ from messaging.broker.runtime.topics.cursor_recovery import recovered_cursor
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.shared_limits import check_another_consumer, room_for_subscription
 from messaging.broker.runtime.topics.subscription_effects import NO_SUBSCRIPTIONS, SubscriptionEffects
+from messaging.broker.runtime.topics.subscription_properties import SubscriptionProperties
 from messaging.errors import ConsumerBusy, MagnetarError, NotReady, PreconditionFailed
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName
@@ -37,12 +39,13 @@ SEEK_RETURN_S = 60.0  # how long a reader whose own seek closed it may take to r
 
 
 class TopicSubscriptions(SubscriptionEffects):
-    __slots__ = ("_changes", "departed", "idle")
+    __slots__ = ("_changes", "_properties", "departed", "idle")
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         # Subscriptions that are being created, deleted or moved, by key; the future is done when the change is complete.
         self._changes: dict[str, asyncio.Future[None]] | None = None
+        self._properties: SubscriptionProperties | None = None  # None: no subscription has any
         self.departed: DepartedSubscriptions | None = None  # what subscriptions that are gone were sent
         self.idle = IdleTimes(ledger.record.idle_since, ledger.record.created_ms)
 
@@ -71,6 +74,7 @@ class TopicSubscriptions(SubscriptionEffects):
         admitted()
         subscription.attach(consumer, kind)
         self.services.consumers.add(self.name, 1)
+        self.services.cursor_memory.changed(self.name.tenant, subscription)
         if consumer.read_compacted and subscription.durable:
             self._finish_all(subscription, subscription.state.pass_over_end(), None)
 
@@ -89,6 +93,23 @@ class TopicSubscriptions(SubscriptionEffects):
             self.services.cursors.claim(subscription.subscription_id, cursor)
             if cursor.individual_acks or cursor.batches:
                 self.services.cursor_memory.charge(self.name.tenant, subscription)
+            if subscription.properties:
+                self._properties_memory().change(pairs_bytes(subscription.properties))
+
+    def _properties_memory(self) -> SubscriptionProperties:
+        if self._properties is None:
+            self._properties = SubscriptionProperties(self.services.records, self.name.tenant, self.text)
+        return self._properties
+
+    def _room_for(self, properties: dict[str, str] | None, before: dict[str, str] | None = None) -> AbstractContextManager[None]:
+        """They are stored inside this context, in place of those of `before`. Raises `PreconditionFailed`, `NotReady`."""
+        more_bytes = pairs_bytes(properties or {}) - pairs_bytes(before or {})
+        return self._properties_memory().change_if_done(more_bytes) if more_bytes else nullcontext()
+
+    def release_properties(self) -> None:
+        """Called when the topic is closed. Idempotent."""
+        if self._properties is not None:
+            self._properties.end()
 
     def _new_subscription(self, name: str, cursor: Cursor, id_: int, properties: dict[str, str], created_ms: int) -> Subscription:
         made = self._make_subscription(name, cursor, id_, properties)
@@ -111,7 +132,8 @@ class TopicSubscriptions(SubscriptionEffects):
         )
 
     def _add(self, subscription: Subscription) -> Subscription:
-        subscription.may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
+        may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
+        subscription.may_keep = subscription.state.redeliveries.may_keep = may_keep
         delay_overrides.acknowledge_in(self, subscription)
         if self.subscriptions is NO_SUBSCRIPTIONS:
             self.subscriptions = {}
@@ -150,14 +172,15 @@ class TopicSubscriptions(SubscriptionEffects):
                 raise MetaConflict(name)
             mark_delete = self.mark_delete_for(start)
             async with room_for_subscription(self):
-                record = await self.services.storage.meta.create_subscription(
-                    self.services.storage.fence,
-                    self.text,
-                    name,
-                    created_ms=self.services.clock_ms(),
-                    mark_delete=mark_delete,
-                    properties=properties or {},
-                )
+                with self._room_for(properties):
+                    record = await self.services.storage.meta.create_subscription(
+                        self.services.storage.fence,
+                        self.text,
+                        name,
+                        created_ms=self.services.clock_ms(),
+                        mark_delete=mark_delete,
+                        properties=properties or {},
+                    )
             made = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties, record.created_ms)
             self.services.cursors.claim(record.subscription_id, made.cursor)
             self.idle.left(name, self.ledger.stamp())
@@ -182,7 +205,8 @@ class TopicSubscriptions(SubscriptionEffects):
         if self._changes and subscription_key(name, durable=False) in self._changes:
             raise NotReady(f"subscription {name!r} is being moved or deleted: try again")
         self._check_room()
-        return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, properties or {}, self.services.clock_ms())
+        with self._room_for(properties):
+            return self._new_subscription(name, Cursor(self.mark_delete_for(start)), 0, properties or {}, self.services.clock_ms())
 
     def mark_delete_for(self, start: Position) -> Position:
         """The mark-delete position that makes `start` the first entry read."""
@@ -219,25 +243,30 @@ class TopicSubscriptions(SubscriptionEffects):
         """Replaces the subscription's properties. Raises `NotReady`, `SubscriptionNotFound`, `StorageFailed`."""
         async with self._change(subscription.key):
             self.check_current(subscription)
-            if subscription.durable:
-                await self.services.storage.meta.set_subscription_properties(
-                    self.services.storage.fence, self.text, subscription.name, properties
-                )
+            with self._room_for(properties, subscription.properties):
+                if subscription.durable:
+                    await self.services.storage.meta.set_subscription_properties(
+                        self.services.storage.fence, self.text, subscription.name, properties
+                    )
             subscription.properties = properties
 
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
         self.services.consumers.add(self.name, -int(consumer in subscription.consumers))
-        subscription.detach(consumer)
+        try:
+            subscription.detach(consumer)
+        except Exception as error:
+            self._ensure_dispatcher().failed(subscription, error)
+        self.services.cursor_memory.changed(self.name.tenant, subscription)  # what it held is given back
         if not subscription.consumers:
             self._left(subscription)
             self._release_reads(subscription)
-            self.services.cursor_memory.changed(self.name.tenant, subscription)
             self.drop_if_idle(subscription)
         self._dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
-        """Removes a non-durable subscription when its last consumer leaves, unless a seek closed its consumers."""
-        stays = subscription.durable or subscription.consumers or subscription.fenced
+        """Removes a non-durable subscription when its last consumer leaves, unless a seek closed its consumers. Of a topic that is
+        closed nothing is removed: it releases everything together."""
+        stays = subscription.durable or subscription.consumers or subscription.fenced or self.closed is not None
         if not stays and self.holds(subscription):
             del self.subscriptions[subscription.key]
             self._removed(subscription)
@@ -281,12 +310,15 @@ class TopicSubscriptions(SubscriptionEffects):
             self._left(subscription)
             self.services.consumers.add(self.name, -len(subscription.consumers))
         for consumer in list(subscription.consumers):
-            subscription.detach(consumer)
+            with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
+                subscription.detach(consumer)
             with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
                 consumer.sink.closed(consumer)
         self._release_reads(subscription)
 
     def _removed(self, subscription: Subscription) -> None:
+        if subscription.properties:
+            self._properties_memory().change(-pairs_bytes(subscription.properties))
         if subscription.departed:
             self.departed = self.departed or DepartedSubscriptions()
             self.departed.add(subscription.name if subscription.durable else "", subscription.departed)

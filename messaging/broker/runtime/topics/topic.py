@@ -23,6 +23,7 @@ from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.shared_limits import check_another_producer
+from messaging.broker.runtime.topics.stored_moves import StoredMoves
 from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
@@ -38,7 +39,7 @@ log = structlog.get_logger("broker.topics")
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("backlog_quota", "id_tail", "publisher")
+    __slots__ = ("_stored_moves", "backlog_quota", "id_tail", "publisher")
     keeps_messages = True  # and what its subscriptions have acknowledged
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
@@ -46,7 +47,14 @@ class Topic(TopicSubscriptions):
         self.id_tail = message_id_tail(name.partition)
         self.backlog_quota: TopicBacklogQuota | None = None
         self.publisher = Publisher(self, ledger)
+        self._stored_moves: StoredMoves | None = None
         self._follow_publish_policies()
+
+    @property
+    def stored_moves(self) -> StoredMoves:
+        """The moves of dead letters of which this is the target."""
+        self._stored_moves = self._stored_moves or StoredMoves(self, self.ledger)
+        return self._stored_moves
 
     @property
     def producers(self) -> ProducerTable:
@@ -271,6 +279,7 @@ class Topic(TopicSubscriptions):
             dedup_state.release(self)
             for subscription in self.subscriptions.values():
                 self.services.cursor_memory.release(self.name.tenant, subscription)
+            self.release_properties()
             await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
 
     async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from messaging.broker.core.ack_sets import clipped
 from messaging.broker.core.ack_validation import MessageAck, signed
+from messaging.broker.core.command_costs import REDELIVERED_A_UNIT
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.key_shared_mode import KeySharedMode
 from messaging.broker.core.seek_target import SeekTarget
@@ -178,7 +179,9 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
     if held is not None:
         topic, subscription, consumer = held
         ids = [_position(one) for one in body.message_ids]
+        unacked_before = consumer.unacked_messages
         topic.redeliver(subscription, consumer, ids or None)
+        connection.receiver.costs_more((unacked_before - consumer.unacked_messages) // REDELIVERED_A_UNIT)
 
 
 async def seek(service: Broker, connection: Connection, body: pb.Seek, resource: Resource) -> None:
@@ -215,18 +218,14 @@ async def last_message_id(service: Broker, connection: Connection, body: pb.GetL
         last, batch_index = compacted.last, compacted.last_batch_index
     else:
         batch_index = (await batch_size_of(topic, last) or 0) - 1
-    answer.last_message_id.CopyFrom(id_on_wire(last, topic.name.partition))
-    if batch_index >= 0:
-        answer.last_message_id.batch_index = batch_index
-    answer.consumer_mark_delete_position.CopyFrom(id_on_wire(subscription.cursor.mark_delete, topic.name.partition))
+    answer.last_message_id.CopyFrom(id_on_wire(last))
+    answer.last_message_id.partition, answer.last_message_id.batch_index = topic.name.partition, batch_index
+    answer.consumer_mark_delete_position.CopyFrom(id_on_wire(subscription.cursor.mark_delete))
     connection.send(frames.command(pb.Command.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer))
 
 
-def id_on_wire(position: Position, partition: int) -> pb.MessageId:
-    message_id = pb.MessageId(ledger_id=position.ledger_id % _WRAP, entry_id=position.entry_id % _WRAP)
-    if partition >= 0:
-        message_id.partition = partition
-    return message_id
+def id_on_wire(position: Position) -> pb.MessageId:
+    return pb.MessageId(ledger_id=position.ledger_id % _WRAP, entry_id=position.entry_id % _WRAP)
 
 
 async def consumer_stats(service: Broker, connection: Connection, body: pb.ConsumerStats, resource: Resource) -> None:

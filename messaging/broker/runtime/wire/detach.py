@@ -8,7 +8,7 @@ from itertools import islice
 from messaging.broker.core.turn_budget import SLICE_COST
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 
-DETACH_COST = 40  # of one producer or consumer
+DETACH_COST = 160  # of one producer or consumer: those of a Key_Shared subscription have a hundred points on a ring
 DETACHED_AT_ONCE = SLICE_COST // DETACH_COST
 
 Detach = Callable[[], None]  # does not raise

@@ -159,9 +159,11 @@ class Endpoints:
     # --- open producers and consumers
 
     def check_room(self, name: str, metadata: Mapping[str, str]) -> None:
-        """Raises `NotReady` if the tenant uses too much memory to add a producer or consumer with this metadata."""
+        """Raises `NotReady` if the tenant uses too much memory to add a producer or consumer with this metadata.
+
+        One that holds little is never refused: others may fill the account with large requests."""
         size = memory_bytes((name,), metadata)
-        if not self.memory_charge.allows(size):
+        if not self.memory_charge.allows(size) and not self.memory_charge.holds_little:
             raise NotReady(f"the tenant's clients use all memory for names and properties ({size} more bytes requested)")
 
     def add_producer(self, topic: Topic, producer: Producer) -> None:

@@ -31,6 +31,8 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         response=pb.LookupResponse.Connect,
         authoritative=True,
         broker_service_url=service.addresses.broker_url,
-        broker_service_url_tls=service.addresses.broker_url_tls,
+        proxy_through_service_url=False,
     )
+    if service.addresses.broker_url_tls:  # clients take one that is there for an address, even if it is empty
+        answer.broker_service_url_tls = service.addresses.broker_url_tls
     connection.send(frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=answer))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.errors import NotReady
 
 UNREAD_BYTES_PAUSE = 1 << 20  # bytes in our send buffer above which nothing more is dispatched to this peer
 UNREAD_BYTES_PAUSE_MIN = 64 << 10  # the same when memory for send buffers is short
@@ -118,6 +119,12 @@ class OutboundBuffer:
         """Called by the transport when its buffer is above the high-water mark."""
         self.writable = False
         self.count()
+
+    def takes_answers(self) -> bool:
+        """Whether the peer reads what it is sent. Raises `NotReady` if it is gone: what it asked for need not be made."""
+        if self.closed:
+            raise NotReady("the connection is closed")
+        return self.writable
 
     def stalled(self) -> bool:
         """Called once per keep-alive interval: whether much is buffered and the peer has read none of it since the last call."""

@@ -52,7 +52,9 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         return
     endpoints.begin_opening(topic, producer, body.request_id)
     if answer is Answer.WAIT:
-        waits = pb.ProducerSuccess(request_id=body.request_id, producer_name=producer.name, producer_ready=False)
+        waits = pb.ProducerSuccess(
+            request_id=body.request_id, producer_name=producer.name, last_sequence_id=-1, schema_version=b"", producer_ready=False
+        )
         connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=waits))
         return
     try:

@@ -45,6 +45,7 @@ class Receiver:
         "_charged_bytes",
         "_counts_frame",
         "_endpoints",
+        "_further_cost",
         "_handler",
         "_turn_loop",
         "_usage",
@@ -61,6 +62,7 @@ class Receiver:
         self._waits = False  # part of a read is unprocessed, and reading is paused
         self._counts_frame = False  # the read throttle counts the incomplete frame
         self._charged_bytes = 0
+        self._further_cost = 0  # of the command that is being handled
 
     @property
     def tenant(self) -> str:
@@ -106,6 +108,10 @@ class Receiver:
         if self.inbound.stop is HELD:
             self.go_on()
 
+    def costs_more(self, cost: int) -> None:
+        """A command turned out to be more work than its row in `command_costs` and its size say."""
+        self._further_cost += cost
+
     def work(self) -> str | None:
         """Processes a slice when it is this connection's turn. Returns the tenant under which to wait for the next, or None."""
         if not self._waits or self._handler is None or self._endpoints.throttle.paused:
@@ -137,7 +143,8 @@ class Receiver:
                     left -= len(event.ids) + endpoints.acknowledge_all(event.ids)
                 else:
                     handler.command(event)
-                    left -= cost_of(event.kind, event.size)
+                    left -= cost_of(event.kind, event.size) + self._further_cost
+                    self._further_cost = 0
             if turns.spend(self._usage, allowance - left):
                 self._turn_loop.due()
         except ProtocolError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.schemas.model import Schema, encode_version
+from messaging.broker.core.schemas.model import Schema, SchemaType, encode_version
 from messaging.broker.core.schemas.registry import has_schema
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_schemas import message_of, schema_of
@@ -15,8 +15,10 @@ from messaging.protocol.names import parse_topic
 
 
 def given_schema(body: pb.Producer | pb.Subscribe) -> Schema | None:
-    """Raises `InvalidValue` for an unknown type."""
-    return schema_of(body.schema) if body.HasField("schema") else None
+    """None for a client that takes messages of any schema. What is given as NONE (bytes) is a schema like others, as in Pulsar:
+    clients that mean none send none. Raises `InvalidValue` for an unknown type."""
+    schema = schema_of(body.schema) if body.HasField("schema") else None
+    return None if schema is not None and schema.type is SchemaType.AUTO_CONSUME else schema
 
 
 def role_of(connection: Connection) -> str:
@@ -30,12 +32,14 @@ async def get_schema(service: Broker, connection: Connection, body: pb.GetSchema
             raise IncompatibleSchema(f"a schema version of {len(body.schema_version)} bytes was asked for: it has 8")
         version = int.from_bytes(body.schema_version, "big", signed=True)
     await service.require_namespace(resource.namespace)
-    found = await service.schemas.get(parse_topic(resource.topic), version)
-    assert found.schema is not None
-    answer = pb.GetSchemaResponse(
-        request_id=body.request_id, schema=message_of(found.schema), schema_version=encode_version(found.version)
-    )
-    connection.send(frames.command(pb.Command.GET_SCHEMA_RESPONSE, get_schema_response=answer))
+    name, out = parse_topic(resource.topic), connection.out
+    async with service.schemas.reading(name, version, out.takes_answers, deletions=True) as stored:
+        schema = stored.schema or Schema(SchemaType.NONE)  # what is left after a deletion
+        message = message_of(schema, f"{name.namespace}/{name.base.local}")
+        answer = pb.GetSchemaResponse(request_id=body.request_id, schema=message, schema_version=encode_version(stored.version))
+        connection.send(frames.command(pb.Command.GET_SCHEMA_RESPONSE, get_schema_response=answer))
+        out.flush()
+        out.count()  # from here on, the bytes that the peer has not read are charged
 
 
 async def get_or_create_schema(service: Broker, connection: Connection, body: pb.GetOrCreateSchema, resource: Resource) -> None:

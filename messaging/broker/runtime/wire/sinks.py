@@ -79,7 +79,9 @@ def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes
     """The response to PRODUCER. A topic that never had an exclusive producer has no epoch."""
     last = topic.publisher.last_sequence_id(producer.name_bytes)
     version = b"" if producer.schema_version is None else encode_version(producer.schema_version)
-    answer = pb.ProducerSuccess(request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=version)
+    answer = pb.ProducerSuccess(
+        request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=version, producer_ready=True
+    )
     epoch = topic.producers.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
     if epoch != NO_EPOCH:
         answer.topic_epoch = epoch

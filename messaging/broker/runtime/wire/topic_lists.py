@@ -28,8 +28,7 @@ class Listing(NamedTuple):
 
 async def topics_of_namespace(service: Broker, connection: Connection, body: pb.GetTopicsOfNamespace, resource: Resource) -> None:
     """All topics of the wanted kinds that match the pattern, partitions one by one; an empty pattern matches none. A pattern that
-    the broker does not evaluate is left to the client: `filtered` is false then."""
-    await service.require_namespace(resource.namespace)
+    the broker does not evaluate is left to the client: `filtered` is false then. A namespace that does not exist has no topics."""
     listings, looked_ms = service.peers.listings, service.now_ms()
     async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
         names: list[str] = []

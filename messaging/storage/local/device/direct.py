@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from messaging.storage.ledger_store import Buffer
 from messaging.storage.local.device.aio import AioContext, Done
-from messaging.storage.local.device.buffers import BufferPool
+from messaging.storage.local.device.buffers import BufferPool, IoBuffer
 
 PAGE_BYTES = 4096  # alignment of offsets, lengths and memory; no device requires more
 STAGING_BYTES = 4 << 20  # the largest single write, submitted without a waiting thread; larger commits are rare
@@ -28,10 +28,10 @@ class DirectWriter:
 
     __slots__ = ("_address", "_descriptor", "_staging", "_stop")
 
-    def __init__(self, descriptor: int, staging_buffers: BufferPool) -> None:
+    def __init__(self, descriptor: int, staging: IoBuffer) -> None:
         """Takes ownership of `descriptor`, which was opened for this."""
         self._descriptor = descriptor
-        self._staging, self._address = staging_buffers.acquire()
+        self._staging, self._address = staging
         self._stop = -1  # where the last write ended; the staging buffer begins with the contents of that page before this offset
 
     def write_synced(self, buffers: Sequence[Buffer], offset: int, padding_bytes: int) -> None:
@@ -128,9 +128,15 @@ class DirectWriter:
 
 def open_direct(descriptor: int, staging_buffers: BufferPool) -> DirectWriter | None:
     """Opens a direct writer for the open file `descriptor`, which the caller still owns. None if the system or the file system does
-    not support direct writes."""
+    not support direct writes, or has no descriptor or memory left for it."""
     found = open_past_cache(descriptor, os.O_RDWR)
-    return DirectWriter(found, staging_buffers) if found >= 0 else None
+    if found < 0:
+        return None
+    try:
+        return DirectWriter(found, staging_buffers.acquire())
+    except (OSError, MemoryError):
+        os.close(found)
+        return None
 
 
 def open_past_cache(descriptor: int, flags: int) -> int:
@@ -147,16 +153,17 @@ def read_direct(descriptor: int, size: int, offset: int, read_buffers: BufferPoo
     ahead = offset % PAGE_BYTES
     span = ahead + size + -(ahead + size) % PAGE_BYTES
     # A slice of the result keeps the whole buffer alive, so small reads get memory of their own.
-    view, address = (
-        read_buffers.acquire() if read_buffers.buffer_bytes < 2 * span <= 2 * read_buffers.buffer_bytes else _own_pages(span)
-    )
-
-    def ended(error: OSError | None) -> None:
-        done(view.toreadonly()[ahead : ahead + size] if error is None else None)
-
+    pooled = read_buffers.buffer_bytes < 2 * span <= 2 * read_buffers.buffer_bytes
     try:
-        aio.read(descriptor, address, span, offset - ahead, ended)
-    except OSError:
+        view, address = read_buffers.acquire() if pooled else _own_pages(span)
+        aio.read(
+            descriptor,
+            address,
+            span,
+            offset - ahead,
+            lambda error: done(view.toreadonly()[ahead : ahead + size] if error is None else None),
+        )
+    except (OSError, MemoryError):
         return False
     return True
 

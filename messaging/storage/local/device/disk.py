@@ -10,10 +10,12 @@ import asyncio
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from messaging.atomic_files import make_directory
 from messaging.storage.ledger_store import Buffer
 from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import BufferPool
@@ -73,7 +75,9 @@ class Disk(Protocol):
     def aio(self, loop: asyncio.AbstractEventLoop) -> AioContext | None:
         """The AIO context for `begin_synced` and `begin_read`; None if the system does not support it."""
 
-    def make_directory(self, path: Path) -> None: ...
+    def make_directory(self, path: Path) -> None:
+        """With its missing parents; their names are durable when it returns."""
+
     def lock(self, path: Path) -> DirectoryLock:
         """Raises `BlockingIOError` if another process holds the lock."""
 
@@ -227,7 +231,11 @@ class _OsLock:
 
 
 class OsDisk:
-    def __init__(self, staging_bytes: int = STAGING_BYTES) -> None:
+    """`read_only`: files are opened for reading alone, so that this needs no right to write. What is not a plain file cannot be
+    opened either way: opening a pipe would wait for its other end."""
+
+    def __init__(self, staging_bytes: int = STAGING_BYTES, *, read_only: bool = False) -> None:
+        self._access = os.O_RDONLY if read_only else os.O_RDWR
         self._staging_buffers = BufferPool(staging_bytes)
         self._read_buffers = BufferPool(READ_BYTES)
 
@@ -238,7 +246,7 @@ class OsDisk:
             return None
 
     def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
 
     def lock(self, path: Path) -> DirectoryLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -250,8 +258,11 @@ class OsDisk:
         return _OsLock(descriptor)
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, scattered: bool = False) -> DiskFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
+        flags = self._access | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
         descriptor = os.open(path, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
         if scattered:
             # Some systems read 8 MiB ahead: a concurrent commit then waits 10 ms for the disk instead of half a millisecond.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)

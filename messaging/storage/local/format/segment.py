@@ -86,6 +86,10 @@ class BadSegment(Exception):
     """The header page of a file with a segment's name does not belong to this log."""
 
 
+class UnknownSegmentFormat(BadSegment):
+    """The segment was written by another release."""
+
+
 class DamagedHeaderPage(BadSegment):
     """The header page is unreadable; the segment may still belong to this log."""
 
@@ -106,7 +110,9 @@ def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
     if magic != _HEAD_MAGIC or crc != crc32c(page[: _HEAD.size]):
         raise DamagedHeaderPage(f"the header page of {path} does not match its checksum")
     if version != FORMAT_VERSION:
-        raise BadSegment(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
+        raise UnknownSegmentFormat(
+            f"{path} has format {version}; this release reads version {FORMAT_VERSION}: use the release that wrote it"
+        )
     if found_store != store_id or (number, generation) != named:
         raise BadSegment(f"{path} belongs to another store or place ({found_store:x}, {number}, {generation})")
     segment = Segment(number, generation, path, seed_of(store_id, number, generation), file.size(), bool(recycled))
@@ -115,16 +121,22 @@ def read_segment(file: DiskFile, path: Path, store_id: int) -> Segment:
 
 
 def _read_seal(page: bytes, segment: Segment) -> None:
-    """An invalid seal counts as none: the segment is replayed instead."""
+    """An invalid seal counts as none, also one that points outside the file: the segment is replayed instead."""
     magic, data_stop, footer_offset, footer_bytes = _SEAL.unpack_from(page, SEAL_OFFSET)
     (crc,) = _CRC.unpack_from(page, SEAL_OFFSET + _SEAL.size)
-    if magic == _SEAL_MAGIC and crc == crc32c(page[SEAL_OFFSET : SEAL_OFFSET + _SEAL.size], segment.seed):
+    if magic != _SEAL_MAGIC or crc != crc32c(page[SEAL_OFFSET : SEAL_OFFSET + _SEAL.size], segment.seed):
+        return
+    if PAGE_BYTES <= data_stop <= footer_offset and footer_offset + footer_bytes <= segment.size_bytes:
         segment.data_stop, segment.footer_offset, segment.footer_bytes = data_stop, footer_offset, footer_bytes
 
 
 def store_id_of(page: bytes) -> int | None:
-    """The store id in a valid header page."""
+    """The store id in a valid header page. Raises `UnknownSegmentFormat`."""
     if len(page) < PAGE_BYTES or _CRC.unpack_from(page, _HEAD.size)[0] != crc32c(page[: _HEAD.size]):
         return None
-    magic, version, _, store_id, _, _ = _HEAD.unpack_from(page)
-    return int(store_id) if magic == _HEAD_MAGIC and version == FORMAT_VERSION else None
+    magic, version, _, store_id, number, _ = _HEAD.unpack_from(page)
+    if magic != _HEAD_MAGIC:
+        return None
+    if version != FORMAT_VERSION:
+        raise UnknownSegmentFormat(f"segment {number} has format {version}; this release reads version {FORMAT_VERSION}")
+    return int(store_id)

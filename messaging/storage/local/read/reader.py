@@ -105,7 +105,7 @@ class LocalLedgerReader:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
             raise
-        except (OSError, BadFooter, KeyError, RuntimeError) as error:
+        except (OSError, BadFooter, KeyError, RuntimeError, MemoryError) as error:
             if state.deleted:
                 raise NoSuchLedger(f"ledger {self.ledger_id} was deleted", self.ledger_id) from None
             raise Unavailable(f"ledger {self.ledger_id} cannot be read: {error}", self.ledger_id) from error

@@ -6,6 +6,7 @@ nominate segments; the reclaimer reads a segment's footer before it removes or r
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ def bytes_by_segment(
 ) -> Counter[int]:
     """Bytes of dead blocks by segment. `dead`: ledger -> (the newest segment with blocks of it, the segment of its CREATED record).
 
-    Blocks. Raises `OSError`."""
+    Blocks. Raises `OSError` where another try may succeed."""
     numbers = sorted(segments)
     found: Counter[int] = Counter()
     waiting: dict[int, list[int]] = defaultdict(list)  # ledgers, by the segment to look at next
@@ -61,5 +62,7 @@ def _look_up(segment: Segment | None, files: OpenFiles, ledgers: list[int], paus
                     yield ledger_id, footer.number("record_bytes", at), footer.number("previous_segments", at)
                 if index % CHUNK == CHUNK - 1:
                     pause()
-        except BadFooter:
+        except (BadFooter, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EIO:
+                raise
             return  # readers will report the damage; dead bytes that still count as live are merely not reclaimed

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.environment import LogEnvironment
+from messaging.storage.local.format.manifest import ManifestFile
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.format.summary import SegmentSummary
 from messaging.storage.local.ledgers import LedgerTable
@@ -31,10 +33,27 @@ logger = logging.getLogger(__name__)
 EVENT_BYTES = 150  # upper estimate for a CREATED, SEALED or DELETED record with a commit of its own
 
 
+def _log(text: str) -> None:
+    logger.error("ledger log: %s", text, extra={"action": "ledger_log_reclaim"})
+
+
+@dataclass(slots=True)
+class _Drop:
+    """The removal of a segment's file. `whole`: no newer generation of the segment takes its place."""
+
+    segment: Segment
+    then: Callable[[], None]  # once it is durable
+    whole: bool = False
+    gone: bool = False
+    refused: bool = False  # by the disk, at least once
+    preallocated: PreallocatedSegment | None = None
+
+
 class Reclaimer:
     def __init__(
         self,
         environment: LogEnvironment,
+        manifest: ManifestFile,
         segments: SegmentTable,
         ledgers: LedgerTable,
         thread: LogThread,
@@ -45,6 +64,7 @@ class Reclaimer:
         self.rewritten = 0
         self.removed = 0
         self._environment = environment
+        self._manifest = manifest
         self._segments = segments
         self._ledgers = ledgers
         self._thread = thread
@@ -54,12 +74,13 @@ class Reclaimer:
         self._busy = False
         self._kept: set[int] = set()  # damaged segments
         self._waiting: set[int] = set()  # segments whose rewrite failed, most likely for lack of space
+        self._counting_waits = False
 
     def start_if_due(self) -> None:
         """Call with the log's turn: counts deleted ledgers, then starts on the best candidate, unless a job is in progress."""
         if self._busy:
             return
-        if self._ledgers.deletions_pending:
+        if self._ledgers.deletions_pending and not self._counting_waits:
             self._busy = True
             self._background.maintain(self._count_dead)
             return
@@ -80,8 +101,11 @@ class Reclaimer:
         try:
             sizes = bytes_by_segment(self._segments.by_number, self._segments.files, dead, let_others_run)
         except OSError as error:
-            # Still counted as live, so not reclaimed before the next start.
-            logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
+            _log(f"what deleted ledgers left could not be counted, it will be tried again: {error}")
+            self._thread.post(partial(self._wait, counting=True))
+            return
+        except Exception as error:  # a bug: they count as live, so nothing of them is reclaimed before the next start
+            _log(f"what deleted ledgers left cannot be counted: {error!r}")
             sizes = Counter()
 
         def subtract_dead() -> None:
@@ -125,22 +149,37 @@ class Reclaimer:
             return
         except BadFooter as error:
             self._snapshots.distrust(error)
-            self._thread.post(lambda: self._give_up(self._kept, segment.number))
+            self._thread.post(lambda: self._give_up(segment))
         except Damaged as error:
-            logger.error("ledger log: %s", error, extra={"action": "ledger_log_reclaim"})
-            self._thread.post(lambda: self._give_up(self._kept, segment.number))
+            _log(str(error))
+            self._thread.post(lambda: self._give_up(segment))
         except OSError as error:
-            text = f"segment {segment.number} could not be rewritten, when space returns it will be: {error}"
-            logger.error("ledger log: %s", text, extra={"action": "ledger_log_reclaim"})
-            self._thread.post(lambda: self._give_up(self._waiting, segment.number))
+            _log(f"segment {segment.number} could not be reclaimed, it will be tried again: {error}")
+            self._thread.post(lambda: self._wait(segment))
+        except Exception as error:  # a bug: the others are reclaimed all the same
+            _log(f"segment {segment.number} cannot be reclaimed: {error!r}")
+            self._thread.post(lambda: self._give_up(segment))
 
     def _recounted(self, segment: Segment, live_bytes: int) -> None:
         segment.live_bytes = live_bytes
         self._done()
 
-    def _give_up(self, among: set[int], segment_number: int) -> None:
-        among.add(segment_number)
+    def _give_up(self, segment: Segment) -> None:
+        self._kept.add(segment.number)
         self._done()
+
+    def _wait(self, segment: Segment | None = None, *, counting: bool = False) -> None:
+        """What the disk refused is tried again when space returns, and after a while; the others go on."""
+        if segment is not None:
+            self._waiting.add(segment.number)
+        self._counting_waits = self._counting_waits or counting
+        self._background.maintain_later(self._environment.config.reclaim_retry_s, lambda: self._thread.post(self._try_again))
+        self._done()
+
+    def _try_again(self) -> None:
+        self._waiting.clear()
+        self._counting_waits = False
+        self.start_if_due()
 
     def _done(self) -> None:
         self._busy = False
@@ -150,32 +189,47 @@ class Reclaimer:
 
         def forgotten() -> None:
             self._segments.by_number.pop(segment.number, None)
-            self._background.maintain(lambda: self._drop(segment, removed))
+            self._background.maintain(lambda: self._drop(drop))
 
         def removed() -> None:
             self.removed += 1
             self._ledgers.drop_tombstones(segment.number)
 
+        drop = _Drop(segment, removed, whole=True)
         self._thread.post(forgotten)
 
-    def _drop(self, segment: Segment, dropped: Callable[[], None]) -> None:
-        """Runs in the maintenance thread: removes the file, then runs `dropped` in the log thread."""
-        preallocated = self._drop_file(segment)
-        self._environment.disk.sync_directory(
-            self._environment.directory
-        )  # before any DELETED record that covers its contents may be dropped
+    def _drop(self, drop: _Drop) -> None:
+        """Runs in the maintenance thread: removes the file, then runs `drop.then` in the log thread."""
+        try:
+            if drop.whole:
+                self._manifest.forget_segment(drop.segment.number)
+            if not drop.gone:
+                drop.preallocated = self._drop_file(drop.segment)
+                drop.gone = True
+            # Before any DELETED record that covers its contents may be dropped.
+            self._environment.disk.sync_directory(self._environment.directory)
+        except OSError as error:
+            _log(f"{drop.segment.path} could not be removed, it will be tried again: {error}")
+            self._background.maintain_later(self._environment.config.reclaim_retry_s, lambda: self._drop(drop))
+            if not drop.refused:  # the others go on
+                drop.refused = True
+                self._thread.post(self._done)
+            return
 
         def gone() -> None:
-            if preallocated is not None:
-                self._allocator.add(preallocated)
-            self._waiting.clear()
-            dropped()
-            self._done()
+            if drop.preallocated is not None:
+                self._allocator.add(drop.preallocated)
+            drop.then()
+            if drop.refused:
+                self._try_again()
+            else:
+                self._waiting.clear()
+                self._done()
 
         self._thread.post(gone)
 
     def _drop_file(self, segment: Segment) -> PreallocatedSegment | None:
-        """Removes the file, or keeps it as a preallocated segment if one is needed."""
+        """Removes the file, or keeps it as a preallocated segment if one is needed. Raises `OSError`; it is unchanged then."""
         self._segments.files.forget(segment.path)
         wanted = max(1, self._environment.config.reserved_bytes)
         if segment.size_bytes == self._environment.config.segment_bytes and self._allocator.ready_bytes < wanted:
@@ -197,7 +251,7 @@ class Reclaimer:
             self._segments.by_number[segment.number] = fresh
             # The live bytes when the copy began, minus deletes since then, as counted on the older generation.
             fresh.live_events = segment.live_events
-            self._background.maintain(lambda: self._drop(segment, removed))
+            self._background.maintain(lambda: self._drop(_Drop(segment, removed)))
 
         def removed() -> None:
             self.rewritten += 1

@@ -16,12 +16,15 @@ from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk, replace_file
 from messaging.storage.local.environment import LogEnvironment
-from messaging.storage.local.format import records, snapshot
-from messaging.storage.local.format.directory import FORMAT_VERSION, claim, lock, read_epoch, read_store_id
+from messaging.storage.local.format import manifest, records, snapshot
+from messaging.storage.local.format.directory import FORMAT_VERSION, UnknownFormat, claim, lock, read_epoch, read_store_id
+from messaging.storage.local.format.manifest import Manifest
 from messaging.storage.local.format.segment import (
     PAGE_BYTES,
     BadSegment,
+    DamagedHeaderPage,
     Segment,
+    UnknownSegmentFormat,
     parse_name,
     read_segment,
     store_id_of,
@@ -46,13 +49,15 @@ class RepairReport:
 
 def inspect(directory: Path | str, *, disk: Disk | None = None) -> Iterable[str]:
     """Human-readable lines: the format, each segment, each ledger. Raises `Unavailable` if this is not a log."""
-    directory, disk = Path(directory), disk or OsDisk()
+    directory, disk = Path(directory), disk or OsDisk(read_only=True)
     store_id = store_id_in(disk, directory)
     yield f"log in {directory}: format {FORMAT_VERSION}, store {store_id:016x}, opened {read_epoch(disk, directory)} times"
     yield _describe_snapshot(disk, directory, store_id)
     ledgers: dict[int, list[str]] = {}
-    for segment, file in segments_in(disk, directory, store_id, []):
+    problems: list[str] = []
+    for segment, file in segments_in(disk, directory, store_id, problems):
         yield _describe(segment, file, ledgers)
+    yield from problems
     for ledger_id, facts in sorted(ledgers.items()):
         yield f"ledger {ledger_id}: {', '.join(facts)}"
 
@@ -89,30 +94,48 @@ def _describe(segment: Segment, file: DiskFile, ledgers: dict[int, list[str]]) -
 _FACTS = {records.CREATED: "created", records.SEALED: "sealed", records.DELETED: "deleted"}
 
 
-def repair(directory: Path | str, *, disk: Disk | None = None) -> RepairReport:
-    """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside.
+def repair(directory: Path | str, *, disk: Disk | None = None, accept_metadata: bool = False) -> RepairReport:
+    """Restores what is known from elsewhere (`format`, `epoch`, header pages, footers) and sets a torn tail aside. What the log had
+    and has no more is given up. `accept_metadata`: the next start takes whatever metadata there is.
 
-    Takes the lock: raises `DirectoryInUse`; `Unavailable` if there is no log here. Corrupt entries are only listed."""
+    Takes the lock: raises `DirectoryInUse`; `UnknownFormat` if another release wrote the log; `Unavailable` if there is no log
+    here. Corrupt entries are only listed."""
     directory, disk = Path(directory), disk or OsDisk()
     held = lock(disk, directory)
     try:
         report = RepairReport()
         store_id = _restore_format(disk, directory, report)
-        _restore_epoch(disk, directory, report)
         for name in disk.names(directory):
             if parse_name(name):
                 _restore_header_page(disk, directory / name, store_id, report)
-        _recover(disk, directory, report)
+        _restore_epoch(disk, directory, report)
+        former = _give_up_claims(disk, directory, report, accept_metadata)
+        _recover(disk, directory, former, report)
         report.remaining += verify(directory, disk=disk).problems
         return report
     finally:
         held.release()
 
 
-def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
+def _give_up_claims(disk: Disk, directory: Path, report: RepairReport, accept_metadata: bool) -> Manifest:
+    """Writes a manifest that asks for nothing but the generation. Returns what the former one asked for."""
+    found: Manifest | None = None
+    try:
+        found = manifest.read(disk, directory)
+    except Unavailable:
+        report.actions.append(f"wrote {directory / manifest.NAME} again; which metadata belongs to the log is not known any more")
+    former = found or Manifest()
+    if accept_metadata:
+        report.actions.append("the next start takes the metadata that there is")
+    if manifest.NAME in disk.names(directory) or accept_metadata:
+        manifest.write(disk, directory, Manifest(manifest.ACCEPTED if accept_metadata else former.generation))
+    return former
+
+
+def _recover(disk: Disk, directory: Path, former: Manifest, report: RepairReport) -> None:
     disk.remove(directory / snapshot.NAME)  # it may not reflect the repair
     log = Log.of(LogEnvironment(directory, disk, LocalConfig(), *claim(disk, directory)))
-    recovery = Recovery(log)
+    recovery = Recovery(log, gives_up=True)
     try:
         recovery.run().file.close()
     finally:
@@ -120,6 +143,7 @@ def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
         log.close()
     for active in recovery.unsealed:
         write_footer(active)
+    report.remaining += former.missing(recovery.segments, recovery.end)
     for damage in recovery.damage:
         if not damage.synced:
             report.actions.append(f"set aside the torn tail: {damage}")
@@ -128,38 +152,41 @@ def _recover(disk: Disk, directory: Path, report: RepairReport) -> None:
 def _restore_format(disk: Disk, directory: Path, report: RepairReport) -> int:
     try:
         store_id = read_store_id(disk, directory)
-    except Unavailable as error:
-        if "this build reads" in str(error):
-            raise  # a newer format is not damage
+    except UnknownFormat:
+        raise  # that is no damage
+    except Unavailable:
         store_id = None
     if store_id is not None:
         return store_id
+    found: int | None = None
     for name in disk.names(directory):
         if parse_name(name):
-            store_id = store_id_of(_head(disk, directory / name))
-            if store_id is not None:
-                content = {"format": FORMAT_VERSION, "store_id": f"{store_id:016x}"}
-                replace_file(disk, directory / "format", json.dumps(content).encode())
-                report.actions.append(f"wrote {directory / 'format'} again, from the header page of {name}")
-                return store_id
-    raise Unavailable(f"{directory} contains no log: there is no file named format and no segment with a store id")
+            try:
+                found = store_id_of(_head(disk, directory / name)) or found
+            except UnknownSegmentFormat as error:
+                raise UnknownFormat(f"{error}: use the release that wrote it") from error
+    if found is None:
+        raise Unavailable(f"{directory} contains no log: there is no file named format and no segment with a store id")
+    content = {"format": FORMAT_VERSION, "store_id": f"{found:016x}"}
+    replace_file(disk, directory / "format", json.dumps(content).encode())
+    report.actions.append(f"wrote {directory / 'format'} again, from the header pages of the segments")
+    return found
 
 
 def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:
     try:
-        if "epoch" in disk.names(directory):
-            read_epoch(disk, directory)
-            return
+        epoch = read_epoch(disk, directory)
     except Unavailable:
-        pass
-    epoch = 0
+        epoch = 0
+    newest = 0
     for segment, file in segments_in(disk, directory, store_id_in(disk, directory), []):
         scan = Scan(file, segment)
         for _ in scan.commits():
-            epoch = max(epoch, scan.epoch)
-    # A start may not have written any commit: its epoch must not be reused either.
-    replace_file(disk, directory / "epoch", json.dumps({"epoch": epoch + 1000}).encode())
-    report.actions.append(f"wrote {directory / 'epoch'} again, from the newest commit")
+            newest = max(newest, scan.epoch)
+    if epoch == 0 or epoch < newest:
+        # A start may not have written any commit: its epoch must not be reused either.
+        replace_file(disk, directory / "epoch", json.dumps({"epoch": newest + 1000}).encode())
+        report.actions.append(f"wrote {directory / 'epoch'} again, from the newest commit")
 
 
 def _restore_header_page(disk: Disk, path: Path, store_id: int, report: RepairReport) -> None:
@@ -167,11 +194,15 @@ def _restore_header_page(disk: Disk, path: Path, store_id: int, report: RepairRe
     try:
         try:
             read_segment(file, path, store_id)
-        except BadSegment as error:
+        except UnknownSegmentFormat as error:
+            raise UnknownFormat(str(error)) from error
+        except DamagedHeaderPage as error:
             if restore_header_page(file, path, store_id) is None:
                 report.remaining.append(f"{error}; no commit of this log stands behind it")
             else:
                 report.actions.append(f"wrote the header page of {path} again")
+        except BadSegment as error:
+            report.remaining.append(str(error))
     finally:
         file.close()
 

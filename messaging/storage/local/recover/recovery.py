@@ -8,8 +8,18 @@ import errno
 import gc
 from pathlib import Path
 
+from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.format import snapshot
-from messaging.storage.local.format.segment import PAGE_BYTES, BadSegment, DamagedHeaderPage, Segment, parse_name, read_segment
+from messaging.storage.local.format.directory import REPAIR, UnknownFormat
+from messaging.storage.local.format.segment import (
+    PAGE_BYTES,
+    BadSegment,
+    DamagedHeaderPage,
+    Segment,
+    UnknownSegmentFormat,
+    parse_name,
+    read_segment,
+)
 from messaging.storage.local.format.snapshot import BadSnapshot, Content
 from messaging.storage.local.format.summary import SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState
@@ -25,13 +35,15 @@ from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, Pre
 
 
 class Recovery:
-    """Opens `log` once; its directory must be locked. `run` blocks and raises `OSError` and `NoSpace`.
+    """Opens `log` once; its directory must be locked. `run` blocks and raises `StoreError`, `OSError` and `NoSpace`; `MissingPart`
+    if something is missing, unless `gives_up`.
 
     `unsealed` are segments that get no more commits but have no footer yet: the caller must have them sealed. `rewritten` are
     segments rewritten since the snapshot."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, gives_up: bool = False) -> None:
         self._log = log
+        self._gives_up = gives_up
         self._environment = log.environment
         self._segments = log.segments
         self._ledgers = log.ledgers
@@ -40,6 +52,7 @@ class Recovery:
         self.unsealed: list[ActiveSegment] = []
         self.rewritten: list[int] = []
         self.commits_replayed = 0
+        self.end = (0, 0)  # (segment, offset) where the log ends
 
     def run(self) -> ActiveSegment:
         # Creates hundreds of thousands of objects, none in a cycle: garbage collection would add half as much time again.
@@ -53,6 +66,7 @@ class Recovery:
 
     def _run(self) -> ActiveSegment:
         segments = self._open_segments()
+        self._log.manifest.load(self.segments)
         sealed = max((at + 1 for at, segment in enumerate(segments) if segment.sealed), default=0)
         catalog = Catalog(self._ledgers.states, self._ledgers.intern, lost=self._lost)
         covered = self._restore(catalog, segments[:sealed])
@@ -61,10 +75,17 @@ class Recovery:
                 self._apply(catalog, segment, segments[at + 1 : at + 2])
         self._ledgers.tombstones, self._ledgers.deletions_pending = catalog.tombstones, catalog.deletions_pending
         catalog.count_events(self._segments.by_number)
+        if sealed:
+            self.end = (segments[sealed - 1].number, segments[sealed - 1].data_stop)
         newest = self._replay(segments[sealed:])
         for number in {created for created, _ in self._ledgers.tombstones.values()}.difference(self._segments.by_number):
             self._ledgers.drop_tombstones(number)  # removed since the snapshot
         return newest
+
+    @property
+    def segments(self) -> set[int]:
+        """The numbers of all segments that exist, whether they can be read or not."""
+        return self._segments.by_number.keys() | self._lost
 
     # Files
 
@@ -97,6 +118,8 @@ class Recovery:
         file = self._environment.disk.open(path)
         try:
             segment = read_segment(file, path, self._environment.store_id)
+        except UnknownSegmentFormat as error:
+            raise UnknownFormat(str(error)) from error
         except BadSegment as error:
             number = (parse_name(path.name) or (0, 0))[0]
             self.damage.append(Damage(number, 0, PAGE_BYTES, True))
@@ -160,6 +183,7 @@ class Recovery:
 
     def _take_counts(self, segment: Segment, counts: snapshot.SegmentCounts | None) -> None:
         if counts is None:  # nothing in it was live, and its file was about to be removed
+            self._log.manifest.forget_segment(segment.number)
             self._environment.disk.remove(segment.path)
             del self._segments.by_number[segment.number]
             return
@@ -201,7 +225,7 @@ class Recovery:
         """Rewrites the footer of `segment` from its commits."""
         states = {key: _copy(state) for key, state in catalog.states.items()}
         synced = synced_by(self._environment.disk, following[0]) if following else (0, 0)
-        replay = Replay(self._log, states, self._lost, self.damage)
+        replay = Replay(self._log, states, self._lost, self.damage, refuse_older=not (self._gives_up or segment.sealed))
         active = replay.run(segment, synced[1] if synced[0] == segment.number else 0)
         self.commits_replayed += replay.commits
         footer = active.footer()
@@ -213,9 +237,18 @@ class Recovery:
     def _replay(self, segments: list[Segment]) -> ActiveSegment:
         """Returns the segment to continue writing."""
         synced = dict(synced_by(self._environment.disk, segment) for segment in segments[1:])
-        replay = Replay(self._log, self._ledgers.states, self._lost, self.damage, self._ledgers.mark_deleted)
+        synced.setdefault(*self._log.manifest.end)
+        tables = (self._log, self._ledgers.states, self._lost, self.damage, self._ledgers.mark_deleted)
+        replay = Replay(*tables, refuse_older=not self._gives_up)
         self.unsealed = [replay.run(segment, synced.get(segment.number, 0)) for segment in segments]
         self.commits_replayed += replay.commits
+        if replay.epoch >= self._environment.epoch:
+            raise Unavailable(
+                f"{self._environment.directory / 'epoch'} is older than the log, which has commits of epoch {replay.epoch}: "
+                f"epoch {self._environment.epoch} would begin again; {REPAIR}"
+            )
+        self.end = max(self.end, replay.end)
+        self._log.manifest.check_end(self.segments, self.end)
         if self.unsealed and self.unsealed[-1].segment.number == self._segments.newest_number:
             return self.unsealed.pop()
         config = self._environment.config

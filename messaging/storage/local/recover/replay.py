@@ -13,6 +13,7 @@ from messaging.storage.local.device.bad_pages import read_around
 from messaging.storage.local.device.disk import Disk, DiskFile, replace_file
 from messaging.storage.local.format import records
 from messaging.storage.local.format import summary as summary
+from messaging.storage.local.format.manifest import MissingPart
 from messaging.storage.local.format.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
@@ -28,7 +29,8 @@ _properties = msgspec.msgpack.Decoder(dict[str, str])
 
 class Replay:
     """`states` are the ledgers after all earlier segments, `lost` the segments that are partly unreadable; `mark_deleted` is called
-    for each deleted ledger with the segment of its DELETED record."""
+    for each deleted ledger with the segment of its DELETED record. `refuse_older`: a segment that ends before a place that was
+    synced is not replayed."""
 
     def __init__(
         self,
@@ -37,8 +39,13 @@ class Replay:
         lost: set[int],
         damage: list[Damage],
         mark_deleted: Callable[[LedgerState, int], None] = lambda state, segment: None,
+        *,
+        refuse_older: bool = False,
     ) -> None:
+        self._refuse_older = refuse_older
         self.commits = 0
+        self.epoch = 0  # the newest that a commit has
+        self.end = (0, 0)  # (segment, offset) to which commits were found, or damage where there had been some
         self._log = log
         self._environment = log.environment
         self._states = states
@@ -47,7 +54,8 @@ class Replay:
         self._mark_deleted = mark_deleted
 
     def run(self, segment: Segment, synced_until: int) -> ActiveSegment:
-        """Returns the segment with its file open and synced. `synced_until`: how far it was synced according to a later segment."""
+        """Returns the segment with its file open and synced. `synced_until`: how far it was synced according to a later segment or
+        the manifest. Raises `MissingPart` and `OSError`."""
         file = self._environment.disk.open(segment.path)
         active = ActiveSegment(segment, file, self._environment.config.extent_bytes_max)
         try:
@@ -58,7 +66,12 @@ class Replay:
                     self._lost.add(segment.number)
                 self._apply(commit, active)
                 self.commits += 1
+            self.epoch = max(self.epoch, scan.epoch)
+            if self._refuse_older and not scan.damage and scan.stop < synced_until:
+                ended = f"segment {segment.number} ends at byte {scan.stop}, but had come to byte {synced_until}"
+                raise MissingPart.of([f"{ended}: it is older than the rest"])
             active.offset = segment.data_stop = max(scan.stop, synced_until)
+            self.end = (segment.number, active.offset if scan.damage else scan.stop)
             self._judge(scan, active)
             file.sync()
         except BaseException:

@@ -54,6 +54,7 @@ class SnapshotWriter:
         self._ledgers = ledgers
         self._thread = thread
         self._background = background
+        self._removing = False  # its removal is not durable yet
         self._pairs: dict[int, int] = {}  # ledgers listed by the footers of uncovered segments
 
     def listed(self, segment_number: int, ledgers: int) -> None:
@@ -69,6 +70,8 @@ class SnapshotWriter:
 
     def make_way(self, segment: Segment) -> None:
         """Runs in the maintenance thread, before `segment` loses records: no snapshot may predate them. Raises `OSError`."""
+        if self._removing:
+            self.remove()
         if not 0 < self.covered < segment.number:
             return
         try:
@@ -88,9 +91,11 @@ class SnapshotWriter:
     def remove(self) -> None:
         """Raises `OSError`."""
         disk, directory = self._environment.disk, self._environment.directory
+        self._removing = True
+        self.covered = 0
         disk.remove(directory / snapshot.NAME)
         disk.sync_directory(directory)
-        self.covered = 0
+        self._removing = False
 
     def write(self) -> None:
         """Runs in the maintenance thread. Raises `OSError`."""
@@ -102,10 +107,12 @@ class SnapshotWriter:
         catalog = Catalog({}, self._ledgers.intern, let_others_run)
         try:
             content = snapshot.read(environment.disk, environment.directory, environment.store_id) if self.covered else None
+            # The one on disk may be newer than `covered` says: its name was not durable when it was written.
+            included = content.covered if content is not None else 0
             if content is not None:
                 catalog.restore(content)
             for segment in live.segments:
-                if segment.number > self.covered:
+                if segment.number > included:
                     catalog.apply(segment.number, whole_footer(self._segments.files, segment))
         except (BadFooter, BadSnapshot) as error:
             self.distrust(error)
@@ -117,6 +124,7 @@ class SnapshotWriter:
             environment.store_id, covered, catalog.states.values(), live.counts, tombstones, pending, let_others_run
         )
         replace_file(environment.disk, environment.directory / snapshot.NAME, data)
+        self._removing = False
         self.covered = covered
         self.written += 1
 

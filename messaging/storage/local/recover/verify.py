@@ -40,7 +40,7 @@ class VerifyReport:
 
 def verify(directory: Path | str, *, disk: Disk | None = None) -> VerifyReport:
     """Reads every byte of the log and verifies every checksum. Raises `Unavailable` if this is not a log."""
-    directory, disk = Path(directory), disk or OsDisk()
+    directory, disk = Path(directory), disk or OsDisk(read_only=True)
     report = VerifyReport(directory)
     store_id = store_id_in(disk, directory)
     alive: set[int] = set()
@@ -85,7 +85,7 @@ def _verify_footer(segment: Segment, file: DiskFile, report: VerifyReport, index
     if segment.sealed:
         try:
             footer = read_footer(file, segment)
-        except BadFooter as error:
+        except (BadFooter, OSError) as error:
             report.problems.append(str(error))
             return
         if segment.number <= index.covered:
@@ -125,18 +125,23 @@ def store_id_in(disk: Disk, directory: Path) -> int:
 
 
 def segments_in(disk: Disk, directory: Path, store_id: int, problems: list[str]) -> Iterator[tuple[Segment, DiskFile]]:
-    """Yields the newest generation of each segment, in order; its file is open until the next step."""
+    """Yields the newest generation of each segment, in order; its file is open until the next step. What cannot be read goes to
+    `problems`."""
     newest: dict[int, tuple[int, str]] = {}
     for name in disk.names(directory):
         place = parse_name(name)
         if place is not None:
             newest[place[0]] = max(newest.get(place[0], (-1, "")), (place[1], name))
     for _, (_, name) in sorted(newest.items()):
-        file = disk.open(directory / name)
+        try:
+            file = disk.open(directory / name)
+        except OSError as error:  # a dangling link, a directory, a pipe
+            problems.append(f"{directory / name} cannot be opened: {error.strerror}")
+            continue
         try:
             try:
                 segment = read_segment(file, directory / name, store_id)
-            except BadSegment as error:
+            except (BadSegment, OSError) as error:
                 problems.append(str(error))
                 continue
             yield segment, file

@@ -24,12 +24,14 @@ SHORT_SEGMENTS = 16  # with less room than for this many, reclaiming space is ur
 
 
 class SegmentAllocator:
-    """Call with the log's turn, unless stated otherwise. `full`: the last attempt to preallocate a segment failed."""
+    """Call with the log's turn, unless stated otherwise. `full`: the last attempt to preallocate a segment failed, for want of
+    space, inodes, descriptors or memory."""
 
     def __init__(
         self, environment: LogEnvironment, segments: SegmentTable, thread: LogThread, background: BackgroundThreads
     ) -> None:
         self.full = False
+        self.why_full = ""
         self._environment = environment
         self._segments = segments
         self._thread = thread
@@ -53,7 +55,7 @@ class SegmentAllocator:
         try:
             self._grow(need)
         except NoSpace as error:
-            self.full = True
+            self.full, self.why_full = True, str(error)
             self._environment.report("full", f"no more space for messages: {error}")
             return False
         return True
@@ -84,9 +86,13 @@ class SegmentAllocator:
         else:
             self._ready.remove(preallocated)
         segments = self._segments
-        segments.newest_number += 1
-        number = segments.newest_number
-        segment, file = make_segment(self._environment.disk, preallocated, self._environment.store_id, number)
+        number = segments.newest_number + 1
+        try:
+            segment, file = make_segment(self._environment.disk, preallocated, self._environment.store_id, number)
+        except NoSpace:
+            self._ready.insert(0, preallocated)
+            raise
+        segments.newest_number = number
         segments.by_number[number] = segment
         self.prepare()
         return segment, file

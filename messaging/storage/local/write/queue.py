@@ -197,14 +197,19 @@ class CommitQueue:
         self._loop.call_exception_handler(context)
 
 
+def _only_waits(item: Item) -> bool:
+    return item[END_OFFSETS] is None and not item[FIRST]
+
+
 def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Item]]:
     """Returns (taken, left): at most `bytes_max` are taken, or one item. Owners get equal shares; what one does not use goes to the
-    others.
+    others. What only waits has no share: it is taken once nothing before it is left.
 
     Both lists keep the order of each owner's items."""
     waiting: dict[str, list[Item]] = {}
     for item in items:
-        waiting.setdefault(item[STATE].owner, []).append(item)
+        if not _only_waits(item):
+            waiting.setdefault(item[STATE].owner, []).append(item)
     used = dict.fromkeys(waiting, 0)
     room = bytes_max
     hungry = list(waiting)
@@ -221,12 +226,15 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
                 still.append(owner)
             used[owner] = index
         hungry = still
-    if not any(used.values()):
-        used[items[0][STATE].owner] = 1
+    if waiting and not any(used.values()):
+        used[next(iter(waiting))] = 1
     taken = [item for owner, queue in waiting.items() for item in queue[: used[owner]]]
     left: list[Item] = []
     passed = dict.fromkeys(waiting, 0)
     for item in items:
+        if _only_waits(item):
+            (left if left else taken).append(item)
+            continue
         owner = item[STATE].owner
         if passed[owner] >= used[owner]:
             left.append(item)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.format.extents import Extents
-from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.format.manifest import ManifestFile
+from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
 from messaging.storage.local.reclaim.reclaimer import Reclaimer
 from messaging.storage.local.recover.snapshot_writer import SnapshotWriter
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
+
+logger = logging.getLogger(__name__)
 
 RELEASE_LEDGERS = 1000  # index entries released between two commits
 
@@ -27,7 +31,9 @@ class SegmentSealer:
         ledgers: LedgerTable,
         snapshots: SnapshotWriter,
         reclaimer: Reclaimer,
+        manifest: ManifestFile,
     ) -> None:
+        self._manifest = manifest
         self._thread = thread
         self._background = background
         self._ledgers = ledgers
@@ -47,6 +53,10 @@ class SegmentSealer:
                 self._thread.post(lambda: _raise(failure))  # a sync failed: the store no longer trusts this disk
                 return
             self._thread.post(lambda: self._sealed(active))
+            try:
+                self._manifest.reach((active.segment.number + 1, PAGE_BYTES))  # the next one exists
+            except OSError as error:  # a later one will say so
+                logger.warning("ledger log: the manifest: %s", error, extra={"action": "ledger_log_manifest"})
 
         self._background.seal(seal)
 

@@ -60,6 +60,11 @@ class LogWriter:
         self._aio = aio if self._sync else None
         self._synced = (active.segment.number, active.offset)
 
+    @property
+    def durable_end(self) -> tuple[int, int]:
+        """(segment, offset) up to which the log is certainly durable."""
+        return self._synced
+
     def commit(self, items: list[Item]) -> None:
         """On the loop, one at a time: the next when this one ended."""
         if self._aio is not None and self._thread.try_turn():
@@ -166,7 +171,7 @@ class LogWriter:
                 return items, []
         elif any(_ordinary(item) for item in items):
             kept = [item for item in items if not _ordinary(item)]
-            reason = f"the disk under {self._environment.directory} is full: free some space; appending goes on by itself"
+            reason = f"{self._allocator.why_full}; appending goes on by itself"
             refused: list[tuple[Item, StoreError]] = [
                 (item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _ordinary(item)
             ]
@@ -182,7 +187,7 @@ class LogWriter:
         try:
             self._roll(need)
         except NoSpace as error:
-            reason = f"the disk under {self._environment.directory} is full, the kept space too: {error}"
+            reason = f"nothing is left of the kept space either: {error}"
             waiting = [item for item in items if not _size_of(item)]
             return waiting, refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _size_of(item)]
         return items, refused

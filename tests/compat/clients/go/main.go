@@ -151,6 +151,7 @@ func main() {
 	registerProducing()
 	registerConsuming()
 	registerSchemas()
+	registerAdministering()
 	results := make(chan map[string]any)
 	slots := make(chan struct{}, 8)
 	var group sync.WaitGroup

@@ -44,6 +44,7 @@ def test_an_entry_that_does_not_exist_is_refused_alone(position: tuple[int, int]
 @pytest.mark.parametrize("position", [(3, 7), (7, 0)])  # by retention; among others, because everybody had acknowledged it
 def test_what_was_dropped_was_acknowledged(position: tuple[int, int]) -> None:
     assert ask(MessageAck(Position(*position))) == ({}, {}, [], "")
+    assert ask(MessageAck(Position(*position), [1])) == ({}, {}, [], ""), "nor is a part of it refused"
     cursor = Cursor()
     cursor.acknowledge_up_to(Position(5, 9), CHAIN)
     up_to = check_cumulative(MessageAck(Position(*position)), CHAIN, cursor, SIZES.get)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, Chunk, ChunkSets, chunk_at
+from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, ChunkSets
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
@@ -45,6 +46,26 @@ def test_a_rejected_chunk_brings_the_whole_message_with_one_count() -> None:
     assert counted(one) == [(position, 1) for position in positions[:3]]
     world.nack(one)
     assert counted(one) == [*((position, 2) for position in positions[:3]), (positions[3], 1)]
+
+
+def test_a_part_is_forgotten_again_if_that_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half forgotten, it was found no more, and what came of it later counted as redelivered."""
+    world = ChunkWorld()
+    consumer = world.attach(SHARED, permits=100)
+    positions = world.publish_frames(*chunks_of(1, 0, 1))
+    assert received(consumer) == positions
+    chunks = world.subscription.state.chunks
+    assert chunks is not None
+
+    def fail(self: Consumer, chunks: int) -> None:
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(Consumer, "leave_uncounted", fail)
+        chunks.forget_consumer(consumer)
+    assert chunks and consumer.uncounted == 2
+    chunks.forget_consumer(consumer)
+    assert not chunks and consumer.uncounted == 0
 
 
 def test_a_message_whose_consumer_left_goes_to_another_from_its_start() -> None:
@@ -97,14 +118,14 @@ def test_what_is_kept_of_hostile_names_is_limited() -> None:
     assert sets.holder(Chunk(b"0", 1, 2)) is None
     assert sets.holder(Chunk(b"%d" % CHUNKS_MAX, 1, 2)) is consumer
     block = EntryBlock(1, 0, frame := chunk_frame(1, b"x", 0, 2, uuid="u" * 100_000), [len(frame)], 0, 1, chunked=True)
-    chunk = chunk_at(block, 0)
+    chunk = block.chunk_at(0)
     assert chunk is not None and len(chunk.message) == 16
 
 
 @pytest.mark.parametrize(("chunk_id", "chunks"), [(3, 3), (-1, 3), (0, 0)])
 def test_what_says_no_valid_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
     frame = chunk_frame(1, b"x", chunk_id, chunks)
-    assert chunk_at(EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True), 0) is None
+    assert EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True).chunk_at(0) is None
 
 
 def test_what_was_sent_of_a_message_that_began_anew_is_let_go_too() -> None:

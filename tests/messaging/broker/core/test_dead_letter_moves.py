@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core import dead_letter_moves
+from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.dead_letter_moves import FoundEntry, Move, MoveEntries, Part, next_sequence_id, parts_of
-from messaging.broker.core.dispatch.chunk_sets import Chunk
 from messaging.storage.ledger_store import Position
 
 

@@ -139,7 +139,8 @@ def whole_state(subscription: Subscription) -> tuple[Any, ...]:
     ]
     redeliveries = subscription.state.redeliveries
     again = {key: list(bitmap) for key, bitmap in redeliveries.entries.items()}
-    return state_of(subscription.cursor), subscription.read_position, held, again, dict(redeliveries.counts)
+    counts = {key: redeliveries.counts.of_each(key, range(10)) for key in range(4)}
+    return state_of(subscription.cursor), subscription.read_position, held, again, counts
 
 
 @settings(max_examples=300)

@@ -116,6 +116,23 @@ def test_what_is_on_its_way() -> None:
     assert (found.reason, found.key, found.consumer, found.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
 
 
+def test_what_waits_for_the_consumer_of_its_key_was_not_sent() -> None:
+    world = World()
+    slow = world.attach(SubscriptionType.KEY_SHARED, permits=5, name="slow")
+    world.publish_keyed([f"k{index}" for index in range(8)])
+    (found,) = why(world)
+    assert (found.reason, found.consumer) == (Reason.NO_PERMITS, "slow")
+    other = world.attach(SubscriptionType.KEY_SHARED, permits=50, name="other")
+    assert reasons(why(world)) == [Reason.NO_PERMITS]
+    assert "wait for the consumers of their keys: Consumer 'slow' has not" in why(world)[0].sentence
+    world.flow(slow, 50)
+    world.publish_keyed([f"k{index}" for index in range(8)])
+    assert reasons(why(world)) == [Reason.KEY_DRAINING]  # what the new one is to get waits for what `slow` holds
+    assert "until the consumers that had their keys before" in why(world)[0].sentence
+    world.ack(slow, *[at for at, _ in slow.sink.received])  # type: ignore[attr-defined]
+    assert other.messages_out and reasons(why(world)) == [Reason.SENT]
+
+
 def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     world = DelayedWorld()
     world.attach("s", 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch import key_shared, known_hashes
 from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
+from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.key_shared_mode import KeySharedMode, KeySharedSettings
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerAssign, ConsumerBusy
@@ -45,6 +47,31 @@ def test_each_key_goes_to_its_consumer_in_order() -> None:
     assert received(low) == [entry for entry, key in zip(entries, keys, strict=True) if key in LOW_KEYS]
     assert received(high) == [entry for entry, key in zip(entries, keys, strict=True) if key in HIGH_KEYS]
     assert (low.unacked_messages, low.permits, low.messages_out) == (4, 96, 4)
+
+
+def test_a_block_is_asked_for_its_entries_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked for the id of each entry, and for the index of both ends of each range."""
+    asked: Counter[str] = Counter()
+
+    def count(name: str) -> None:
+        real = getattr(EntryBlock, name)
+
+        def counted_call(block: EntryBlock, given: object) -> object:
+            asked[name] += 1
+            return real(block, given)
+
+        monkeypatch.setattr(EntryBlock, name, counted_call)
+
+    for name in ("entry_at", "index_of", "entries_at", "spans_of"):
+        count(name)
+    world, low, high = sticky_pair(low=200, high=1)
+    world.publish_keyed(["key1", "key-0"] * 200)
+    assert (low.messages_out, high.messages_out) == (200, 1)
+    assert asked == {"spans_of": 1, "entries_at": 3}, "two deliveries, and what was set aside"
+    asked.clear()
+    world.flow(high, 100)
+    assert high.messages_out == 101
+    assert asked["spans_of"] == 1 and asked["entry_at"] + asked["index_of"] <= 2, "where it stopped"
 
 
 def test_one_slow_consumer_holds_up_its_keys_alone() -> None:

@@ -111,3 +111,14 @@ def test_one_tenant_may_have_a_hundred_million_delayed_messages_with_the_default
     newest = 2 * CHUNK_ENTRY_BYTES * seal_entries(account.limit_bytes)
     account.take("acme", entry_sets.memory_bytes(pending) + newest)
     assert account.allows("acme", 64_000)
+
+
+def test_nothing_may_be_taken_and_given_beside_something() -> None:
+    """An empty message was peeked at while its tenant took memory and gave it back: a KeyError, and HTTP 500."""
+    account = MemoryLimiter(1000).egress
+    account.take("acme", 0)
+    assert account.tenants == {}
+    account.take("acme", 100)
+    account.give("acme", 100)
+    account.give("acme", 0)
+    assert (account.tenants, account.used_bytes) == ({}, 0)

@@ -11,6 +11,7 @@ from messaging.adminrpc.schema import BacklogAfter, BacklogAnalysis, BacklogAnal
 from messaging.broker.runtime.admin import backlog
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.errors import NotAllowed, NotReady, SubscriptionNotFound, TopicNotFound
+from messaging.fairness.turns import FairTurns
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Block, Position
@@ -47,7 +48,7 @@ async def acknowledged(world: BrokerWorld, client: RawClient, *entries: int) -> 
 
 async def analyzed(world: BrokerWorld, start: int | None = None, **limits: int) -> BacklogAnalysis:
     ledger_id = world.service.topics.loaded[TOPIC].ledger_list.last_id
-    handlers = BacklogHandlers(world.service, ScanLimits(**limits))
+    handlers = BacklogHandlers(world.service, FairTurns(1), ScanLimits(**limits))
     asked = BacklogAnalyze(topic=TOPIC, subscription="s")
     if start is not None:
         asked.ledger_id, asked.entry_id = ledger_id, start

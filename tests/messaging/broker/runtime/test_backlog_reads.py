@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 from messaging.broker.core.backlog.plan import READ_BYTES
 from messaging.broker.core.backlog.read_queue import READS_MAX
 from messaging.broker.runtime.admin.internal_stats import internal_stats
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Corrupt, Unavailable
 from tests.support.broker_world import BrokerWorld
@@ -87,7 +88,7 @@ async def test_subscriptions_at_the_same_place_share_what_is_read(world: BrokerW
     for client in clients:
         client.say(C.FLOW, consumer_id=1, message_permits=1000)
     await eventually(lambda: pending_reads(topic) == 5)
-    cursors = internal_stats(topic)["cursors"]
+    cursors = (await internal_stats(topic, TurnSlices(world.service.peers.turn_loop, "acme")))["cursors"]
     assert [cursors[f"s{number}"]["pendingReadOps"] for number in range(5)] == [1] * 5
     ingress_limiter.set()
     for client in clients:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionDelete, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
+from messaging.adminrpc.schema import MaintenanceRun, SubscriptionDelete, TopicCreate, TopicDelete, TopicRef
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, SubscriptionNotFound
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, AppendFailed, Fence
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
@@ -34,7 +37,7 @@ from tests.support.waiting import eventually
 
 async def killed(world: BrokerWorld, make_world: MakeWorld) -> BrokerWorld:
     after = await make_world(after=world)
-    await after.service.topics.get(world.service.topics.loaded[TOPIC].name, create=False)
+    await after.service.topics.get(parse_topic(TOPIC), create=False)
     await eventually(lambda: not subscription_of(after).recovering)
     return after
 
@@ -55,6 +58,79 @@ async def test_killed_between_append_and_acknowledgement_it_is_there_once(
     after = await killed(world, make_world)
     assert subscription_of(after).backlog_entries == 0, "what the target holds is not delivered again"
     assert texts(await dead_letters(after, 2)) == [b"0", b"1"]
+
+
+async def test_killed_before_the_acknowledgement_it_is_there_once_though_the_target_was_trimmed(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await make_world()
+    client = await consumer(world, 2, max_redeliver_count=0)
+    nack(client, (await client.messages(2))[0])
+    await moved(world, 1)
+    kept: list[Any] = []
+    monkeypatch.setattr(world.service.cursors, "append", lambda *args: kept.append(args))
+    monkeypatch.setattr(world.service.cursors, "when_durable", kept.append)
+    client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1)
+    await eventually(lambda: len(kept) >= 2)
+    world = await make_world(after=world)
+    target = await trimmed(world, TARGET)
+    await world.service.topics.unload(target.name)
+    after = await killed(world, make_world)
+    assert subscription_of(after).backlog_entries == 0, "it is known that the target had it"
+
+
+class Killed(BaseException):
+    """The broker ends here."""
+
+
+async def killed_now(*_: object) -> NoReturn:
+    raise Killed
+
+
+async def trimmed(world: BrokerWorld, name: str) -> Topic:
+    """Everything in the topic is acknowledged, and deleted."""
+    topic = await world.service.topics.get(parse_topic(name), create=False)
+    for subscription in topic.subscriptions.values():
+        await topic.skip_to(subscription, topic.ledger_list.last)
+    await topic.ledger.roll()
+    clock = Clock()
+    give(world.service, clock)
+    clock.pass_(1)
+    assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[name]))).trimmed_ledgers > 0
+    assert topic.ledger_list.entries == 0
+    return topic
+
+
+async def test_a_redrive_that_ended_before_the_acknowledgement_moves_once_though_the_target_was_trimmed(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, back = await make_world(), f"{TOPIC}-back"
+    await filled(world, 3)
+    asked = RedriveScan(topic=TOPIC, subscription="redrive", owner="owner@acme", ledger_id=-1, entry_id=0)
+    found = (await world.admin.redrive.scan(asked)).found
+    at = await world.admin.redrive.prepare(RedrivePrepare(step=1, target=back, owner="owner@acme"))
+    step = RedriveMove(
+        topic=TOPIC,
+        subscription="redrive",
+        job="j",
+        step=1,
+        positions=[[one.ledger_id, one.entry_id] for one in found],
+        ledger_id=at.ledger_id,
+        entry_id=at.entry_id,
+        target=back,
+        owner="owner@acme",
+    )
+    monkeypatch.setattr(Topic, "acknowledge_entries", killed_now)
+    with pytest.raises(Killed):
+        await world.admin.redrive.move(step)
+    monkeypatch.undo()
+    world = await make_world(after=world)
+    await trimmed(world, back)
+    world = await make_world(after=world)
+    answer = await world.admin.redrive.move(step)
+    assert (answer.messages, answer.already) == (0, True)
+    assert world.service.topics.loaded[back].ledger_list.entries == 0
+    assert subscription_of(world, TOPIC, "redrive").backlog_entries == 0
 
 
 async def test_killed_before_the_receipt_of_the_append_it_is_there_once(make_world: MakeWorld) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from messaging.adminrpc.schema import SubscriptionRef, TopicCreate
+from messaging.broker.core import dead_letter_moves
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -24,7 +27,7 @@ from tests.support.dead_letters import (
     set_policy,
     subscription_of,
 )
-from tests.support.raw_client import RawClient, batch_frame
+from tests.support.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
 
 
@@ -210,3 +213,38 @@ async def test_a_seek_sends_again_what_waited(world: BrokerWorld) -> None:
     await again.subscribe(TOPIC, permits=10)
     (found,) = await again.messages(1)
     assert found.body.redelivery_count == 0
+
+
+async def test_a_tenant_with_many_dead_letters_does_not_hold_up_those_of_another(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_moves, "MOVE_ENTRIES_MAX", 1)  # of one turn
+    other_topic, names = "persistent://other/things/t", [f"s{index}" for index in range(6)]
+    other = await world.connected("stranger")
+    await other.subscribe(other_topic, permits=10)
+    await set_policy(world, topic=other_topic, max_redeliver_count=0, owner="stranger@other", initial_subscription="")
+    await filled(world, 200)
+    client = await world.connected("reader")
+    for number, name in enumerate(names):
+        await client.subscribe(TOPIC, name, consumer_id=number)
+        await set_policy(world, subscription=name, max_redeliver_count=0, initial_subscription="")
+    for number in range(len(names)):
+        client.say(pb.Command.FLOW, consumer_id=number, message_permits=200)
+    await other.producer(other_topic)
+    other.write(send_frame(0, b"mine"))
+    await other.expect("SEND_RECEIPT")
+    await client.messages(200 * len(names))
+    (mine,) = await other.messages(1)
+    for number in range(len(names)):
+        client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=number)
+
+    def many() -> list[int]:
+        letters = [subscription_of(world, name=name).dead_letters for name in names]
+        return [one.moved_messages for one in letters if one is not None]
+
+    await eventually(lambda: sum(many()))
+    nack(other, mine)
+    letters = subscription_of(world, other_topic).dead_letters
+    await eventually(lambda: letters is not None and letters.moved_messages)
+    assert sum(many()) < 600, "while no other subscription is through"
+    await eventually(lambda: sum(many()) == 200 * len(names))

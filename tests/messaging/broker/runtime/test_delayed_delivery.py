@@ -10,6 +10,7 @@ import pytest
 from messaging.broker.runtime.admin.stats import StatsContext, topic_stats
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
@@ -47,8 +48,10 @@ async def topic_of(world: BrokerWorld) -> Topic:
 
 
 async def stats_of(world: BrokerWorld, name: str = "s") -> dict[str, Any]:
-    found: dict[str, Any] = topic_stats(await topic_of(world), StatsContext("b", 0, {}))["subscriptions"][name]
-    return found
+    slices = TurnSlices(world.service.peers.turn_loop, "acme")
+    stats = await topic_stats(await topic_of(world), StatsContext("b", 0, {}), slices)
+    figures: dict[str, Any] = stats["subscriptions"][name]
+    return figures
 
 
 async def sent(client: RawClient, *frames: bytes) -> None:

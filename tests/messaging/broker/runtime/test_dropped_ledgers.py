@@ -10,7 +10,7 @@ from messaging.adminrpc.schema import MaintenanceRun, SubscriptionReset
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import Unavailable
+from messaging.storage.ledger_store import Position, Unavailable
 from messaging.storage.managed.orphans import collect_orphans
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
@@ -101,6 +101,9 @@ async def test_a_reader_and_a_seek_pass_over_the_gap(world: BrokerWorld) -> None
     assert (await upkeep(world))[0] == 2
     reader.say(pb.Command.FLOW, consumer_id=1, message_permits=100)
     assert texts(await reader.messages(20)) == [b"%d" % number for number in range(20, 40)]
+    later = await world.connected("owner")
+    await later.subscribe(TOPIC, "later", permits=100)
+    assert texts(await later.messages(20)) == [b"%d" % number for number in range(20, 40)]
     await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=0))
     assert topic.subscriptions["s"].backlog_entries == 21
     again = await world.connected("owner")
@@ -141,3 +144,26 @@ async def test_a_stop_at_each_step_leaves_no_hole(
     await client.subscribe(TOPIC, "s", permits=1000)
     assert texts(await client.messages(1)) == [b"25"]
     assert await client.quiet() == []
+
+
+async def test_a_cumulative_acknowledgement_in_a_ledger_that_is_gone_counts_for_those_before(make_world: MakeWorld) -> None:
+    """It was confirmed, and what came before that ledger was delivered again after a restart."""
+    world = await make_world()
+    topic, client, clock = await delayed_and_four_ledgers(world)
+    ids = topic.ledger_list.ids
+    assert await upkeep(world) == (2, {})
+    gone = pb.MessageId(ledger_id=ids[2], entry_id=7)
+    assert topic.ledger_list.dropped(gone.ledger_id)
+    await client.close()
+    await eventually(lambda: not topic.subscriptions["s"].consumers)
+    client = await world.connected("owner")
+    await client.subscribe(TOPIC, "s", sub_type=pb.Subscribe.Exclusive)
+    ack(client, gone, kind=pb.Ack.Cumulative, request_id=9)
+    assert not (await client.expect("ACK_RESPONSE")).message
+    assert topic.subscriptions["s"].cursor.acknowledged(Position(ids[0], 0))
+    part = pb.MessageId(ledger_id=gone.ledger_id, entry_id=7, ack_set=[1])
+    ack(client, part, request_id=10)
+    assert not (await client.expect("ACK_RESPONSE")).message
+    await client.close()
+    world, topic = await restarted(make_world, world, clock)
+    assert topic.subscriptions["s"].cursor.acknowledged(Position(ids[0], 0))

@@ -7,6 +7,7 @@ import pytest
 
 from messaging.broker.runtime import broker_metrics
 from messaging.broker.runtime.admin.stats import StatsContext, topic_stats
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.metrics import METRICS
 from tests.support.broker_world import BrokerWorld
 from tests.support.raw_client import send_frame
@@ -52,7 +53,8 @@ async def test_stats_of_a_topic_with_clients_can_be_sent(world: BrokerWorld) -> 
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(topic_stats(topic, StatsContext("broker", 0, {}))))
+    stats = await topic_stats(topic, StatsContext("broker", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(stats))
     assert read["publishers"][0]["metadata"] == {} and len(read["subscriptions"]["s"]["consumers"]) == 1
 
 
@@ -62,6 +64,6 @@ async def test_stats_name_the_client_of_each_producer_and_consumer(world: Broker
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, "s")
     topic = world.service.topics.loaded[TOPIC]
-    shown = topic_stats(topic, StatsContext("broker", 0, {}))
+    shown = await topic_stats(topic, StatsContext("broker", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
     for one in (shown["publishers"][0], shown["subscriptions"]["s"]["consumers"][0]):
         assert one["address"].startswith("127.0.0.1:") and one["clientVersion"] == "raw"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.broker.runtime.admin.partitioned_stats import partitioned_stats
+from messaging.broker.runtime.admin.partitioned_stats import PartitionedStats
 
 Stats = dict[str, Any]
 
@@ -59,7 +59,10 @@ def part(**fields: Any) -> Stats:
 
 
 def total(*parts: Stats) -> Stats:
-    return partitioned_stats(len(parts), {f"t-partition-{index}": one for index, one in enumerate(parts)})
+    stats = PartitionedStats()
+    for one in parts:
+        stats.add(one)
+    return stats.total({f"t-partition-{index}": one for index, one in enumerate(parts)})
 
 
 def test_numbers_add_up_and_the_partitions_are_below() -> None:
@@ -122,3 +125,14 @@ def test_epochs_are_of_each_partition() -> None:
     """A partition without an exclusive producer has none, and adding up failed."""
     found = total(part(topicEpoch=None, waitingPublishers=0), part(topicEpoch=3, waitingPublishers=2))
     assert "topicEpoch" not in found and found["waitingPublishers"] == 2
+
+
+def test_a_client_whose_producers_were_named_one_by_one_has_one_producer() -> None:
+    first = part(publishers=[publisher("b-1"), publisher("named"), publisher("other", address="2:2")])
+    second = part(publishers=[publisher("named"), publisher("b-2")])
+    found = total(first, second, part(publishers=[publisher("b-3")]))["publishers"]
+    assert [(one.get("producerName"), one["address"], one["msgRateIn"]) for one in found] == [
+        (None, "1:1", 3.0),
+        ("named", "1:1", 2.0),
+        ("other", "2:2", 1.0),
+    ]

@@ -117,6 +117,8 @@ async def test_policy_max_delayed_messages_per_tenant_refuses_one_more(world: Br
     await eventually(lambda: isinstance(told[0], NotAllowed) if told else False)
     clock.pass_(61_000)
     world.service.sweep_memory()
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
+    await eventually(lambda: not topic.delayed.waiting_entries)
     sender.producer.publish([OutgoingMessage(b"x", deliver_at_ms=clock() + 60_000)], lambda *answer: told.append(answer[1]))
     await eventually(lambda: len(told) == 2)
     assert told[1] is None

@@ -7,6 +7,7 @@ import pytest
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.ingress_limiter import PARKED_BYTES_MAX
 from messaging.broker.runtime.admin.stats import StatsContext, topic_stats
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.storage_broker import Sender
@@ -242,6 +243,6 @@ async def test_the_stats_say_what_waits(world: VirtualWorld) -> None:
     client = await world.producing()
     client.publish(0, 100)
     await world.pass_s(2)
-    stats = topic_stats(await world.loaded(), StatsContext("", 0, {}))
+    stats = await topic_stats(await world.loaded(), StatsContext("", 0, {}), TurnSlices(world.service.peers.turn_loop, "acme"))
     assert stats["publishRateLimitedTimes"] > 5
     assert 70 * 20 < stats["publishers"][0]["waitingBytes"] < 85 * 80

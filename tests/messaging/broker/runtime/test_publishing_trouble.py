@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.broker.runtime.topics.publisher import PendingPublish
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import AppendFailed, DiskFull, Unavailable
 from tests.support.broker_world import BrokerWorld
 from tests.support.publishing import TOPIC, producing, receipts
+from tests.support.raising import boom
 from tests.support.raw_client import send_frame
 from tests.support.waiting import eventually
 
@@ -86,3 +89,22 @@ async def test_reading_from_a_producer_pauses_while_the_disk_is_behind(world: Br
     assert stored <= (8 << 20) + 4 * (1 << 20)
     world.ledgers.release()
     assert await receipts(client, 24) == [(1, index) for index in range(24)]
+
+
+async def test_what_raises_after_a_block_is_stored_holds_up_nothing_that_waits_for_it(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await producing(world)
+    publisher = world.service.topics.loaded[TOPIC].publisher
+    stored: list[bool] = []
+
+    def waits_for_it(topic: Topic, pending: PendingPublish) -> None:
+        publisher.run_after_pending(boom)
+        publisher.run_after_pending(stored.append)
+        boom()
+
+    monkeypatch.setattr(Topic, "stored", waits_for_it)
+    client.write(send_frame(0, b"x"))
+    await receipts(client, 1)
+    assert stored == [True]
+    assert await publisher.wait_for_pending()

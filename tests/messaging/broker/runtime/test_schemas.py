@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 
-from messaging.broker.core.schemas.model import Schema, SchemaType
-from messaging.errors import TopicNotFound
+from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
+from messaging.broker.runtime.topic_schemas import COMPARISONS_AT_ONCE, Rests
+from messaging.broker.runtime.topic_schemas import schema_of as schema_of_message
+from messaging.broker.runtime.wire.connection import Connection
+from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import DiskFull
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.raw_client import RawClient, send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 C = pb.Command
+
+NAME = "s"  # what clients call their schemas
 
 
 def avro(*fields: str, default: bool = False) -> pb.Schema:
     more = {"default": 0} if default else {}
     definition = {"type": "record", "name": "R", "fields": [{"name": name, "type": "int", **more} for name in fields]}
-    return pb.Schema(name="R", schema_data=json.dumps(definition).encode(), type=4)
+    return pb.Schema(name=NAME, schema_data=json.dumps(definition).encode(), type=4)
 
 
-A, A_WITH_B, OTHER = avro("a", default=True), avro("a", "b", default=True), pb.Schema(name="s", schema_data=b"", type=1)
+A, A_WITH_B, OTHER = avro("a", default=True), avro("a", "b", default=True), pb.Schema(name=NAME, schema_data=b"", type=1)
 
 
 def number(version: int) -> bytes:
@@ -49,7 +57,20 @@ async def schema_of(client: RawClient, version: bytes | None = None, topic: str 
     given = {} if version is None else {"schema_version": version}
     client.say(C.GET_SCHEMA, topic=topic, **given)
     answer: pb.GetSchemaResponse = await client.expect("GET_SCHEMA_RESPONSE")
+    if answer.HasField("schema"):  # it is named after its topic, whatever clients called it
+        assert answer.schema.name == topic.partition("://")[2].partition("-partition-")[0]
+        answer.schema.name = NAME
     return answer
+
+
+async def stored_version(world: BrokerWorld, version: int | None = None) -> SchemaVersion:
+    async with world.service.schemas.reading(parse_topic(TOPIC), version) as stored:
+        return stored
+
+
+async def stored_versions(world: BrokerWorld) -> list[SchemaVersion]:
+    async with world.service.schemas.reading_all(parse_topic(TOPIC)) as versions:
+        return versions
 
 
 async def test_versions_count_from_zero_and_equal_schemas_share_one(world: BrokerWorld) -> None:
@@ -161,7 +182,7 @@ async def test_many_at_once_agree_on_the_versions(world: BrokerWorld) -> None:
     for producer_id, schema in enumerate(schemas):
         client.say(C.PRODUCER, topic=TOPIC, producer_id=producer_id, schema=schema)
     found = [(await client.next()).body for _ in schemas]
-    held = await world.service.schemas.versions(parse_topic(TOPIC))
+    held = await stored_versions(world)
     assert [one.version for one in held] == [0, 1, 2, 3]
     by_version = {number(one.version): one.schema.data for one in held if one.schema is not None}
     assert sorted(by_version[one.schema_version] for one in found) == sorted(schema.schema_data for schema in schemas)
@@ -183,14 +204,12 @@ async def test_deleting_and_registering_again(world: BrokerWorld) -> None:
     assert [await schemas.delete(name, "r", force=False) for _ in range(2)] == [0, 0], "as in Pulsar, although there was none"
     await schemas.register(name, string, "r", by_client=False)
     assert [await schemas.delete(name, "r", force=False) for _ in range(2)] == [2, 2]
-    with pytest.raises(TopicNotFound):
-        await schemas.get(name)
-    with pytest.raises(TopicNotFound):
-        await schemas.get(name, 2)
-    assert (await schemas.get(name, 1)).schema == string, "messages of it can still be decoded"
+    for version in (None, 1, 2):  # a version is deleted with its schema, as in Pulsar
+        with pytest.raises(TopicNotFound):
+            await stored_version(world, version)
     assert (await schemas.register(name, Schema(SchemaType.INT32), "r", by_client=False)).version == 3
     assert await schemas.delete(name, "r", force=True) == -1
-    assert await schemas.versions(name) == []
+    assert await stored_versions(world) == []
 
 
 async def test_a_full_disk_refuses_new_versions_alone(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,3 +223,102 @@ async def test_a_full_disk_refuses_new_versions_alone(world: BrokerWorld, monkey
     assert (await produce(client, A, producer_id=2)).schema_version == number(0)
     refused = await produce(client, A_WITH_B, producer_id=3)
     assert refused.error == pb.ServiceNotReady and "cannot be stored" in refused.message
+
+
+# --- memory and fairness
+
+
+LARGE = pb.Schema(name=NAME, schema_data=b"", type=1, properties=[pb.KeyValue(key="p", value="x" * (1 << 19))])
+
+
+async def test_one_version_is_read_for_one(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them were, and nobody counted it: 40 requests took 2 GB."""
+    client = await world.connected("owner")
+    await produce(client, LARGE)
+    await world.service.schemas.delete(parse_topic(TOPIC), "r", force=False)
+    await produce(client, A, producer_id=2)
+
+    async def all_versions(topic: str) -> list[bytes]:
+        raise AssertionError("all versions were read")
+
+    monkeypatch.setattr(world.service.storage.meta, "schema_versions", all_versions)
+    assert (await schema_of(client)).schema == A
+    assert (await schema_of(client, number(0))).schema == LARGE
+
+
+async def test_schemas_that_nobody_reads_are_charged_and_read_no_more(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await world.connected("owner")
+    await produce(client, LARGE)
+    egress, asked = world.service.memory_limiter.egress, 40
+    reads = 0
+    stored_version = world.service.storage.meta.schema_version
+
+    async def counted(topic: str, version: int) -> bytes | None:
+        nonlocal reads
+        reads += 1
+        assert egress.used_bytes >= 2 << 20, "charged before it is read"
+        return await stored_version(topic, version)
+
+    monkeypatch.setattr(world.service.storage.meta, "schema_version", counted)
+    transport = client.writer.transport
+    assert isinstance(transport, asyncio.ReadTransport)
+    transport.pause_reading()
+    frame, _ = client.frame(C.GET_SCHEMA, topic=TOPIC)
+    client.write(frame * asked)
+    (connection,) = world.service.peers.connections
+    await eventually(lambda: isinstance(connection, Connection) and not connection.out.writable)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert reads <= 20, "what the kernel's buffers hold, and two that are in ours"
+    transport.resume_reading()
+    for _ in range(asked):
+        assert (await client.expect("GET_SCHEMA_RESPONSE")).schema.properties == LARGE.properties
+    await eventually(lambda: egress.used_bytes == 0)
+    assert reads == asked
+
+
+async def test_comparisons_are_charged_and_taken_in_turn_by_tenant(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had a thread of its own: 32 of them kept the loop waiting for half a second."""
+    schemas, catch_up = world.service.schemas, world.service.memory_limiter.catch_up
+    running: list[str] = []
+    runs_max = 0
+    all_versions = world.service.storage.meta.schema_versions
+
+    async def counted(topic: str) -> list[bytes]:
+        nonlocal runs_max
+        running.append(topic)
+        runs_max = max(runs_max, len(running))
+        assert len({parse_topic(name).tenant for name in running}) == len(running) <= COMPARISONS_AT_ONCE
+        assert catch_up.used_bytes >= len(running) * LARGE.ByteSize()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running.remove(topic)
+        return await all_versions(topic)
+
+    monkeypatch.setattr(world.service.storage.meta, "schema_versions", counted)
+    names = [parse_topic(f"persistent://{tenant}/orders/{index}") for tenant in ("a", "b", "c") for index in range(4)]
+    found = await asyncio.gather(*(schemas.register(name, schema_of_message(LARGE), "r", by_client=False) for name in names))
+    assert [one.version for one in found] == [0] * len(names)
+    assert runs_max == COMPARISONS_AT_ONCE and catch_up.used_bytes == 0
+
+
+async def test_too_much_that_was_stored_before_is_not_read(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sizes(topic: str) -> list[int]:
+        return [1 << 20] * 9
+
+    monkeypatch.setattr(world.service.storage.meta, "schema_version_sizes", sizes)
+    schemas, name = world.service.schemas, parse_topic(TOPIC)
+    with pytest.raises(PreconditionFailed, match="delete the topic's schema with force"):
+        await schemas.register(name, Schema(SchemaType.STRING), "r", by_client=False)
+    assert await schemas.delete(name, "r", force=True) == -1
+
+
+def test_a_thread_that_compares_rests_three_times_as_long_as_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that two of them leave half of Python's lock to all others."""
+    worked_s, rested_s = iter([1.0, 1.002, 1.003]), list[float]()
+    monkeypatch.setattr(time, "thread_time", lambda: next(worked_s))
+    monkeypatch.setattr(time, "sleep", rested_s.append)
+    rests = Rests()
+    rests.rest()
+    rests.rest()
+    assert rested_s == pytest.approx([0.006, 0.003])

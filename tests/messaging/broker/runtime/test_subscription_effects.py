@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from messaging.broker.core.ack_validation import MessageAck
+from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.chunk_sets import Chunk, ChunkSets
+from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import DeliveryEvent
@@ -41,7 +42,8 @@ READING = {
     "delivery_state",
     "delivery_records",
 }
-PARTS = {"mark_active", "store", "recover", "policies_changed"}  # steps, and what the topic does for itself
+# Steps, what the topic does for itself, and several of `expire_up_to`.
+PARTS = {"mark_active", "store", "recover", "policies_changed", "expire_each_up_to"}
 
 
 @dataclass

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionDelete, SubscriptionReset, SubscriptionSkip
+from messaging.adminrpc.schema import (
+    MaintenanceResult,
+    MaintenanceRun,
+    MaintenanceTopics,
+    SubscriptionDelete,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
+from messaging.broker.runtime.admin import maintenance
+from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.retention import Limits
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import send_frame
+from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
@@ -207,3 +219,81 @@ async def test_seeking_by_time_ends_whatever_the_clocks_said(world: BrokerWorld,
         await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=at_ms))
         backlog = topic.subscriptions["s"].backlog_entries
         assert (backlog == 8) if at_ms == 0 else (0 <= backlog <= most)
+
+
+async def test_expiry_looks_once_for_all_subscriptions_of_a_topic(
+    world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 of them took 56 s, and the call ends after 30."""
+    topic = await with_three_messages(world, consumed=False)
+    searched: list[int] = []
+
+    async def search(topic: Topic, cutoff_ms: int) -> Position:
+        searched.append(cutoff_ms)
+        return await mark_delete_before_broker_time(topic, cutoff_ms)
+
+    monkeypatch.setattr("messaging.broker.runtime.admin.positions.mark_delete_before_broker_time", search)
+    await world.feed(("namespace", "acme/orders", {"policies": AN_HOUR}))
+    for number in range(250):
+        await topic.create_subscription(f"s{number}", EARLIEST)
+    clock.pass_(2 * 60 * MINUTE_MS)
+    assert (await upkeep(world)).expired_entries == 3 * 251
+    assert len(searched) == 1
+    assert not any(one.backlog_entries for one in topic.subscriptions.values())
+
+
+async def test_a_topic_that_takes_long_is_passed_over_and_comes_first_next_time(
+    world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "SLOW_S", 0.01)
+    handlers = world.admin.maintenance
+    names = [f"{TOPIC}-{number}" for number in range(3)]
+    for name in names:
+        await world.service.topics.get(parse_topic(name), create=True)
+    going_on, begun = asyncio.Event(), []
+    maintained = handlers.maintain
+
+    async def maintain(name: TopicName, result: MaintenanceResult) -> None:
+        begun.append(str(name))
+        if str(name) == names[0]:
+            await going_on.wait()
+            result.expired_entries += 7
+        await maintained(name, result)
+
+    monkeypatch.setattr(handlers, "maintain", maintain)
+    first = await handlers.run(MaintenanceRun(task_id="1", topics=names))
+    assert (first.passed_over, first.failed, begun) == (1, {}, names), "the others were not held up"
+    page = await handlers.list_topics(MaintenanceTopics())
+    assert page.topics == [names[0], *names]
+    again = await handlers.run(MaintenanceRun(task_id="2", topics=page.topics))
+    assert (again.passed_over, begun) == (2, [*names, *names[1:]]), "it is not begun twice"
+    going_on.set()
+
+    async def done() -> bool:
+        return (await handlers.run(MaintenanceRun(task_id="3", topics=names))).expired_entries == 14
+
+    await eventually(done)
+
+
+async def test_a_tenant_with_slow_topics_holds_up_itself_alone(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "SLOW_S", 0.01)
+    handlers = world.admin.maintenance
+    begun: list[str] = []
+
+    async def maintain(name: TopicName, result: MaintenanceResult) -> None:
+        begun.append(str(name))
+        if name.tenant == "acme":
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(handlers, "maintain", maintain)
+    slow = [f"persistent://acme/orders/{number}" for number in range(20)]
+    result = await handlers.run(MaintenanceRun(task_id="1", topics=[*slow, "persistent://other/orders/t"]))
+    assert result.passed_over == 20
+    assert begun == [*slow[: maintenance.SLOW_OF_TENANT_MAX], "persistent://other/orders/t"]
+
+
+async def test_a_call_ends_in_time_and_passes_over_the_rest(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "RUN_S", 0.0)
+    result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))
+    assert (result.passed_over, result.failed) == (1, {})
+    assert (await world.admin.maintenance.list_topics(MaintenanceTopics())).topics == [TOPIC]

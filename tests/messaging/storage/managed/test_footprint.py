@@ -43,7 +43,7 @@ class Stores:
         self.writers = [Writer(self.answers) for _ in range(COUNT)]
         self.ledger_id = 1_000
 
-    async def next_ledger_id(self, fence: Fence) -> int:
+    async def next_ledger_id(self, fence: Fence, *, after: int = 0) -> int:
         self.ledger_id += 1
         return self.ledger_id
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
 from messaging.storage.ledger_store import WHOLE, DiskFull, Position, Unavailable
 from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from messaging.storage.sqlite.thread import SqliteThread
+from messaging.storage.sqlite.thread import CALLS_MAX, RUN_S_MAX, SqliteThread
 from tests.support.storage.owning import FENCE
 
 pytestmark = pytest.mark.asyncio
@@ -165,6 +166,85 @@ async def test_calls_given_before_the_stop_are_answered(tmp_path: Path) -> None:
     assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == list(range(20))
     with pytest.raises(RuntimeError):
         await held.insert(21)
+
+
+class Queue:
+    """Calls wait behind the first, which is in its transaction, and note their names when they are run. The clock stands still."""
+
+    def __init__(self, thread: SqliteThread) -> None:
+        self.thread = thread
+        self.ran: list[str] = []
+        self.answered: list[str] = []
+        self.now_s = 0.0
+        thread.clock = lambda: self.now_s
+        self._begun, self._go_on = threading.Event(), threading.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def block(self) -> None:
+        def first(db: sqlite3.Connection) -> None:
+            self._begun.set()
+            self._go_on.wait(10)
+
+        self._add(first, "blocking", "")
+        await asyncio.to_thread(self._begun.wait, 10)
+
+    async def put(self, tenant: str, *names: str, takes_s: float = 0) -> None:
+        for name in names:
+
+            def run(db: sqlite3.Connection, name: str = name) -> None:
+                self.ran.append(name)
+                self.now_s += takes_s
+
+            self._add(run, name, tenant)
+        await asyncio.sleep(0)
+
+    def _add(self, run: Callable[[sqlite3.Connection], None], name: str, tenant: str) -> None:
+        async def call() -> None:
+            await self.thread.call(run, tenant)
+            self.answered.append(name)
+
+        self._tasks.append(asyncio.ensure_future(call()))
+
+    async def run(self) -> None:
+        self._go_on.set()
+        await asyncio.wait_for(asyncio.gather(*self._tasks), 10)
+
+
+async def test_a_call_waits_behind_one_of_each_other_tenant(world: World) -> None:
+    """It waited behind whole commits of 2,000 calls of another tenant."""
+    calls = Queue(world.thread)
+    await calls.block()
+    storm = [f"storm-{number}" for number in range(5 * CALLS_MAX)]
+    await calls.put("mob", *storm)
+    await calls.put("inc", "inc")
+    await calls.put("neighbour", "opening")
+    before = world.thread.commits
+    await calls.run()
+    assert calls.ran.index("opening") <= 2, "one of each of the others"
+    assert calls.answered.index("opening") <= CALLS_MAX, "with the commit that was under way"
+    assert [name for name in calls.ran if name in set(storm)] == storm, "those of a tenant in their order"
+    assert world.thread.commits - before == -(-(len(storm) + 3) // CALLS_MAX)
+
+
+async def test_a_commit_begins_no_call_after_its_time(world: World) -> None:
+    calls = Queue(world.thread)
+    await calls.block()
+    await calls.put("mob", *(f"slow-{number}" for number in range(6)), takes_s=RUN_S_MAX / 2)
+    before = world.thread.commits
+    await calls.run()
+    assert world.thread.commits - before == 3
+
+
+async def test_calls_of_a_commit_that_is_run_again_are_those_that_were_in_it(world: World) -> None:
+    assert world.reserve.fill()
+    calls = Queue(world.thread)
+    await calls.block()
+    await calls.put("a", "a1", "a2")
+    await calls.put("b", "b1")
+    world.faults["commit"] = [sqlite_error(sqlite3.SQLITE_FULL)]
+    await calls.run()
+    assert calls.ran == ["a1", "b1", "a2"] * 2
+    assert calls.answered == ["blocking", "a1", "b1", "a2"]
 
 
 class Shrunk(DiskReserve):

@@ -6,6 +6,8 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable, table_of
 from messaging.errors import ConsumerAssign
 
+RANGE_BYTES = 150  # memory of a range and its owner
+
 
 class HashRangeSelector:
     slots = SLOTS
@@ -13,6 +15,10 @@ class HashRangeSelector:
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, Consumer]] = []  # by their upper bound, which belongs to them; the last one is `SLOTS`
+
+    @property
+    def memory_bytes(self) -> int:
+        return RANGE_BYTES * len(self._ranges)
 
     def check(self, consumer: Consumer) -> None:
         if self._ranges and self._largest()[1] <= 1:

@@ -34,6 +34,10 @@ class Selector(Protocol):
     @property
     def first_slot(self) -> int: ...
 
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes to know whose the slots are."""
+
     def check(self, consumer: Consumer) -> None:
         """Raises `ConsumerAssign` where `consumer` cannot be added."""
 

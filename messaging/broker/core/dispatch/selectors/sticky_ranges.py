@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
+from operator import itemgetter
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable, table_of
+from messaging.broker.core.dispatch.selectors.selector import SLOTS, SlotMap, SlotTable
 from messaging.errors import ConsumerAssign
 
-Range = tuple[int, int]
+Range = tuple[int, int, Consumer]  # first and last hash, and whose they are
+_first = itemgetter(0)
+RANGE_BYTES = 250  # memory of a range and its owner
+FEW = 32  # ranges that are moved one by one: a walk over all ranges costs about as much
 
 
 class StickyRangesSelector:
@@ -16,8 +21,11 @@ class StickyRangesSelector:
     first_slot = 0
 
     def __init__(self) -> None:
-        self._ranges: list[Range] = []  # in order
-        self._owners: dict[Range, Consumer] = {}
+        self._ranges: list[Range] = []  # in order; none overlaps another
+
+    @property
+    def memory_bytes(self) -> int:
+        return RANGE_BYTES * len(self._ranges)
 
     def check(self, consumer: Consumer) -> None:
         ranges = sorted(consumer.key_shared.ranges)
@@ -33,34 +41,43 @@ class StickyRangesSelector:
             self._check_free(first, last)
 
     def _check_free(self, first: int, last: int) -> None:
-        at = bisect_left(self._ranges, (first, first))
-        for other in self._ranges[max(0, at - 1) : at + 1]:
-            if other[0] <= last and first <= other[1]:
+        at = bisect_left(self._ranges, first, key=_first)
+        for other_first, other_last, owner in self._ranges[max(0, at - 1) : at + 1]:
+            if other_first <= last and first <= other_last:
                 raise ConsumerAssign(
-                    f"the range [{first}, {last}] overlaps [{other[0]}, {other[1]}] of consumer {self._owners[other].name!r}"
+                    f"the range [{first}, {last}] overlaps [{other_first}, {other_last}] of consumer {owner.name!r}"
                 )
 
     def add(self, consumer: Consumer) -> None:
-        for one in consumer.key_shared.ranges:
-            insort(self._ranges, one)
-            self._owners[one] = consumer
+        ranges = [(first, last, consumer) for first, last in sorted(consumer.key_shared.ranges)]
+        if len(ranges) <= FEW:
+            for one in ranges:
+                insort(self._ranges, one, key=_first)
+        else:
+            self._ranges += ranges
+            self._ranges.sort(key=_first)  # merges two sorted lists
 
     def remove(self, consumer: Consumer) -> None:
-        for one in consumer.key_shared.ranges:
-            self._ranges.remove(one)
-            del self._owners[one]
+        ranges = consumer.key_shared.ranges
+        if len(ranges) <= FEW:
+            for first, _ in ranges:
+                del self._ranges[bisect_left(self._ranges, first, key=_first)]
+        else:
+            self._ranges = [one for one in self._ranges if one[2] is not consumer]
 
     def slot_map(self) -> SlotMap:
-        found: SlotMap = []
-        free_from = 0
-        for one in self._ranges:
-            if free_from < one[0]:
-                found.append((one[0] - 1, None))
-            found.append((one[1], self._owners[one]))
-            free_from = one[1] + 1
-        if self._ranges and free_from < SLOTS:
-            found.append((SLOTS - 1, None))
-        return found
+        return list(zip(*self.slot_table(), strict=True))
 
     def slot_table(self) -> SlotTable:
-        return table_of(self.slot_map())
+        bounds, owners, free_from = array("I"), list[Consumer | None](), 0
+        for first, last, owner in self._ranges:
+            if free_from < first:
+                bounds.append(first - 1)
+                owners.append(None)
+            bounds.append(last)
+            owners.append(owner)
+            free_from = last + 1
+        if self._ranges and free_from < SLOTS:
+            bounds.append(SLOTS - 1)
+            owners.append(None)
+        return SlotTable(bounds, owners)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.core.schemas.avro import Budget, why_bad_default, why_unreadable
+from messaging.broker.core.schemas.comparison import Comparison
 from messaging.broker.core.schemas.model import Schema, SchemaError, SchemaType, SchemaVersion
 from messaging.broker.core.schemas.registry import check_consumer, check_new, find
 from messaging.broker.core.schemas.strategies import Strategy
@@ -88,19 +89,19 @@ def test_pulsar_says_the_same(kind: Any, default: Any, producer: bool, consumer:
     empty, new = SchemaVersion(0, 0, schema(record())), schema(record(field("a", kind, default=default)))
     for check, fine in ((check_new, producer), (check_consumer, consumer)):
         if fine:
-            check([empty], new, Strategy.FULL)
+            check([empty], new, Strategy.FULL, Comparison())
         else:
             with pytest.raises(IncompatibleSchema, match="default"):
-                check([empty], new, Strategy.FULL)
-    check_new([], new, Strategy.FULL)  # Pulsar does not look at the defaults of a first version
-    assert find([SchemaVersion(0, 0, new)], new) is not None
+                check([empty], new, Strategy.FULL, Comparison())
+    check_new([], new, Strategy.FULL, Comparison())  # Pulsar does not look at the defaults of a first version
+    assert find([SchemaVersion(0, 0, new)], new, Comparison()) is not None
 
 
 def test_a_default_may_be_bad_where_it_is_not_needed() -> None:
     bad = record(field("a", "int", default="x"))
     assert not why_unreadable(avro(bad), avro(record(field("a", "int"))), Budget())
     with pytest.raises(IncompatibleSchema, match="field a of R"):
-        check_new([SchemaVersion(0, 0, schema(record(field("a", "int"))))], schema(bad), Strategy.ALWAYS_COMPATIBLE)
+        check_new([SchemaVersion(0, 0, schema(record(field("a", "int"))))], schema(bad), Strategy.ALWAYS_COMPATIBLE, Comparison())
 
 
 def test_work_is_bounded() -> None:

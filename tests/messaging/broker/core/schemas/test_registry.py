@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
-from messaging.broker.core.schemas import strategies
+from messaging.broker.core.schemas import comparison, registry
 from messaging.broker.core.schemas.avro import Avro
+from messaging.broker.core.schemas.comparison import Comparison
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
-from messaging.broker.core.schemas.registry import VERSIONS_MAX, check_consumer, check_new, find, has_schema, latest
-from messaging.broker.core.schemas.strategies import Strategy, check_valid
+from messaging.broker.core.schemas.registry import VERSIONS_MAX, has_schema, latest
+from messaging.broker.core.schemas.strategies import Strategy
 from messaging.errors import IncompatibleSchema
 
 
@@ -43,6 +44,18 @@ ALLOWED = {
     Strategy.FULL_TRANSITIVE: {"defaulted"},
 }
 NEXT = {"added": ADDED, "defaulted": DEFAULTED, "removed": REMOVED, "other": OTHER}
+
+
+def find(versions: list[SchemaVersion], schema: Schema) -> SchemaVersion | None:
+    return registry.find(versions, schema, Comparison())
+
+
+def check_new(versions: list[SchemaVersion], schema: Schema, strategy: Strategy, *, may_update: bool = True) -> None:
+    registry.check_new(versions, schema, strategy, Comparison(), may_update=may_update)
+
+
+def check_consumer(versions: list[SchemaVersion], schema: Schema, strategy: Strategy) -> None:
+    registry.check_consumer(versions, schema, strategy, Comparison())
 
 
 def history(*schemas: Schema | None) -> list[SchemaVersion]:
@@ -157,7 +170,7 @@ def test_protobuf_native_schemas_keep_their_root_message() -> None:
     held = history(native("M"))
     assert allowed(held, native("M", "N"), Strategy.FULL)
     assert not allowed(held, native("M", "N", root="pkg.N"), Strategy.FULL)
-    check_valid(native("M", root="pkg.M.Inner"))
+    Comparison().check_valid(native("M", root="pkg.M.Inner"))
     for broken in (native("N"), native("M", file="n.proto"), Schema(SchemaType.PROTOBUF_NATIVE, b"{}")):
         assert not allowed([], broken, Strategy.FULL)
 
@@ -202,11 +215,11 @@ def test_a_schema_is_parsed_once_however_many_versions_it_is_compared_with(
         parsed.append(data)
         return Avro(data)
 
-    monkeypatch.setattr(strategies, "Avro", counted)
+    monkeypatch.setattr(comparison, "Avro", counted)
     versions = history(*(avro(field("a", default=number)) for number in range(20)))
     large = avro(field("a", default=99), field("b", default=0))
     check_consumer(versions, large, strategy)
-    assert parsed.count(large.data) <= 3  # its validity, equality and compatibility
+    assert parsed.count(large.data) <= 2  # for its validity and form, and for its compatibility
 
 
 def test_all_versions_share_one_budget_of_comparisons() -> None:
@@ -226,3 +239,43 @@ def test_all_versions_share_one_budget_of_comparisons() -> None:
     check_new(history(wide("A")), wide("A"), Strategy.FULL_TRANSITIVE)
     with pytest.raises(IncompatibleSchema, match="takes too long"):
         check_new(history(*[wide("A")] * 40), wide("A"), Strategy.FULL_TRANSITIVE)
+
+
+def test_properties_and_names_count_as_what_a_topic_keeps() -> None:
+    """A version of a few bytes carried 1 MiB of properties, and a topic might have a thousand of them."""
+    held = [Schema(SchemaType.STRING, properties={"p": "x" * (1 << 20)})] * 4
+    with pytest.raises(IncompatibleSchema, match="properties included"):
+        check_new(history(*held), DEFAULTED, Strategy.ALWAYS_COMPATIBLE)
+    for too_large in (
+        Schema(SchemaType.STRING, bytes(1 << 19), {"p": "x" * (1 << 19)}),
+        Schema(SchemaType.STRING, name="x" * (1 << 21)),
+    ):
+        with pytest.raises(IncompatibleSchema, match="with its name and properties"):
+            check_new([], too_large, Strategy.FULL)
+
+
+def test_versions_are_found_by_their_form_without_parsing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening a producer parsed all that the topic had ever had."""
+    parsed: list[bytes] = []
+
+    def counted(data: bytes) -> Avro:
+        parsed.append(data)
+        return Avro(data)
+
+    monkeypatch.setattr(comparison, "Avro", counted)
+    versions: list[SchemaVersion] = []
+    for number in range(50):
+        following = avro(field("a", default=number))
+        versions.append(registry.next_version(versions, following, number, "", Comparison()))
+    parsed.clear()
+    spaced = Schema(SchemaType.AVRO, avro(field("a", default=3)).data.replace(b",", b" ,  "))
+    known = find(versions, spaced)
+    assert known is not None and known.version == 3
+    assert parsed == [spaced.data]
+    without_forms = history(*(version.schema for version in versions))
+    assert find(without_forms, spaced) == without_forms[3], "versions that were stored before"
+
+
+def test_an_old_version_that_is_no_longer_valid_is_no_obstacle() -> None:
+    broken = SchemaVersion(0, 0, Schema(SchemaType.AVRO, b"[" + b"1," * 20_000 + b"1]"))
+    assert find([broken], ONE) is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import errno
+import threading
 from functools import partial
 from random import Random
 
@@ -47,6 +50,40 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await started(store)
     assert await store.ledgers() == []
+    await store.stop()
+
+
+@pytest.mark.parametrize("kind", ["rename", "remove", "sync_directory", "open", "read"])
+@pytest.mark.parametrize("deleted", [range(1, 11), range(1, 10)], ids=["whole segments", "rewritten segments"])
+async def test_one_refusal_of_the_disk_does_not_end_reclaim(kind: str, deleted: range) -> None:
+    """One refused rename or unlink ended it until a restart. What was refused comes again; the others go on."""
+    disk = FakeDisk()
+    store = await filled(disk, 10, 60, dataclasses.replace(CONFIG, reclaim_retry_s=0.01))
+    live = (await store.info(10)).length_bytes
+    refusals = iter([errno.EACCES] * 2)
+    maintenance = "ledger-maintenance"
+    fault = disk.fail(
+        lambda operation, path, number: (
+            next(refusals, False) if operation == kind and threading.current_thread().name.startswith(maintenance) else False
+        ),
+        surely=kind != "rename" or len(deleted) < 10,  # a file that is not kept is removed and not renamed
+    )
+    for ledger_id in deleted:
+        await store.delete(fence_of(store), ledger_id)
+
+    def small() -> bool:
+        sizes = [len(disk.file(DIRECTORY / name)) for name in segment_names(disk)[:-1]]
+        return sum(sizes) < 3 * live if len(deleted) < 10 else len(sizes) <= 1
+
+    await eventually(small)
+    await eventually(lambda: not fault.surely or fault.fired == 2)
+    if len(deleted) < 10:
+        await blocks_read_back(store, 10)
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await started(store)
+    assert store.damage == []
+    assert len(await store.ledgers()) == 10 - len(deleted)
     await store.stop()
 
 

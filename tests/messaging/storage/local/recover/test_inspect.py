@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local import LocalLedgerStore
-from messaging.storage.local.format.directory import DirectoryInUse
-from messaging.storage.local.format.segment import name_of
+from messaging.storage.local.device.disk import OsDisk
+from messaging.storage.local.format.directory import DirectoryInUse, UnknownFormat, read_store_id
+from messaging.storage.local.format.segment import SEAL_OFFSET, name_of, read_segment, seal_bytes
 from messaging.storage.local.recover.inspect import inspect, repair, verify
-from tests.support.storage.damaged_log import CONFIG, DIRECTORY, PAYLOAD, fill, flip, place_of, readable
+from tests.support.storage.damaged_log import CONFIG, DIRECTORY, PAYLOAD, append, fill, flip, place_of, readable
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import started
 
@@ -89,6 +92,66 @@ async def test_what_is_known_from_elsewhere_is_written_again(damage: str) -> Non
     report = repair(DIRECTORY, disk=disk)
     assert len(report.actions) == 1 and "again" in report.actions[0] and not report.remaining
     assert await entries_of(disk) == ([*range(400)], [])
+
+
+async def test_a_newer_format_is_no_damage() -> None:
+    """It was taken for one that cannot be read, and written over."""
+    clean = FakeDisk()
+    await fill(clean, 400)
+    for damaged in ("format", "segment", "segment without format"):
+        disk = clean.frozen()
+        if damaged == "format":
+            disk.file(DIRECTORY / "format")[:] = b'{"format": 3, "store_id": "0000000000000001"}'
+        else:
+            page = disk.file(DIRECTORY / name_of(1, 0))
+            page[8:12] = (3).to_bytes(4, "little")
+            page[40:44] = crc32c(bytes(page[:40])).to_bytes(4, "little")
+        if damaged.endswith("without format"):
+            disk.remove(DIRECTORY / "format")
+        before = {name: bytes(disk.file(DIRECTORY / name)) for name in disk.names(DIRECTORY)}
+        with pytest.raises(UnknownFormat, match="use the release that wrote it"):
+            repair(DIRECTORY, disk=disk)
+        assert {name: bytes(disk.file(DIRECTORY / name)) for name in disk.names(DIRECTORY)} == before
+        with pytest.raises(Unavailable):
+            await LocalLedgerStore(DIRECTORY, CONFIG, disk=disk).start()
+
+
+@pytest.mark.parametrize(
+    ("data_stop", "footer_offset", "footer_bytes"),
+    [(4096, 4096, 1 << 62), (1 << 62, 1 << 62, 100), (0, 0, 1), (8192, 4096, 100), (4096, 1 << 63, 1)],
+)
+async def test_a_seal_that_points_elsewhere_counts_as_none(data_stop: int, footer_offset: int, footer_bytes: int) -> None:
+    disk = FakeDisk()
+    await fill(disk, 400)
+    path = DIRECTORY / name_of(1, 0)
+    segment = read_segment(disk.open(path), path, read_store_id(disk, DIRECTORY) or 0)
+    segment.data_stop, segment.footer_offset, segment.footer_bytes = data_stop, footer_offset, footer_bytes
+    seal = seal_bytes(segment)
+    disk.file(path)[SEAL_OFFSET : SEAL_OFFSET + len(seal)] = seal
+    assert verify(DIRECTORY, disk=disk).entries == 400 + 134
+    assert len(list(inspect(DIRECTORY, disk=disk))) > 3
+    assert await entries_of(disk) == ([*range(400)], [])
+
+
+async def test_looking_needs_no_right_to_write_and_stops_at_nothing(tmp_path: Path) -> None:
+    store = LocalLedgerStore(tmp_path, CONFIG)
+    fence = await started(store)
+    await append(await store.create(fence, 1, {}), b"entry")
+    await store.stop()
+    os.mkfifo(tmp_path / name_of(7, 0))
+    (tmp_path / name_of(8, 0)).mkdir()
+    (tmp_path / name_of(9, 0)).symlink_to(tmp_path / "nowhere")
+    file = OsDisk(read_only=True).open(tmp_path / name_of(1, 0))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.write([b"x"], 0)
+    file.close()
+    report = verify(tmp_path)
+    assert report.entries == 1
+    lines = [*inspect(tmp_path)]
+    for number in (7, 8, 9):
+        assert any(name_of(number, 0) in problem and "cannot be opened" in problem for problem in report.problems)
+        assert any(name_of(number, 0) in line for line in lines)
+    assert any(line.startswith("ledger 1: created in segment 1, entries 0 to 0") for line in lines)
 
 
 async def test_no_log_here(tmp_path: Path) -> None:

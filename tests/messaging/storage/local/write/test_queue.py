@@ -54,3 +54,17 @@ def test_order_and_bounds(given_items: list[tuple[str, int]], bytes_max: int) ->
     waiting = {one.state.owner for one in left}
     if not waiting:
         assert len(taken) == len(items)
+
+
+def test_who_waits_for_all_before_it_is_not_taken_earlier() -> None:
+    """It had a share of its own, so a flush was over while appends before it still waited: they succeeded after `take_over`."""
+    waits = Item(LedgerState(-1, {"reserved": "flush"}), lambda error: None, b"", b"", None, 0, 0)
+    flood = [item("a", 10, serial) for serial in range(10)]
+    left = [*flood, waits, *(item("b", 10, serial) for serial in range(10))]
+    rounds = 0
+    while waits in left:
+        taken, left = fair_shares(left, 40)
+        rounds += 1
+        assert (waits in taken) == (not any(one in left for one in flood)), rounds
+    assert rounds > 1
+    assert fair_shares([waits], 40) == ([waits], [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import itertools
 import subprocess
 import sys
@@ -88,6 +90,82 @@ async def test_the_kept_space_may_end_too_and_the_store_lives_on() -> None:
         for _ in range(1000):
             await append(cursors, b"c" * 4000)
     assert store.failed is None
+    await store.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds", "said"),
+    [
+        (errno.EMFILE, {"open", "sync_directory"}, "limit of open files"),
+        (errno.ENFILE, {"sync_directory"}, "limit of open files"),
+        (errno.ENOSPC, {"open"}, "no inodes are left"),  # while there are bytes enough
+        (errno.ENOMEM, {"rename", "allocate"}, "Cannot allocate memory"),
+    ],
+    ids=["descriptors of the process", "descriptors of the system", "inodes", "memory"],
+)
+async def test_what_a_new_segment_needs_is_used_up_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch, code: int, kinds: set[str], said: str
+) -> None:
+    """It ended the log until a restart: nothing is wrong with a disk on which no file can be made now."""
+    monkeypatch.setattr("messaging.storage.local.write.space_watch.SPACE_RETRY_S", 0.01)
+    disk = FakeDisk()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    fence = await started(store)
+    writer = await store.create(fence, 1, {})
+    await append(writer, b"before")
+    ledger_ids = itertools.count(2)
+    disk.fail(lambda kind, path, number: code if kind in kinds else False)
+    with pytest.raises(DiskFull) as refused:
+        while True:
+            await append(writer, b"x" * 4000)
+    assert said in str(refused.value)
+    confirmed = writer.last_confirmed
+    assert store.failed is None
+    disk.heal()
+
+    async def accepted() -> bool:
+        try:
+            await append(await store.create(fence, next(ledger_ids), {}), b"x" * 4000)
+        except DiskFull:
+            return False
+        return True
+
+    await eventually(accepted)
+    assert (await store.seal(fence, 1)).last_entry == confirmed
+    for _ in range(40):  # through several segments
+        assert await accepted()
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await started(store)
+    assert store.damage == []
+    assert (await store.info(1)).last_entry == confirmed
+    await store.stop()
+
+
+async def test_a_deletion_that_was_refused_can_be_asked_for_again() -> None:
+    """The second time it was answered as done, and the ledger came back with the next start."""
+    disk = FakeDisk()
+    store = LocalLedgerStore(DIRECTORY, dataclasses.replace(CONFIG, reserved_bytes=0), disk=disk)
+    fence = await started(store)
+    writers = [await store.create(fence, number, {"reserved": "cursor"}) for number in range(1, 30)]
+    disk.fail(lambda kind, path, number: errno.EMFILE if kind == "rename" else False)
+    refused: list[int] = []
+    with pytest.raises(DiskFull):
+        while True:
+            await append(writers[0], b"x" * 1000)
+    for number in range(1, 30):
+        try:
+            await store.delete(fence, number)
+        except StoreError:
+            refused.append(number)
+    assert refused
+    disk.heal()
+    for number in refused:
+        await store.delete(fence, number)
+    await store.stop()
+    store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
+    await started(store)
+    assert await store.ledgers() == []
     await store.stop()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from messaging.broker.runtime.fair_turns import FairTurns
+from messaging.fairness.turns import FairTurns
 
 
 class Work:

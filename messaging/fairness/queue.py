@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -14,7 +15,8 @@ class FairQueue(Generic[Item]):
     __slots__ = ("_tenants",)
 
     def __init__(self) -> None:
-        self._tenants: dict[str, dict[Item, None]] = {}  # tenants and their items, both in order
+        # Tenants and their items, both in order. A plain dictionary walks over all that were taken from its front.
+        self._tenants: OrderedDict[str, OrderedDict[Item, None]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._tenants)
@@ -23,14 +25,20 @@ class FairQueue(Generic[Item]):
         return sum(map(len, self._tenants.values()))
 
     def push(self, tenant: str, item: Item) -> None:
-        self._tenants.setdefault(tenant, {}).setdefault(item)
-
-    def discard(self, tenant: str, item: Item) -> None:
         waiting = self._tenants.get(tenant)
-        if waiting is not None:
-            waiting.pop(item, None)
-            if not waiting:
-                del self._tenants[tenant]
+        if waiting is None:
+            waiting = self._tenants[tenant] = OrderedDict()
+        waiting.setdefault(item)
+
+    def discard(self, tenant: str, item: Item) -> bool:
+        """Whether it waited."""
+        waiting = self._tenants.get(tenant)
+        if waiting is None or item not in waiting:
+            return False
+        del waiting[item]
+        if not waiting:
+            del self._tenants[tenant]
+        return True
 
     def pop(self, fits: Callable[[str, Item], bool] = lambda tenant, item: True) -> Item | None:
         """The first item of the first tenant where it `fits`; that tenant's next turn comes after all others'. None: nothing fits.

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.fair_queue import FairQueue
+from messaging.fairness.queue import FairQueue
 
 
 def test_one_of_each_tenant_in_turn() -> None:

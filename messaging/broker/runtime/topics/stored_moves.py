@@ -1,0 +1,120 @@
+"""Which moves of dead letters a topic, as their target, has stored: known also when retention has deleted their blocks.
+
+A move is written down here before its block is appended. Before ledgers are deleted, the blocks of the moves that are written down
+are looked for, and what was found is stored. So whoever asks after a crash, however much later, learns what became of the last move
+of each mover: a dead-letter policy, or a redrive job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import structlog
+
+from messaging.broker.core.dead_letter_moves import Move
+from messaging.broker.core.dead_letters import move_extension, position_of
+from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.storage import block_header
+from messaging.storage.ledger_store import Corrupt, Position
+from messaging.storage.managed.ledger import ManagedLedger
+
+log = structlog.get_logger("broker.dead_letters")
+
+SEARCH_BYTES = 4 << 20
+MOVERS_MAX = 1_000  # of one target; beyond them the one that moved longest ago is forgotten
+
+
+class _StoredMove(msgspec.Struct):
+    """`missing`: the sequence ids of its parts that were not found up to `after`, in order."""
+
+    producer: str
+    sequence_id: int
+    parts: int
+    missing: list[int]
+    after: tuple[int, int]
+
+
+class StoredMoves:
+    """Of one topic. All raise `StoreError`."""
+
+    def __init__(self, topic: TopicContext, ledger: ManagedLedger) -> None:
+        self._topic = topic
+        self._ledger = ledger
+        self._moves: dict[str, _StoredMove] | None = None  # by mover, the one that moved last at the end; None: not read yet
+        self._reading = asyncio.Lock()
+
+    async def begin(self, mover: str, move: Move, producer: str) -> None:
+        """The parts of `move` are about to be appended by `producer`, as `mover`. Durable when it returns."""
+        moves = await self._read()
+        held = moves.pop(mover, None)
+        moves[mover] = held if held is not None and held.sequence_id == move.sequence_id else _new(move, producer)
+        while len(moves) > MOVERS_MAX:
+            del moves[next(iter(moves))]
+        await self._save(moves)
+
+    async def parts_stored(self, mover: str, move: Move, producer: str) -> int:
+        """How many parts of `move` the topic has, or had: the first ones, as each is durable before the next."""
+        held = (await self._read()).get(mover)
+        known = held if held is not None and held.sequence_id == move.sequence_id else _new(move, producer)
+        missing, _ = await self._search(mover, known)
+        return known.parts - len(missing)
+
+    async def keep_outcomes(self) -> None:
+        """Ledgers are about to be deleted."""
+        moves = await self._read()
+        changed = False
+        for mover, held in [(mover, held) for mover, held in moves.items() if held.missing]:
+            missing, after = await self._search(mover, held)
+            if moves.get(mover) is held:
+                held.missing, held.after = missing, after
+                changed = True
+        if changed:
+            await self._save(moves)
+
+    async def _search(self, mover: str, move: _StoredMove) -> tuple[list[int], tuple[int, int]]:
+        """What is missing still, and up to where that was looked for."""
+        missing = {(block_header.DEAD_LETTER_MOVE, move_extension(mover, one)): one for one in move.missing}
+        producer, ledger, ledger_list = move.producer.encode(), self._ledger, self._topic.ledger_list
+        reached = position_of(move.after)
+        position = ledger_list.resolve(ledger_list.next_after(reached))
+        while missing and ledger_list.holds(position):
+            try:
+                blocks = await ledger.read(position, entries_max=100_000, bytes_max=SEARCH_BYTES)
+            except Corrupt as error:
+                position = ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
+                continue
+            for block in blocks:
+                header = block_header.decode(block.header)
+                for extension in header.extensions if header.producer == producer else ():
+                    missing.pop(extension, None)
+            if not blocks:
+                break
+            reached = Position(position.ledger_id, blocks[-1].last_entry)
+            position = ledger_list.resolve(ledger_list.next_after(reached))
+        return list(missing.values()), (reached.ledger_id, reached.entry_id)
+
+    async def _read(self) -> dict[str, _StoredMove]:
+        async with self._reading:
+            if self._moves is None:
+                stored = await self._topic.services.storage.meta.get_value(key_of(self._topic.text))
+                try:
+                    self._moves = msgspec.json.decode(stored, type=dict[str, _StoredMove]) if stored else {}
+                except ValueError as error:
+                    log.critical("dead_letters.damaged", topic=self._topic.text, error=str(error))
+                    self._moves = {}
+            return self._moves
+
+    async def _save(self, moves: dict[str, _StoredMove]) -> None:
+        """The store executes calls in order, so that the last one counts."""
+        storage = self._topic.services.storage
+        await storage.meta.put_value(storage.fence, key_of(self._topic.text), msgspec.json.encode(moves))
+
+
+def key_of(topic: str) -> str:
+    return f"stored-moves:{topic}"
+
+
+def _new(move: Move, producer: str) -> _StoredMove:
+    parts = [part.sequence_id for part in move.all_parts]
+    return _StoredMove(producer, move.sequence_id, len(parts), parts, move.after)

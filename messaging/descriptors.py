@@ -1,0 +1,66 @@
+"""How many files and connections a process may have open, and settings that fit into that.
+
+A process without a free descriptor can neither accept a connection nor open a file of the log. So listeners take no more than what
+is left beside the files.
+"""
+
+from __future__ import annotations
+
+import resource
+
+from msgspec.structs import replace
+
+from messaging.http_server.connection_slots import RESERVED
+from messaging.settings import ConfigError, Settings
+
+FILES = 256  # descriptors for everything but connections: segments, databases, logs, sockets that listen
+CONNECTIONS_MIN = 64
+HTTP_LISTENERS = 2  # of a broker as of a web process
+SHARE_BEFORE_SIGN_IN = 8  # where descriptors are few, 1/8 of them at most go to connections of each kind that may be idle strangers
+
+
+def raise_limit(wanted: int) -> int:
+    """Raises the limit of open files of this process to `wanted`, as far as the system permits. Returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft == unlimited or soft >= wanted:
+        return wanted if soft == unlimited else soft
+    most = wanted if hard == unlimited else min(hard, wanted)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        return soft
+    return most
+
+
+def of_broker(settings: Settings) -> int:
+    """Descriptors that a broker needs if all of its connections are taken. Its WebSocket listener may be full of connections that
+    have not become WebSockets."""
+    return FILES + 2 * settings.connections_max + settings.connections_unauthenticated_max + of_http(settings)
+
+
+def of_http(settings: Settings) -> int:
+    """Descriptors of the HTTP listeners of a process."""
+    return HTTP_LISTENERS * (settings.http_connections_max + RESERVED)
+
+
+def fitting(settings: Settings, limit: int) -> Settings:
+    """`settings` with as many connections as a broker with this limit of open files can have. Raises `ConfigError`."""
+    if limit >= of_broker(settings):
+        return settings
+    left = limit - FILES - HTTP_LISTENERS * RESERVED
+    if left < CONNECTIONS_MIN:
+        raise ConfigError(
+            f"the limit of open files is {limit}: the broker needs at least {FILES + HTTP_LISTENERS * RESERVED + CONNECTIONS_MIN}, "
+            f"and {of_broker(settings)} for connections_max = {settings.connections_max}: raise it (ulimit -n, LimitNOFILE)"
+        )
+    share = left // SHARE_BEFORE_SIGN_IN
+    unauthenticated = min(settings.connections_unauthenticated_max, share)
+    http = min(settings.http_connections_max, share // HTTP_LISTENERS)
+    connections = (left - unauthenticated - HTTP_LISTENERS * http) // 2
+    return replace(
+        settings,
+        connections_max=min(settings.connections_max, connections),
+        connections_unauthenticated_max=unauthenticated,
+        http_connections_max=http,
+    )

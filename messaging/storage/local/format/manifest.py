@@ -1,0 +1,148 @@
+"""What must be there when a log is opened: without it, a file that was removed or restored from an older backup would look like one
+that was reclaimed, or like a log that ended earlier.
+
+    manifest    JSON: {"generation": text, "end": [segment, offset], "removed": [[first, last], ...]}
+
+`generation` is the name that this log and its metadata agreed on (see `messaging/storage/managed/generations.py`). The log was
+durable up to `end` when the manifest was written. Every segment up to there exists, unless its number is in a range of `removed`;
+later segments have no gaps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+import msgspec
+
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.local.device.disk import Disk, read_file
+from messaging.storage.local.format.directory import REPAIR, write_whole
+
+NAME = "manifest"
+ACCEPTED = "accepted"  # the generation of a log that takes whatever metadata there is at its next start
+
+Range = tuple[int, int]
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    generation: str = ""
+    end: tuple[int, int] = (0, 0)
+    removed: tuple[Range, ...] | None = None  # None: not known, as in a log of an earlier release or after a repair
+
+    def removed_numbers(self, existing: AbstractSet[int]) -> set[int]:
+        if self.removed is None:
+            return set(range(1, max(existing, default=0))) - existing
+        return {number for first, last in self.removed for number in range(first, last + 1)}
+
+    def missing(self, existing: AbstractSet[int], end: tuple[int, int] | None = None) -> list[str]:
+        """What should be there and is not, in sentences. `existing`: numbers of segments. `end`: (segment, offset) where the log
+        was found to end; None if that is not known yet."""
+        every = range(1, max(max(existing, default=0), self.end[0]) + 1)
+        lost = sorted(set(every) - existing - self.removed_numbers(existing))
+        found: list[str] = []
+        if lost:
+            names = ", ".join(f"segment-{number:010d}" for number in lost[:5]) + (", ..." if len(lost) > 5 else "")
+            found.append(f"{len(lost)} segments are missing ({names})")
+        if end is not None and end < self.end:
+            found.append(
+                f"the log ends at byte {end[1]} of segment {end[0]}, but had come to byte {self.end[1]} of segment {self.end[0]}: "
+                "a segment is older than the rest"
+            )
+        return found
+
+
+class MissingPart(Unavailable):
+    """Something that was durable is not there."""
+
+    retryable = False
+
+    @classmethod
+    def of(cls, missing: list[str]) -> MissingPart:
+        return cls(
+            f"{'; '.join(missing)}. Restore the whole data directory from one backup; "
+            "`magnetar log repair` gives up what is missing"
+        )
+
+
+def read(disk: Disk, directory: Path) -> Manifest | None:
+    """None if there is none. Raises `Unavailable` and `OSError`."""
+    if NAME not in disk.names(directory):
+        return None
+    try:
+        return msgspec.json.decode(read_file(disk, directory / NAME), type=Manifest)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"{directory / NAME} cannot be read: {error}; {REPAIR}") from None
+
+
+def write(disk: Disk, directory: Path, manifest: Manifest) -> None:
+    """Raises `OSError`. On a full disk a long manifest says less, and stays true."""
+    short = msgspec.json.encode(Manifest(manifest.generation))
+    write_whole(disk, directory / NAME, msgspec.json.encode(manifest), short)
+
+
+class ManifestFile:
+    """The manifest of an open log. Thread-safe; `write`, `reach` and `forget_segment` block and raise `OSError`."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._lock = threading.Lock()
+        self._content = Manifest()
+        self._removed: set[int] = set()
+
+    @property
+    def generation(self) -> str:
+        return self._content.generation
+
+    def load(self, segments: Iterable[int]) -> None:
+        """`segments`: the numbers of all that exist. Raises `MissingPart`, `Unavailable` and `OSError`."""
+        existing = set(segments)
+        self._content = read(self._disk, self._directory) or Manifest()
+        self._removed = self._content.removed_numbers(existing)
+        self._require(self._content.missing(existing))
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self._content.end
+
+    def check_end(self, segments: Iterable[int], end: tuple[int, int]) -> None:
+        """`end`: (segment, offset) where the log ends. Raises `MissingPart`."""
+        self._require(self._content.missing(set(segments), end))
+
+    def _require(self, missing: list[str]) -> None:
+        if missing:
+            raise MissingPart.of(missing)
+
+    def write(self, generation: str, end: tuple[int, int]) -> None:
+        """Makes the name of a generation durable, and that the log is durable up to `end`."""
+        with self._lock:
+            self._write(Manifest(generation, max(end, self._content.end), _ranges(self._removed)))
+
+    def reach(self, end: tuple[int, int]) -> None:
+        """The log is durable up to `end`. Nothing is written where it has no name yet."""
+        with self._lock:
+            if self._content.generation and end > self._content.end:
+                self._write(Manifest(self._content.generation, end, _ranges(self._removed)))
+
+    def forget_segment(self, number: int) -> None:
+        """Call before the file of a segment that holds nothing is removed."""
+        with self._lock:
+            self._removed.add(number)
+            self._write(Manifest(self._content.generation, self._content.end, _ranges(self._removed)))
+
+    def _write(self, content: Manifest) -> None:
+        write(self._disk, self._directory, content)
+        self._content = content
+
+
+def _ranges(numbers: Iterable[int]) -> tuple[Range, ...]:
+    found: list[Range] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return tuple(found)

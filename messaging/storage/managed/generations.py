@@ -1,0 +1,77 @@
+"""Whether a log and its metadata belong together: each names the other's generation.
+
+A generation is a random name. Every start, and every clean stop, gives both a new one. So one of them that was restored from an
+older backup, or lost, names another, and is refused: with metadata that is older than the log, ledgers that it does not know would
+be deleted as orphans.
+
+The names are written one after the other, and a crash may come in between:
+
+    metadata: current X, following Y      then the log: Y      then the metadata: current Y
+
+The log matches if it has either name. What changed within a generation no name tells: after a crash, metadata may have been
+restored from a backup that was taken while the broker ran. Newer ledgers than it knows are noticed by their ids; what is left is
+why nothing is deleted as an orphan for a while, unless the last owner stopped cleanly.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Protocol
+
+import msgspec
+
+from messaging.storage.ledger_store import Fence, StoreError
+from messaging.storage.meta_store import MetaStore
+
+KEY = "store/generation"
+ACCEPTED = "accepted"  # of a log whose operator said that it takes the metadata there is
+
+
+class GenerationConflict(StoreError):
+    """Log and metadata are not of the same age."""
+
+
+class NamedLog(Protocol):
+    @property
+    def generation(self) -> str:
+        """What it was last called; empty if it never was."""
+
+    async def name_generation(self, generation: str) -> None:
+        """Durable when it returns. Raises `StoreError`."""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    current: str
+    following: str = ""
+    stopped: bool = False
+
+
+async def match(ledgers: NamedLog, meta: MetaStore) -> bool:
+    """Whether both are certainly as their last owner left them: it stopped cleanly. False too for a log of an earlier release,
+    which has no name. Raises `GenerationConflict`, and `StoreError` if the metadata cannot be read."""
+    stored = await meta.get_value(KEY)
+    if ledgers.generation == ACCEPTED:
+        return False
+    if stored is None:
+        if ledgers.generation:
+            raise GenerationConflict(
+                f"the log is of generation {ledgers.generation}, the metadata of none: it was lost or is older"
+            )
+        return False
+    try:
+        named = msgspec.json.decode(stored, type=_Named)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"the metadata cannot be read: its value {KEY} is damaged: {error}") from error
+    if ledgers.generation != named.current and (not named.following or ledgers.generation != named.following):
+        of_log, of_metadata = ledgers.generation or "(none)", named.current or "(none)"
+        raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {of_metadata}")
+    return named.stopped and ledgers.generation == named.current
+
+
+async def renew(ledgers: NamedLog, meta: MetaStore, fence: Fence, *, stopped: bool = False) -> None:
+    """Gives both a new name. `stopped`: nothing changes in either before the next start. Raises `StoreError`; they still match
+    then."""
+    following = secrets.token_hex(8)
+    await meta.put_value(fence, KEY, msgspec.json.encode(_Named(ledgers.generation, following)))
+    await ledgers.name_generation(following)
+    await meta.put_value(fence, KEY, msgspec.json.encode(_Named(following, stopped=stopped)))

@@ -1,0 +1,54 @@
+"""Every topic follows the policies of now, whatever happens to another one, or to itself, while they change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.protocol.names import TopicName, parse_topic
+from tests.support.broker_world import BrokerWorld
+from tests.support.policies import set_policies
+from tests.support.raising import boom
+
+
+def name_of(local: str) -> TopicName:
+    return parse_topic(f"persistent://acme/orders/{local}")
+
+
+def limit_of(topic: Topic) -> int | None:
+    return None if topic.backlog_quota is None else topic.backlog_quota.quota.bytes_max
+
+
+async def test_a_topic_that_raises_keeps_neither_others_nor_the_feed_from_following(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising, *others = [await world.service.topics.get(name_of(local), create=True) for local in "abc"]
+    original = Topic.policies_changed
+    monkeypatch.setattr(Topic, "policies_changed", lambda topic: boom() if topic is raising else original(topic))
+    for limit in (1000, 2000):
+        await set_policies(world, backlog_quota_bytes=limit)
+        assert [limit_of(topic) for topic in others] == [limit, limit]
+    assert world.service.topics.services.dispatching.failures == 2
+
+
+async def test_a_topic_follows_policies_that_change_while_it_is_opened(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, topics = name_of("a"), world.service.topics
+    await topics.get(name, create=True, writable=True)
+    await topics.unload(name)
+    asked, answer = asyncio.Event(), asyncio.Event()
+    original = world.meta.subscriptions
+
+    async def slow(topic: str) -> Any:
+        asked.set()
+        await answer.wait()
+        return await original(topic)
+
+    monkeypatch.setattr(world.meta, "subscriptions", slow)
+    opening = asyncio.ensure_future(topics.get(name, create=False))
+    await asked.wait()
+    await set_policies(world, backlog_quota_bytes=1234)
+    answer.set()
+    assert limit_of(await opening) == 1234

@@ -1,0 +1,138 @@
+"""Long reads of a topic for somebody who asked: in slices, in turns by tenant, without changing anything, and only while wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveScan
+from messaging.adminrpc.schema import BacklogAnalyze
+from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
+from messaging.errors import NotReady
+from messaging.fairness.turns import FairTurns
+from messaging.permissions.audited import SUBSCRIPTION_CREATE
+from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST
+from tests.support.broker_world import BrokerWorld
+from tests.support.consuming import TOPIC, filled
+from tests.support.raw_client import send_frame
+from tests.support.waiting import eventually
+
+
+def scan(**fields: object) -> RedriveScan:
+    values = {"topic": TOPIC, "subscription": "redrive", "owner": "owner@acme", "ledger_id": -1, "entry_id": 0, **fields}
+    return RedriveScan(**values)  # type: ignore[arg-type]
+
+
+async def test_a_scan_changes_nothing_unless_it_is_to_and_then_that_is_audited(world: BrokerWorld) -> None:
+    await filled(world, 3)
+    page = await world.admin.redrive.scan(scan())
+    assert (page.looked_at, len(page.found), page.done) == (3, 3, True)
+    assert "redrive" not in world.service.topics.loaded[TOPIC].subscriptions
+    assert not [one for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
+
+    assert (await world.admin.redrive.scan(scan(make_subscription=True))).found == page.found
+    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions
+    (made,) = [one.event for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
+    assert (made.role, made.resource) == ("owner@acme", f"{TOPIC}/redrive")
+
+
+async def test_what_was_found_shows_the_beginning_of_a_long_key(world: BrokerWorld) -> None:
+    client = await filled(world, 0)
+    client.write(send_frame(0, b"x", key="k" * 8192))
+    await client.expect("SEND_RECEIPT")
+    (one,) = (await world.admin.redrive.scan(scan())).found
+    assert one.key == "k" * KEY_SHOWN_MAX + "…"
+    assert len((await world.admin.redrive.scan(scan(key="k" * 8192))).found) == 1, "all of it is compared"
+
+
+async def test_entries_are_judged_many_to_a_thread(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(world, 250)
+    hops = 0
+    real = asyncio.to_thread
+
+    async def counted(*arguments: object) -> object:
+        nonlocal hops
+        hops += 1
+        return await real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    page = await world.admin.redrive.scan(scan(key="nobody's"))
+    assert (page.looked_at, page.found, hops) == (250, [], 3)
+
+
+async def test_scans_of_one_tenant_leave_turns_to_another(world: BrokerWorld) -> None:
+    scans = FairTurns(2)
+    handlers = BacklogHandlers(world.service, scans)
+    for topic, key in ((TOPIC, "owner"), ("persistent://other/things/t", "stranger")):
+        client = await world.connected(key)
+        await client.producer(topic)
+        client.write(send_frame(0, b"x"))
+        await client.expect("SEND_RECEIPT")
+        await (await world.service.topics.get(parse_topic(topic), create=False)).create_subscription("s", EARLIEST)
+    async with scans.turn("acme"):
+        many = [asyncio.create_task(handlers.analyze(BacklogAnalyze(topic=TOPIC, subscription="s"))) for _ in range(40)]
+        await eventually(lambda: scans.slots.waiting["acme"] == 40)
+        other = BacklogAnalyze(topic="persistent://other/things/t", subscription="s")
+        assert (await handlers.analyze(other)).entries == 1
+        assert scans.slots.waiting["acme"] == 40
+    assert [one.entries for one in await asyncio.gather(*many)] == [1] * 40
+
+
+async def test_an_analysis_answers_in_time_with_what_it_has(world: BrokerWorld) -> None:
+    await filled(world, 3)
+    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).create_subscription("s", EARLIEST)
+    handlers = BacklogHandlers(world.service, FairTurns(1), ScanLimits(seconds=0))
+    analysis = await handlers.analyze(BacklogAnalyze(topic=TOPIC, subscription="s"))
+    assert analysis.aborted and analysis.entries == 0
+
+
+async def test_whoever_leaves_ends_a_scan_that_waits(world: BrokerWorld) -> None:
+    await filled(world, 3)
+    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).create_subscription("s", EARLIEST)
+    scans = FairTurns(1)
+    handlers = BacklogHandlers(world.service, scans)
+    async with scans.turn("acme"):
+        asked = asyncio.create_task(handlers.analyze(BacklogAnalyze(topic=TOPIC, subscription="s")))
+        await eventually(lambda: scans.slots.waiting["acme"] == 1)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        assert not scans.slots.waiting
+    assert world.service.memory_limiter.egress.used_bytes == 0
+
+
+async def test_scans_beyond_what_may_wait_are_refused() -> None:
+    turns = FairTurns(1, waiting_max=2)
+    async with turns.turn("a"):
+        waits = asyncio.create_task(turns.begin("a"))
+        await eventually(lambda: turns.slots.waiting["a"] == 1)
+        with pytest.raises(NotReady):
+            await turns.begin("a")
+        waits.cancel()
+        await asyncio.gather(waits, return_exceptions=True)
+
+
+async def test_a_scan_whose_caller_leaves_makes_its_subscription_as_a_whole(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(world, 3)
+    original = world.meta.create_subscription
+    stored, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(*values: Any, **named: Any) -> Any:
+        made = await original(*values, **named)
+        stored.set()
+        await answer.wait()
+        return made
+
+    monkeypatch.setattr(world.meta, "create_subscription", slow)
+    scanning = asyncio.ensure_future(world.admin.redrive.scan(scan(make_subscription=True)))
+    await stored.wait()
+    scanning.cancel()
+    await asyncio.gather(scanning, return_exceptions=True)
+    answer.set()
+    assert len((await world.admin.redrive.scan(scan(make_subscription=True))).found) == 3
+    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions
+    assert [one for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]

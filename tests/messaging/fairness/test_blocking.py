@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import threading
+
+from messaging.fairness.blocking import BlockingFairQueue
+
+
+def test_one_of_each_tenant_in_turn() -> None:
+    queue: BlockingFairQueue[str] = BlockingFairQueue()
+    for item in ("a1", "a2", "b1"):
+        queue.put(item[0], item)
+    assert [queue.take(), queue.take_waiting(), queue.take(), queue.take_waiting()] == ["a1", "b1", "a2", None]
+
+
+def test_what_was_put_in_is_taken_out_before_the_end() -> None:
+    queue: BlockingFairQueue[str] = BlockingFairQueue()
+    taken: list[str | None] = []
+
+    def take_all() -> None:
+        while taken[-1:] != [None]:
+            taken.append(queue.take())
+
+    thread = threading.Thread(target=take_all)
+    thread.start()
+    queue.put("a", "a1")
+    queue.put("b", "b1")
+    queue.end()
+    thread.join(10)
+    assert taken == ["a1", "b1", None]

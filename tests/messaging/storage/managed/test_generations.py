@@ -1,0 +1,114 @@
+"""A log and its metadata name each other's generation: one that was restored from an older backup, or lost, is refused."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from messaging.storage.ledger_store import WHOLE, Fence, Unavailable
+from messaging.storage.managed import generations
+from messaging.storage.managed.generations import GenerationConflict
+from tests.support.storage.memory_meta import MemoryMetaStore
+
+pytestmark = pytest.mark.asyncio
+
+
+class Crash(Exception):
+    pass
+
+
+class World:
+    """A log that is only a name, and metadata. `writes_left`: a crash comes before the write after those."""
+
+    def __init__(self) -> None:
+        self.generation = ""
+        self.meta = MemoryMetaStore()
+        self.fence = Fence(WHOLE, 0)
+        self.writes_left = 99
+
+    async def begin(self) -> bool:
+        certain = await generations.match(self, self.meta)
+        self.fence = await self.meta.acquire(WHOLE)
+        await self.renew()
+        return certain
+
+    async def renew(self, *, stopped: bool = False) -> None:
+        await generations.renew(self, self._Counted(self), self.fence, stopped=stopped)  # type: ignore[arg-type]
+
+    async def name_generation(self, generation: str) -> None:
+        self.write()
+        self.generation = generation
+
+    def write(self) -> None:
+        if not self.writes_left:
+            raise Crash
+        self.writes_left -= 1
+
+    class _Counted:
+        def __init__(self, world: World) -> None:
+            self._world = world
+
+        async def put_value(self, fence: Fence, key: str, value: bytes) -> None:
+            self._world.write()
+            await self._world.meta.put_value(fence, key, value)
+
+
+async def test_after_a_clean_stop_it_is_certain_and_after_a_crash_it_is_not() -> None:
+    world = World()
+    assert not await world.begin(), "a log of an earlier release"
+    assert not await world.begin(), "after a crash"
+    await world.renew(stopped=True)
+    assert await world.begin()
+
+
+@pytest.mark.parametrize(("writes", "stopped"), [*product(range(3), (False, True))])
+async def test_a_crash_between_two_writes_parts_nothing(writes: int, stopped: bool) -> None:
+    world = World()
+    await world.begin()
+    world.writes_left = writes
+    with pytest.raises(Crash):
+        await world.renew(stopped=stopped)
+    world.writes_left = 99
+    assert not await world.begin()
+
+
+async def test_everything_of_another_generation_is_refused() -> None:
+    world = World()
+    backups = [("", dict(world.meta.values))]
+    for _ in range(3):
+        await world.begin()
+        backups.append((world.generation, dict(world.meta.values)))
+        await world.renew(stopped=True)
+        backups.append((world.generation, dict(world.meta.values)))
+    for (name, _), (other, values) in product(backups, backups):
+        world.generation, world.meta.values = name, dict(values)
+        if name == other:
+            await generations.match(world, world.meta)
+        else:
+            with pytest.raises(GenerationConflict, match="generation"):
+                await generations.match(world, world.meta)
+
+
+async def test_an_operator_may_accept_the_metadata_there_is() -> None:
+    world = World()
+    await world.begin()
+    world.generation = generations.ACCEPTED
+    assert not await world.begin()
+    assert world.generation != generations.ACCEPTED
+    await world.renew(stopped=True)
+    assert await world.begin()
+
+
+async def test_what_cannot_be_written_leaves_both_as_they_match() -> None:
+    world = World()
+    await world.begin()
+
+    async def refuse(generation: str) -> None:
+        raise Unavailable("the disk is full")
+
+    named, world.name_generation = world.name_generation, refuse  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        await world.renew()
+    world.name_generation = named  # type: ignore[method-assign]
+    assert not await world.begin()

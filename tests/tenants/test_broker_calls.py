@@ -1,0 +1,95 @@
+"""Calls to the broker take turns by tenant, and a read is done only while somebody waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc import schema as s
+from messaging.adminrpc.calls import TypedCalls
+from messaging.caller import Caller, working_for
+from messaging.errors import NotReady
+from tenants import broker
+from tenants.broker import PooledRpc
+from tests.support.waiting import eventually_sync
+
+FIND, DELETE = s.MessageFind(topic="t", timestamp_ms=1), s.TopicDelete(topic="t")
+
+
+class Held(TypedCalls):
+    """A broker that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.go_on = threading.Event()
+
+    def perform(self, method: str, request: s.Request, answer_type: Any) -> Any:
+        self.begun.append(method)
+        assert self.go_on.wait(30)
+        return s.MessageIdAnswer(ledger_id=1, entry_id=1, partition=-1) if method == "messages.find" else s.Empty()
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    made = Held()
+    yield made
+    made.go_on.set()
+
+
+class Asking(threading.Thread):
+    def __init__(self, rpc: PooledRpc, caller: Caller, method: str = "messages.find") -> None:
+        super().__init__(daemon=True)
+        self._rpc, self._caller, self._method = rpc, caller, method
+        self.error: NotReady | None = None
+        self.start()
+
+    def run(self) -> None:
+        request = FIND if self._method == "messages.find" else DELETE
+        with working_for(self._caller):
+            try:
+                self._rpc.perform(self._method, request, s.METHODS[self._method].answer)
+            except NotReady as error:
+                self.error = error
+
+
+def test_forty_calls_of_one_tenant_leave_threads_to_another(held: Held) -> None:
+    rpc = PooledRpc(held, threads_max=4)
+    many = [Asking(rpc, Caller("a")) for _ in range(40)]
+    eventually_sync(lambda: len(held.begun) == 2)
+    other = Asking(rpc, Caller("b"), "topics.delete")
+    eventually_sync(lambda: "topics.delete" in held.begun)
+    assert rpc.takes_calls(10), "and so it is with a health check"
+    held.go_on.set()
+    for asking in (*many, other):
+        asking.join(30)
+    assert len(held.begun) == 41
+
+
+def test_a_read_whose_caller_left_is_not_begun_and_a_change_is_done(held: Held) -> None:
+    rpc = PooledRpc(held, threads_max=1)
+    Asking(rpc, Caller("a"), "topics.delete")
+    eventually_sync(lambda: held.begun)
+    reader, changer = Caller("b"), Caller("c")
+    read, change = Asking(rpc, reader), Asking(rpc, changer, "topics.delete")
+    eventually_sync(lambda: rpc.waiting == 2)
+    reader.leave()
+    changer.leave()
+    read.join(30)
+    assert read.error is not None and "the caller left" in read.error.message
+    held.go_on.set()
+    change.join(30)
+    assert held.begun == ["topics.delete", "topics.delete"] and change.error is None
+
+
+def test_a_call_that_waits_too_long_is_refused_and_not_made(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "ANSWER_S", 0.01)
+    rpc = PooledRpc(held, threads_max=1)
+    blocked = Asking(rpc, Caller("a"), "topics.delete")
+    blocked.join(30)
+    with pytest.raises(NotReady, match="there was no answer"):
+        rpc.perform("messages.find", FIND, s.MessageIdAnswer)
+    assert not rpc.takes_calls(0.01) and rpc.waiting == 0
+    assert held.begun == ["topics.delete"]
