@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 import websockets
 
-from messaging.permissions.model import Principal
+from messaging.broker.core import open_sessions
+from messaging.broker.core.control_view import ControlView
+from messaging.broker.runtime import permission_checks
+from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld
@@ -89,6 +92,42 @@ async def test_others_of_the_namespace_notice_nothing(world: BrokerWorld) -> Non
     owner.write(send_frame(1, b"two"))
     await owner.expect("SEND_RECEIPT")
     assert [one.text for one in await reader.messages(1)] == [b"two"]
+
+
+async def test_a_check_that_raises_ends_its_session_and_no_check_of_another(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader's raises: it is closed, as it may have no right any more; the writer, whose right ended, is closed too."""
+    reader, writer = await consuming(world), await publishing(world)
+    await reader.messages(1)
+    original = permission_checks.require
+
+    def failing(view: ControlView, principal: Principal, action: Action, resource: Resource) -> None:
+        if principal.role == "reader@acme":
+            raise RuntimeError("no table")
+        original(view, principal, action, resource)
+
+    monkeypatch.setattr(permission_checks, "require", failing)
+    await world.feed(("namespace", "acme/orders", {"grants": {}}))
+    await reader.expect("CLOSE_CONSUMER")
+    await writer.expect("CLOSE_PRODUCER")
+    reader.say(C.SUBSCRIBE, topic=TOPIC, consumer_id=1, subscription="s", sub_type=pb.Subscribe.Shared)
+    assert (await reader.expect("ERROR")).error == pb.AuthorizationError
+
+
+async def test_whoever_a_change_concerned_is_checked_where_that_cannot_be_found_out(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, owner = await publishing(world), await publishing(world, "owner", "persistent://acme/orders/u")
+
+    def failing(before: object, after: object) -> None:
+        raise RuntimeError("no comparison")
+
+    monkeypatch.setattr(open_sessions, "grants_lost", failing)
+    monkeypatch.setattr(open_sessions, "admins_lost", failing)
+    await world.feed(("namespace", "acme/orders", {"grants": {}}), ("tenant", "acme", {"admin_roles": []}))
+    await writer.expect("CLOSE_PRODUCER")
+    await owner.expect("CLOSE_PRODUCER")
 
 
 async def test_an_owner_who_is_one_no_more(world: BrokerWorld) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from itertools import accumulate
 
 from messaging.broker.core.consumer import Consumer
@@ -154,9 +155,10 @@ class World:
         raise AssertionError(f"dispatch does not end: it stands at {self.subscription.next_due()}")
 
     def block(self, position: Position) -> EntryBlock:
-        for block in self.blocks:
-            if block.ledger_id == position.ledger_id and block.first_entry <= position.entry_id <= block.last_entry:
-                return block
+        at = bisect_right(self.blocks, position, key=lambda block: Position(block.ledger_id, block.first_entry))
+        block = self.blocks[at - 1] if at else None
+        if block is not None and block.ledger_id == position.ledger_id and position.entry_id <= block.last_entry:
+            return block
         raise AssertionError(f"{position} was asked for and does not exist")
 
 

@@ -93,12 +93,21 @@ class OpenSessions:
                 found[id(session)] = session
         return list(found.values())
 
+    def under(self, change: tuple[str, str]) -> list[OpenSession]:
+        """Every open session that a change of this entity could affect."""
+        kind, key = change
+        tenant = self.counted_tenants.get(key.partition("/")[0]) if kind in ("tenant", "namespace") else None
+        namespaces = tenant.namespaces if tenant is not None else {}
+        affected = [name for name in namespaces if kind == "tenant" or name == key]
+        return [session for name in affected for session in _sessions(namespaces[name], EVERYBODY)]
+
     def _of_tenant(self, name: str) -> list[OpenSession]:
         tenant = self.counted_tenants.get(name)
         if tenant is None:
             return []
-        before, tenant.state = tenant.state, self._view().tenants.get(name)
-        roles = admins_lost(before, tenant.state)
+        after = self._view().tenants.get(name)
+        roles = admins_lost(tenant.state, after)
+        tenant.state = after
         found = [session for namespace in tenant.namespaces.values() for session in _sessions(namespace, roles)]
         for namespace in list(tenant.namespaces):
             self._prune(name, namespace)
@@ -110,8 +119,9 @@ class OpenSessions:
         namespace = tenant.namespaces.get(name) if tenant is not None else None
         if namespace is None:
             return []
-        before, namespace.state = namespace.state, self._view().namespaces.get(name)
-        found = _sessions(namespace, grants_lost(before, namespace.state))
+        after = self._view().namespaces.get(name)
+        found = _sessions(namespace, grants_lost(namespace.state, after))
+        namespace.state = after
         self._prune(tenant_name, name)
         return found
 

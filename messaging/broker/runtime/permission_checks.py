@@ -2,7 +2,8 @@
 
 `admit` checks and registers a session in one turn of the loop, so that no change can come between: an earlier change is seen by
 the check, and a later one finds the session registered. `changed` queues the sessions that a change may affect. They are checked
-again, some per turn, so that a large change delays nobody; `wait_until_checked` returns when all of them have been checked.
+again, some per turn, so that a large change delays nobody; `wait_until_checked` returns when all of them have been checked. A
+session whose check raises, which is a bug of ours, is refused, and the others are checked all the same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import structlog
 from messaging.background import ONE_OFF, BackgroundLoops
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.core.open_sessions import OpenSession, OpenSessions
-from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound
+from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.identity import SUPERUSER_KEY_ID
 from messaging.permissions.model import require
 
@@ -37,7 +38,8 @@ class PermissionChecks:
 
     def admit(self, session: OpenSession) -> None:
         """Call it when a topic attaches the session in the same turn, with nothing left to await. Raises `NotAuthorized`,
-        `AuthenticationFailed` if the key was revoked meanwhile, and `NotFound` if the namespace was deleted meanwhile."""
+        `AuthenticationFailed` if the key was revoked meanwhile, `NotFound` if the namespace was deleted, and `NotReady` if
+        that could not be found out."""
         refusal = self.refusal_of(session)
         if refusal is not None:
             raise refusal
@@ -45,13 +47,20 @@ class PermissionChecks:
 
     def changed(self, changed: Iterable[tuple[str, str]]) -> None:
         """These entities of the view changed."""
-        touched = self._open.touched(changed)
+        touched = {id(session): session for change in changed for session in self._touched(change)}
         if not touched:
             return
-        self._due.extend(touched)
+        self._due.extend(touched.values())
         if self._all_checked.is_set():
             self._all_checked.clear()
             self._background.spawn(self._check_again(), "check open sessions again")
+
+    def _touched(self, change: tuple[str, str]) -> list[OpenSession]:
+        try:
+            return self._open.touched([change])
+        except Exception as error:  # what it ends is not known: all that it could end are checked
+            self._failed(error)
+            return self._open.under(change)
 
     async def wait_until_checked(self) -> None:
         await self._all_checked.wait()
@@ -76,9 +85,21 @@ class PermissionChecks:
         try:
             session.end(refusal)
         except Exception as error:  # a bug in one session must not keep others open
-            self._background.register(ONE_OFF).failed(error, role=session.principal.role, topic=session.resource.topic)
+            self._failed(error, session)
 
     def refusal_of(self, session: OpenSession) -> MagnetarError | None:
+        """Why the session may not go on, or None. Never raises."""
+        try:
+            return self._refusal_of(session)
+        except Exception as error:
+            self._failed(error, session)
+            return NotReady("whether this is permitted could not be found out: try again, and see the log of the broker")
+
+    def _failed(self, error: Exception, session: OpenSession | None = None) -> None:
+        about = {} if session is None else {"role": session.principal.role, "topic": session.resource.topic}
+        self._background.register(ONE_OFF).failed(error, **about)
+
+    def _refusal_of(self, session: OpenSession) -> MagnetarError | None:
         view, principal, resource = self._view(), session.principal, session.resource
         revoked = view.key_revoked(principal.key_id) if principal.key_id else False
         if revoked or (revoked is None and principal.key_id != SUPERUSER_KEY_ID):
