@@ -87,6 +87,10 @@ simulate: setup $(VENV)/.installed-test ## let a million things happen to a subs
 growth: setup $(VENV)/.installed-test ## count the steps of what the event loop calls beside 1,000, 10,000 and 100,000 entries; ARGS="1000 10000"
 	$(BIN)/python -m tests.growth $(ARGS)
 
+.PHONY: house
+house: setup $(VENV)/.installed-test ## count the files that an operation passes, the largest classes and other figures of the sources; ARGS=--names
+	$(BIN)/python -m tests.repository.house $(ARGS)
+
 .PHONY: invoices
 invoices: setup $(VENV)/.installed-test ## rate a million random invoices and check every line of them; ARGS="--count 10000 --seed 7"
 	$(BIN)/python -m tests.support.random_invoices $(ARGS)
