@@ -8,9 +8,9 @@ from messaging.policies.model import Policy
 _TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
 
 _SCHEMAS = "messaging.broker.runtime.topic_schemas"
-_ADMISSION = "messaging.broker.runtime.topics.admission"
-_DELAYED = "messaging.broker.runtime.topics.delayed_delivery"
-_DELAY_LIMITS = "messaging.broker.runtime.topics.delay_limits"
+_ADMISSION = "messaging.broker.runtime.topics.limits.admission"
+_DELAYED = "messaging.broker.runtime.topics.delayed.delivery"
+_DELAY_LIMITS = "messaging.broker.runtime.topics.delayed.limits"
 
 TABLE = (
     # Auto-creation
@@ -71,7 +71,7 @@ TABLE = (
         words={0: "only by the number of entries"},
         meaning="How long after a message was stored the deduplication state of its topic is, at the latest: what is not in it is "
         "read again when the topic is loaded. 0: only after 10,000 entries, and when the topic is unloaded.",
-        enforced_by="messaging.broker.runtime.topics.dedup_state:save_later",
+        enforced_by="messaging.broker.runtime.topics.producers.dedup_state:save_later",
     ),
     Policy(
         name="delayed_delivery",

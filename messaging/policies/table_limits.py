@@ -5,8 +5,8 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_ADMISSION = "messaging.broker.runtime.topics.admission"
-_SHARED = "messaging.broker.runtime.topics.shared_limits"
+_ADMISSION = "messaging.broker.runtime.topics.limits.admission"
+_SHARED = "messaging.broker.runtime.topics.limits.shared_limits"
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 TABLE = (
@@ -107,7 +107,7 @@ TABLE = (
         default=0,
         words={0: "as the broker"},
         meaning="Maximum number of partitions of a topic; 0: the setting partitions_per_topic_max, which is never exceeded.",
-        enforced_by="messaging.broker.runtime.topics.partitions:Partitions.check_count",
+        enforced_by="messaging.broker.runtime.topics.partitions.partitions:Partitions.check_count",
     ),
     Policy(
         name="max_namespaces_per_tenant",
@@ -139,7 +139,7 @@ TABLE = (
         meaning="Maximum number of messages that wait for their delivery time on all topics of the tenant together; a batch counts "
         "as one. What exceeds it is refused when it is published. A topic that is not loaded counts as when it was unloaded, and "
         "after a start of the broker once it is loaded again. 0: unlimited.",
-        enforced_by="messaging.broker.runtime.topics.delay_limits:DelayCheck.refusal",
+        enforced_by="messaging.broker.runtime.topics.delayed.limits:DelayCheck.refusal",
     ),
     *(
         Policy(

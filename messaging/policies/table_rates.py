@@ -7,9 +7,9 @@ from typing import Any
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_ADMISSION = "messaging.broker.runtime.topics.admission"
-_PUBLISH = "messaging.broker.runtime.topics.publish_limits:PublishLimits.publish"
-_DISPATCH = "messaging.broker.runtime.topics.dispatch_limits:DispatchLimits.allows"
+_ADMISSION = "messaging.broker.runtime.topics.limits.admission"
+_PUBLISH = "messaging.broker.runtime.topics.limits.publish_limits:PublishLimits.publish"
+_DISPATCH = "messaging.broker.runtime.topics.limits.dispatch_limits:DispatchLimits.allows"
 _UNLIMITED = {-1: "unlimited", 0: "no limit"}
 _SHARED_RATES = "messaging.broker.runtime.rate_limits:SharedLimits.of"
 

@@ -8,7 +8,7 @@ from messaging.policies.model import Policy
 _TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
 
 _INACTIVITY = "messaging.broker.core.inactivity:inactivity_policies"
-_QUOTA = "messaging.broker.runtime.topics.backlog_quota:quota_of"
+_QUOTA = "messaging.broker.runtime.topics.backlog.quota:quota_of"
 
 TABLE = (
     # Time and room
@@ -186,6 +186,6 @@ TABLE = (
         words={0.0: "unlimited"},
         meaning="How often what a subscription has acknowledged is written; 0: at once. Messages whose acknowledgement was not "
         "written are delivered again after a crash; a client that asks for a receipt gets it when it is written.",
-        enforced_by="messaging.broker.runtime.topics.cursor_writes:CursorWrites.append",
+        enforced_by="messaging.broker.runtime.topics.subscriptions.cursor_writes:CursorWrites.append",
     ),
 )

@@ -11,7 +11,7 @@ import pytest
 
 from messaging.broker.core.command_costs import OWN_HEAD
 from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST
-from messaging.broker.runtime.topics.dispatcher import DISPATCH_COST, OWN_HEADS_MAX, Dispatcher
+from messaging.broker.runtime.topics.dispatch.dispatcher import DISPATCH_COST, OWN_HEADS_MAX, Dispatcher
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire import receiver
 from messaging.broker.runtime.wire.commands import Commands

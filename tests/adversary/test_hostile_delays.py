@@ -8,7 +8,7 @@ import pytest
 
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.run_jobs import Merge, Seal
-from messaging.broker.runtime.topics.delay_timers import MERGES_MAX, SEALS_MAX
+from messaging.broker.runtime.topics.delayed.timers import MERGES_MAX, SEALS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from messaging.broker.runtime.peers import ENDS_A_TURN, Peers
-from messaging.broker.runtime.topics.topic_end import send_end_of_topic
+from messaging.broker.runtime.topics.dispatch.topic_end import send_end_of_topic
 from messaging.permissions.model import Principal
 from messaging.settings import Settings
 

@@ -8,7 +8,7 @@ import pytest
 
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import StoreError, Unavailable
 from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed

@@ -44,7 +44,7 @@ async def test_a_key_that_may_only_consume_makes_topics_at_a_bounded_rate(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ms = 0
-    monkeypatch.setattr("messaging.broker.runtime.topics.topic_reservations.boottime_ms", lambda: now_ms)
+    monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: now_ms)
     world = await make_world(auto_created_topics_per_second=10, auto_created_topics_burst=5)
     answers = await asyncio.gather(*(use(world, topic(index)) for index in range(50)))
     refused = [one for one in answers if one is not None]
@@ -92,7 +92,7 @@ async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWo
 
 async def test_a_count_that_went_astray_refuses_nobody_for_long(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = 0
-    monkeypatch.setattr("messaging.broker.runtime.topics.topic_reservations.boottime_ms", lambda: now_ms)
+    monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: now_ms)
     world = await make_world(topics_per_namespace_max=2)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     now_ms = 1_000
@@ -112,7 +112,7 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
         return await count_topics(tenant)
 
     monkeypatch.setattr(world.meta, "count_topics", noted)
-    monkeypatch.setattr("messaging.broker.runtime.topics.topic_reservations.boottime_ms", lambda: 0)
+    monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: 0)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for index in range(1, 20):
         assert isinstance(await use(world, topic(index)), PreconditionFailed)

@@ -13,7 +13,7 @@ import pytest
 
 from messaging.adminrpc.schema import TopicCreate, TopicRef
 from messaging.broker.runtime.client_subscriptions import open_subscription
-from messaging.broker.runtime.topics import backlog_age as oldest
+from messaging.broker.runtime.topics.backlog import age as oldest
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

@@ -34,7 +34,7 @@ from messaging.atomic_files import make_directory
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.clock import wall_ms
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets

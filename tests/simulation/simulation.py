@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
-from messaging.broker.runtime.topics.backlog_reader import READ_RETRY_S
+from messaging.broker.runtime.topics.backlog.reader import READ_RETRY_S
 from messaging.settings import Settings
 from messaging.storage.local.read.rebuilt_footers import DOUBT_S
 from tests.simulation.checker import Checker, Violated

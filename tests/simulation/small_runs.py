@@ -13,8 +13,9 @@ from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.run_jobs import Job
 from messaging.broker.core.dispatch import key_shared
-from messaging.broker.runtime.topics import delayed_delivery, due_reader, run_entries, run_store
-from messaging.broker.runtime.topics.run_store import RunStore
+from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
+from messaging.broker.runtime.topics.delayed import due_reader, run_entries, run_store
+from messaging.broker.runtime.topics.delayed.run_store import RunStore
 
 SEALED = 8  # entries: a run
 FAR_MS = 300  # what is due later can be sealed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.memory_broker import MemoryBroker

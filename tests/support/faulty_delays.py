@@ -11,7 +11,7 @@ import pytest
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.topics import delayed_delivery
+from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from messaging.storage.local import LocalConfig, LocalLedgerStore

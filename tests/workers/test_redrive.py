@@ -11,7 +11,7 @@ import pytest
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveMove, RedriveMoved
 from messaging.broker.core.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.errors import NotReady
 from messaging.permissions.model import tenant_role
 from messaging.protocol.names import parse_topic

@@ -36,8 +36,8 @@ from messaging.broker.runtime.policy_changes import PolicyChanges
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
-from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
-from messaging.broker.runtime.topics.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import enabled_domains

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics.exclusive_access import fenced_out
+from messaging.broker.runtime.topics.producers.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource

@@ -16,7 +16,7 @@ from messaging.broker.core.change_events.record import encoded_event
 from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.runtime.broker_producer import BrokerProducer
 from messaging.broker.runtime.topic_schemas import TopicSchemas
-from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.permissions.model import SERVICE_ROLE_PREFIX, Principal

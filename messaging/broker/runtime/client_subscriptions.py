@@ -6,7 +6,7 @@ from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.admission import check_creation_by_use, check_subscribe_rate
+from messaging.broker.runtime.topics.limits.admission import check_creation_by_use, check_subscribe_rate
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal

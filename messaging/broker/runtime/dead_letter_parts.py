@@ -12,7 +12,7 @@ from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Orig
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
-from messaging.broker.runtime.topics.entry_lookup import block_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady, StorageFailed
 from messaging.protocol.batch import UNPACKED_TIMES_MAX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messaging.broker.core.dead_letters import move_extension
 from messaging.broker.runtime.broker_producer import BrokerProducer
-from messaging.broker.runtime.topics.admission import check_creation_by_use
+from messaging.broker.runtime.topics.limits.admission import check_creation_by_use
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.block_header import DEAD_LETTER_MOVE
 from messaging.storage.ledger_store import EARLIEST

@@ -29,7 +29,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letter_parts import DeadLetterParts, select, wanted_of
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer, ensure_subscription
-from messaging.broker.runtime.topics.dead_letter_state import save
+from messaging.broker.runtime.topics.subscriptions.dead_letter_state import save
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
 from messaging.fairness.turns import FairTurns

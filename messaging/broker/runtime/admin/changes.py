@@ -1,7 +1,7 @@
 """Admin RPC: long changes. Each is a job of its own, which goes on whoever waits for it; the same change is begun only once.
 
 A job is forgotten when the broker stops. What it deletes, or adds, of a partitioned topic is finished at the next start
-(`topics/partitions.py`); all others are finished by asking for them again.
+(`topics/partitions/partitions.py`); all others are finished by asking for them again.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.broker.core.delayed.run_jobs import DueEntry
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.delayed_changes import change, change_key
-from messaging.broker.runtime.topics.delayed_list import due_counts, due_page
-from messaging.broker.runtime.topics.delayed_messages import KeyPage, ReadMessage, page_of_key, read_messages
+from messaging.broker.runtime.topics.delayed.changes import change, change_key
+from messaging.broker.runtime.topics.delayed.due_list import due_counts, due_page
+from messaging.broker.runtime.topics.delayed.messages import KeyPage, ReadMessage, page_of_key, read_messages
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
 from messaging.protocol.frames import as_text

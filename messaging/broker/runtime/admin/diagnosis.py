@@ -9,7 +9,7 @@ from messaging.broker.core.explain import Finding, explain
 from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
 from messaging.protocol.frames import as_text

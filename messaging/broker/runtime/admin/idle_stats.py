@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from messaging.broker.core.delivery_health import DeliveryHealth, health_without_consumers, judge_delivery
 from messaging.broker.runtime.admin.internal_stats import shown_subscriptions
 from messaging.broker.runtime.admin.stats import backlog_bytes
-from messaging.broker.runtime.topics.backlog_age import UNKNOWN
+from messaging.broker.runtime.topics.backlog.age import UNKNOWN
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import TopicNotFound

@@ -16,11 +16,11 @@ from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
-from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.backlog_quota import quota_of
-from messaging.broker.runtime.topics.dropped_ledgers import forget_ledgers
-from messaging.broker.runtime.topics.expired_chunks import expire_chunks
+from messaging.broker.runtime.topics.backlog.dropped_ledgers import forget_ledgers
+from messaging.broker.runtime.topics.backlog.quota import quota_of
+from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
+from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic

@@ -6,7 +6,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.peek import shown_entry
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.entry_lookup import entry_at, mark_delete_at_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.storage.ledger_store import Position

@@ -10,7 +10,7 @@ from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.positions import nth_unacknowledged
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.entry_lookup import entry_at
+from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, NotFound, NotReady
 from messaging.protocol import pulsar_pb2 as pb

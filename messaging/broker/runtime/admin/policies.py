@@ -23,8 +23,8 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog_sizes import backlog_bytes, first_unacknowledged
-from messaging.broker.runtime.topics.entry_lookup import broker_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, mark_delete_before_broker_time
+from messaging.broker.runtime.topics.backlog.sizes import backlog_bytes, first_unacknowledged
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.policies.model import Level
 from messaging.policies.resolution import defaults, resolve_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.ledger_store import Position
 

@@ -22,7 +22,7 @@ from messaging.broker.runtime.admin.internal_stats import count_ack_ranges, show
 from messaging.broker.runtime.admin.key_shared_stats import key_shared_figures
 from messaging.broker.runtime.admin.pulsar_stats import completed_consumer, completed_publisher, completed_subscription
 from messaging.broker.runtime.admin.throttle_stats import throttled
-from messaging.broker.runtime.topics.backlog_age import UNKNOWN
+from messaging.broker.runtime.topics.backlog.age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET

@@ -9,7 +9,7 @@ from messaging.broker.runtime.admin import positions
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.entry_lookup import mark_delete_at_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_at_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue
 from messaging.protocol.names import subscription_name

@@ -19,8 +19,8 @@ from messaging.broker.runtime.admin.pulsar_stats import completed
 from messaging.broker.runtime.admin.stats import ENCODED_ABOVE
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.memory_turns import MemoryTurns
-from messaging.broker.runtime.topics.backlog_age import BacklogAges
-from messaging.broker.runtime.topics.backlog_quota import quota_of
+from messaging.broker.runtime.topics.backlog.age import BacklogAges
+from messaging.broker.runtime.topics.backlog.quota import quota_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices, all_in_slices
 from messaging.errors import PreconditionFailed, TopicNotFound

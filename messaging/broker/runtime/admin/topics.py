@@ -7,8 +7,8 @@ import structlog
 from messaging.adminrpc import schema
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics import dedup_state
-from messaging.broker.runtime.topics.entry_lookup import batch_size_of
+from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of
+from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound

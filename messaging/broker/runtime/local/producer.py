@@ -16,8 +16,8 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
 )
-from messaging.broker.runtime.topics.delay_limits import delay_check
-from messaging.broker.runtime.topics.exclusive_access import fenced_out
+from messaging.broker.runtime.topics.delayed.limits import delay_check
+from messaging.broker.runtime.topics.producers.exclusive_access import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
 from messaging.limits.binary import BINARY

@@ -18,12 +18,12 @@ from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscr
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
-from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
-from messaging.broker.runtime.topics.admission import check_subscription_count
-from messaging.broker.runtime.topics.direct_dispatcher import DirectDispatcher
-from messaging.broker.runtime.topics.dispatcher import READERS_AT_ONCE
-from messaging.broker.runtime.topics.publisher import Publisher
+from messaging.broker.runtime.topics.dispatch.direct_dispatcher import DirectDispatcher
+from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
+from messaging.broker.runtime.topics.limits.admission import check_subscription_count
+from messaging.broker.runtime.topics.producers.publisher import Publisher
 from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotAllowed
 from messaging.protocol.frames import REPEATED_ID

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from messaging.broker.core.inactivity import IdleTimes
-from messaging.broker.runtime.topics import dead_letter_state, dedup_state, delay_overrides
+from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
+from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
+from messaging.broker.runtime.topics.subscriptions import dead_letter_state
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotAllowed
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName

@@ -9,13 +9,14 @@ from typing import Any
 import structlog
 
 from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
-from messaging.broker.runtime.topics import dedup_state, delay_overrides, stored_moves
+from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
+from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
-from messaging.broker.runtime.topics.partitions import Partitions
+from messaging.broker.runtime.topics.partitions.partitions import Partitions
+from messaging.broker.runtime.topics.producers import dedup_state, stored_moves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.topics.topic_reservations import TopicReservations
 from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import CHANGE_EVENTS

@@ -17,11 +17,11 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
-from messaging.broker.runtime.topics.backlog_scheduler import BacklogScheduler
-from messaging.broker.runtime.topics.delay_timers import DelayTimers
-from messaging.broker.runtime.topics.delayed_counts import DelayedCounts
-from messaging.broker.runtime.topics.delivery_records import DeliveryRecords
-from messaging.broker.runtime.topics.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
+from messaging.broker.runtime.topics.delayed.counts import DelayedCounts
+from messaging.broker.runtime.topics.delayed.timers import DelayTimers
+from messaging.broker.runtime.topics.dispatch.delivery_records import DeliveryRecords
+from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.turn_slices import TurnSlices

@@ -15,16 +15,18 @@ import structlog
 from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics import dedup_state, exclusive_access, idle_state, publish_limits
-from messaging.broker.runtime.topics.admission import check_encryption, check_producer, close_unencrypted
-from messaging.broker.runtime.topics.backlog_quota import TopicBacklogQuota, quota_of
-from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
+from messaging.broker.runtime.topics import idle_state
+from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota, quota_of
+from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
+from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer, close_unencrypted
+from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
-from messaging.broker.runtime.topics.publisher import PendingPublish, Publisher
+from messaging.broker.runtime.topics.producers import dedup_state, exclusive_access
+from messaging.broker.runtime.topics.producers.publisher import PendingPublish, Publisher
+from messaging.broker.runtime.topics.producers.stored_moves import StoredMoves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
-from messaging.broker.runtime.topics.shared_limits import check_another_producer
-from messaging.broker.runtime.topics.stored_moves import StoredMoves
-from messaging.broker.runtime.topics.subscriptions import LATEST, TopicSubscriptions
+from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.frames import message_id_tail

@@ -14,8 +14,8 @@ from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
-from messaging.broker.runtime.topics.acknowledgements import AckDone, AfterReading
-from messaging.broker.runtime.topics.entry_lookup import batch_size_of, block_at, mark_delete_at_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of, block_at, mark_delete_at_time
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.topic import LATEST, Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection

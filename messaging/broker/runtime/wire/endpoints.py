@@ -16,7 +16,7 @@ from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.delay_limits import delay_check
+from messaging.broker.runtime.topics.delayed.limits import delay_check
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.detach import DetachWorker
 from messaging.broker.runtime.wire.outbound import OutboundBuffer

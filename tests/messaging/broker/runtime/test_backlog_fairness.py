@@ -10,8 +10,8 @@ import pytest
 
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog_scheduler import TURN_BYTES, BacklogScheduler
-from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.runtime.topics.backlog.scheduler import TURN_BYTES, BacklogScheduler
+from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld

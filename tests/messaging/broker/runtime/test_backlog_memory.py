@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from messaging.broker.core.backlog.plan import FIRST_READ_BYTES, READ_BYTES
-from messaging.broker.runtime.topics.dispatcher import Dispatcher
+from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.long_topic import TOPIC, payload, pending_reads, read_all, reader, resting, stored

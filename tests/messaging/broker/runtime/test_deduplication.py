@@ -17,7 +17,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics import dedup_state
+from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc import delayed as schema
-from messaging.broker.runtime.topics.delayed_changes import TURN_JUDGED
+from messaging.broker.runtime.topics.delayed.changes import TURN_JUDGED
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST

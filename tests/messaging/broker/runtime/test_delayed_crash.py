@@ -21,7 +21,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.topics import delayed_changes
+from messaging.broker.runtime.topics.delayed import changes as delayed_changes
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Fence, Position

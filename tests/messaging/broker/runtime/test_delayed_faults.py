@@ -10,8 +10,9 @@ import pytest
 
 from messaging.broker.core.delayed import run_format
 from messaging.broker.core.delayed.run_jobs import RunBytes, Seal
-from messaging.broker.runtime.topics import delayed_delivery, run_entries, run_threads
-from messaging.broker.runtime.topics.delayed_delivery import DelayedDelivery
+from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
+from messaging.broker.runtime.topics.delayed import run_entries, run_threads
+from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import LedgerWriter
 from messaging.storage.managed.orphans import Collected, collect_left

@@ -9,7 +9,7 @@ from messaging.adminrpc.schema import TopicRef
 from messaging.broker.core.delayed.due_list import counts, page
 from messaging.broker.core.delayed.run_format import Entries
 from messaging.broker.core.delayed.run_jobs import DueEntry
-from messaging.broker.runtime.topics.delayed_list import DAY_MS, HOUR_MS, edges_from
+from messaging.broker.runtime.topics.delayed.due_list import DAY_MS, HOUR_MS, edges_from
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock

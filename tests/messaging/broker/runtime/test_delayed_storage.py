@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.topics import dispatcher
+from messaging.broker.runtime.topics.dispatch import dispatcher
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import DiskFull

@@ -6,7 +6,7 @@ import pytest
 
 from messaging.adminrpc import schema
 from messaging.broker.core.memory_limiter import MemoryLimiter
-from messaging.broker.runtime.topics.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
+from messaging.broker.runtime.topics.dispatch.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
 from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

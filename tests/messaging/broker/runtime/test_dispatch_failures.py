@@ -13,7 +13,9 @@ from messaging.broker.core.dispatch.holding import HoldingDispatch
 from messaging.broker.core.explain import Reason, explain
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letter_parts import DeadLetterParts
-from messaging.broker.runtime.topics import backlog_reader, delayed_delivery, dispatch_retries
+from messaging.broker.runtime.topics.backlog import reader as backlog_reader
+from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
+from messaging.broker.runtime.topics.dispatch import retries as dispatch_retries
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld

@@ -10,7 +10,7 @@ import pytest
 
 from messaging.adminrpc.schema import TopicRef
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.broker.runtime.topics.dispatcher import READERS_AT_ONCE
+from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
 from messaging.errors import NotReady
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb

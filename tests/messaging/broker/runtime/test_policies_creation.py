@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from messaging.adminrpc.schema import PartitionsGet, SubscriptionCreate, TopicCreate, TopicDelete
-from messaging.broker.runtime.topics import partitions as partitions_module
+from messaging.broker.runtime.topics.partitions import partitions as partitions_module
 from messaging.clock import boottime_ms
 from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.limits.sizes import PARTITIONS_MAX

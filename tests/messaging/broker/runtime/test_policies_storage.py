@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.topics.cursor_writes import WAITING_BYTES_MAX, CursorWrites
+from messaging.broker.runtime.topics.subscriptions.cursor_writes import WAITING_BYTES_MAX, CursorWrites
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidPersistence, PreconditionFailed
 from messaging.policies.validation import changed

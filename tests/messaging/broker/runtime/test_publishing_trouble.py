@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.runtime.topics.publisher import PendingPublish
+from messaging.broker.runtime.topics.producers.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb

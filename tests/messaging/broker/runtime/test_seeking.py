@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.topics.entry_lookup import mark_delete_at_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_at_time
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

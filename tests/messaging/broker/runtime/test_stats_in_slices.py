@@ -13,8 +13,8 @@ from messaging.broker.core.turn_budget import SLICE_COST
 from messaging.broker.runtime.admin import topic_stats
 from messaging.broker.runtime.admin.stats import ENCODED_ABOVE, SUBSCRIPTION_COST
 from messaging.broker.runtime.admin.topics import CHANGE_COST
-from messaging.broker.runtime.topics.partition_topics import MAKE_COST
-from messaging.broker.runtime.topics.subscriptions import LATEST
+from messaging.broker.runtime.topics.partitions.partition_topics import MAKE_COST
+from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST
 from messaging.broker.runtime.turn_slices import AT_ONCE, TurnSlices
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld

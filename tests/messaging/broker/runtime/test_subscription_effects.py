@@ -15,8 +15,8 @@ from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import DeliveryEvent
-from messaging.broker.runtime.topics.expired_chunks import expire_chunks as chunks_expired
-from messaging.broker.runtime.topics.subscription_effects import SubscriptionEffects
+from messaging.broker.runtime.topics.subscriptions.effects import SubscriptionEffects
+from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks as chunks_expired
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic

@@ -6,8 +6,8 @@ import pytest
 
 from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionPropertiesSet, SubscriptionRef, TopicRef
 from messaging.broker.core.seek_target import SeekTarget
-from messaging.broker.runtime.topics import subscription_properties
-from messaging.broker.runtime.topics.subscriptions import LATEST
+from messaging.broker.runtime.topics.subscriptions import properties as subscription_properties
+from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

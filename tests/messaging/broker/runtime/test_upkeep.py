@@ -15,7 +15,7 @@ from messaging.adminrpc.schema import (
     SubscriptionSkip,
 )
 from messaging.broker.runtime.admin import maintenance
-from messaging.broker.runtime.topics.entry_lookup import mark_delete_before_broker_time
+from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol import pulsar_pb2 as pb

@@ -1,0 +1,36 @@
+"""What `explain` is told of a subscription beside its own state: reads, delays, policies, rate limits."""
+
+from __future__ import annotations
+
+from messaging.broker.core.explain import DeliveryState
+from messaging.broker.core.rate_limits import NO_WAITS
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.backlog.stored_blocks import StoredBlocks
+from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
+from messaging.broker.runtime.topics.limits.dispatch_limits import DispatchLimits
+from messaging.broker.runtime.topics.topic_context import TopicContext
+
+
+def delivery_state(
+    topic: TopicContext,
+    subscription: Subscription,
+    stored: StoredBlocks | None,
+    delayed: DelayedDelivery | None,
+    limits: DispatchLimits | None,
+) -> DeliveryState:
+    services, name = topic.services, topic.name
+    waiting, under_way = (0, 0) if stored is None else stored.reads_of(subscription)
+    held = services.records.tenants.get(name.tenant, 0)
+    return DeliveryState(
+        now_ms=services.clock_ms(),
+        reads_waiting=waiting,
+        reads_under_way=under_way,
+        next_delayed_ms=None if delayed is None else delayed.delays.next_ms(),
+        message_ttl_s=services.message_ttl_s(name),
+        backlog_quota_bytes=int(services.policy("backlog_quota_bytes", name)),
+        no_room=delayed is not None and delayed.delays.full,
+        delayed_bytes=held,
+        delayed_bytes_max=held + services.records.share(name.tenant),
+        blocked_by=None if limits is None else limits.blocked_by(subscription),
+        rate_waits=NO_WAITS if limits is None else limits.waits(subscription),
+    )

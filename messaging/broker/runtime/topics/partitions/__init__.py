@@ -1,0 +1,1 @@
+"""Partitioned topics, and the topics behind their partitions."""

@@ -1,0 +1,290 @@
+"""Partitioned topics: creating, growing and deleting them so that neither a crash nor a concurrent request leaves one half done.
+
+A change first records its intent in the partitioned topic's record, then acts, then records the result. Until the result is
+recorded, a growth is invisible, and a deletion keeps clients from creating the partitions again. A change interrupted by a crash is
+completed at the next start, or by the next change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import structlog
+
+from messaging.broker.runtime.topics.partitions.partition_topics import DELETE_COST, Carried, PartitionTopics, TopicStore
+from messaging.broker.runtime.topics.services import refusal_of
+from messaging.broker.runtime.turn_slices import all_in_slices
+from messaging.clock import boottime_ms
+from messaging.errors import Conflict, FewerPartitions, InvalidValue, MagnetarError, NotAllowed, PreconditionFailed, TopicNotFound
+from messaging.keyed_lock import keyed_lock
+from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.ledger_store import EARLIEST, StoreError
+from messaging.storage.meta_store import MetaConflict, PartitionedRecord, partitioned_name
+
+log = structlog.get_logger("broker.partitions")
+
+RETURN_MS = 120_000  # how long clients of a deleted topic may keep trying to open its partitions again
+DELETED_MAX = 10_000  # deleted topics that are remembered for that long, the newest ones
+
+
+class Partitions:
+    def __init__(self, topics: TopicStore) -> None:
+        self._topics = topics
+        self._meta = topics.meta
+        self._fence = topics.services.storage.fence
+        self._parts = PartitionTopics(topics)
+        self._partitions_max = topics.services.partitions_max
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
+
+    async def get(self, name: TopicName) -> PartitionedRecord | None:
+        """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
+        held = await self._meta.get_partitioned(str(name))
+        if held is not None and held.deleting:
+            raise TopicNotFound(f"partitioned topic {name} is being deleted")
+        return held
+
+    async def check_plain(self, name: TopicName) -> None:
+        """Raises `NotAllowed` if a partitioned topic has this name."""
+        if await self.get(name) is not None:
+            raise NotAllowed(f"{name} is a partitioned topic: use its partitions, {name}-partition-0 and so on")
+
+    def deleted_lately(self, name: TopicName) -> bool:
+        """Whether clients of a partitioned topic of this name, which was deleted, may still be trying to open its partitions."""
+        return boottime_ms() - self._deleted.get(str(name), -RETURN_MS) < RETURN_MS
+
+    async def includes(self, name: TopicName) -> bool:
+        """Whether this is a partition of a partitioned topic. Raises `TopicNotFound` for one that the topic does not have, or had
+        before it was deleted."""
+        if name.partition < 0:
+            return False
+        parent = await self.get(name.base)
+        if parent is None and self.deleted_lately(name.base):
+            raise TopicNotFound(f"{name}: the partitioned topic {name.base} was deleted")
+        if parent is not None and name.partition >= parent.partitions:
+            raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions, numbered from 0")
+        return parent is not None
+
+    async def count(self, name: TopicName, *, creates: bool, partitions: int = 0) -> int:
+        """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here; unless those get
+        `partitions`: then it is created. Raises `TopicNotFound`, and what creating raises.
+        """
+        held = await self.get(name)
+        if held is not None:
+            return held.partitions
+        if await self._topics.exists(name):
+            return 0
+        if name.partition >= 0:
+            parent = await self.get(name.base)
+            if parent is not None and name.partition < parent.partitions:
+                return 0
+            if parent is not None:
+                raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions")
+        if not creates:
+            raise TopicNotFound(f"topic {name} does not exist: create it, or allow auto-creation in the namespace")
+        if not partitions or name.partition >= 0:
+            return 0
+        self._topics.reservations.check_rate(name)
+        try:
+            await self.create(name, partitions, {})
+        except Conflict:  # another client was faster
+            return await self.count(name, creates=True)
+        return partitions
+
+    async def create(self, name: TopicName, partitions: int, properties: dict[str, str]) -> None:
+        """Creates the partitioned topic and all its partitions."""
+        text = str(name)
+        if not 1 <= partitions <= self._partitions_max:
+            raise InvalidValue(
+                f"{partitions} partitions were requested: use 1 to partitions_per_topic_max = {self._partitions_max}"
+            )
+        self.check_count(name, partitions)
+        if name.partition >= 0:
+            raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
+        async with self._alone(name):
+            record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
+            async with self._topics.reservations.reserved(name, partitions):
+                try:
+                    await self._meta.cas_partitioned(self._fence, record)
+                except MetaConflict as error:
+                    raise Conflict(f"{error}: choose another name") from None
+                self._deleted.pop(text, None)
+                await self._parts.make(name, range(partitions), {})
+
+    async def grow(self, name: TopicName, partitions: int) -> None:
+        """Adds partitions. Before they become visible, they get every durable subscription of the others, from the beginning."""
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise Conflict(f"topic {name} is not a partitioned topic: create one first")
+            if held.growing_to:
+                held = await self._finish_growth(name, held)
+            if partitions < held.partitions:
+                raise FewerPartitions(f"{name} has {held.partitions} partitions: the number can only be increased")
+            self.check_count(name, partitions)
+            if partitions > held.partitions:
+                async with self._topics.reservations.reserved(name, partitions - held.partitions):
+                    await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+
+    def check_count(self, name: TopicName, partitions: int) -> None:
+        """Raises `PreconditionFailed` where a topic may not have so many."""
+        asked = f"{partitions} partitions were requested"
+        if partitions > self._partitions_max:
+            raise PreconditionFailed(f"{asked}: partitions_per_topic_max = {self._partitions_max}")
+        limit, level = self._topics.services.policies.resolved("max_partitions_per_topic", name)
+        if limit and partitions > limit:
+            raise PreconditionFailed(
+                f"{asked}: max_partitions_per_topic = {limit}, set on the {level}; use fewer, or raise it there"
+            )
+
+    async def delete(self, name: TopicName, *, force: bool) -> None:
+        """Raises `TopicNotFound`, `Conflict` for a plain topic, or `PreconditionFailed` while clients are connected to a
+        partition (unless `force`): then nothing is deleted.
+        """
+        async with self._alone(name):
+            held = await self._meta.get_partitioned(str(name))
+            if held is None:
+                if await self._topics.exists(name):
+                    raise Conflict(f"topic {name} is not a partitioned topic: delete it as a plain one")
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            if not held.deleting:
+                if not force:
+                    self._check_unused(name, held)
+                held = await self._store(replace(held, deleting=True))
+                if not force:  # checked again, now that no new client can attach
+                    try:
+                        self._check_unused(name, held)
+                    except MagnetarError:
+                        await self._store(replace(held, deleting=False))
+                        raise
+            await self._finish_deletion(name, held)
+
+    async def create_missing(self, name: TopicName) -> None:
+        """Creates the partitions that do not exist, with the durable subscriptions of the others."""
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            carried = await self._parts.subscriptions(name, held.partitions, {})
+            missing = [index for index in range(held.partitions) if not await self._topics.exists(name.of_partition(index))]
+            async with self._topics.reservations.reserved(name, len(missing)):
+                if carried:
+                    await self._parts.make(name, missing, carried)
+                await self._parts.make(name, missing, {})
+
+    async def change_properties(self, name: TopicName, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        async with self._alone(name):
+            held = await self.get(name)
+            if held is None:
+                raise TopicNotFound(f"partitioned topic {name} does not exist")
+            return (await self._store(replace(held, properties=change(held.properties)))).properties
+
+    async def delete_if_empty(self, name: TopicName) -> bool:
+        """Deletes a partitioned topic none of whose partitions exists, unless one is created meanwhile."""
+        async with self._alone(name):
+            held = await self._meta.get_partitioned(str(name))
+            if held is None or held.deleting or held.growing_to or await self._has_partitions(name):
+                return False
+            held = await self._store(replace(held, deleting=True))
+            if await self._has_partitions(name):
+                await self._store(replace(held, deleting=False))
+                return False
+            await self._meta.delete_partitioned(self._fence, str(name))
+            self._topics.services.policies.topic_deleted(name)
+            return True
+
+    async def _has_partitions(self, name: TopicName) -> bool:
+        prefix = after = f"{name}-partition-"
+        while page := await self._meta.list_topics(str(name.namespace), after=after, limit=100):
+            if any(partitioned_name(one) == str(name) for one in page):
+                return True
+            after = page[-1]
+            if not after.startswith(prefix):
+                return False
+        return False
+
+    async def finish_interrupted(self) -> None:
+        """Called at startup: completes the changes that the last run left unfinished. Raises the last error if some could not be
+        completed.
+        """
+        failure: MagnetarError | None = None
+        for held in await self._meta.unfinished_partitioned():
+            name = parse_topic(held.name)
+            try:
+                async with self._alone(name):
+                    now = await self._meta.get_partitioned(held.name)
+                    if now is not None and now.deleting:
+                        await self._finish_deletion(name, now)
+                    elif now is not None and now.growing_to:
+                        await self._finish_growth(name, now)
+            except MagnetarError as error:
+                log.error("partitions.not_finished", topic=held.name, error=error.message)
+                failure = error
+            else:
+                log.info("partitions.finished", topic=held.name, deleted=held.deleting, partitions=held.growing_to)
+        if failure is not None:
+            raise failure
+
+    # --- the steps
+
+    @asynccontextmanager
+    async def _alone(self, name: TopicName) -> AsyncIterator[None]:
+        """Serialises changes of a partitioned topic. Errors of the store are raised as `NotReady` or `StorageFailed`."""
+        async with keyed_lock(self._under_way, str(name)):
+            try:
+                yield
+            except StoreError as error:
+                raise refusal_of(error, f"partitioned topic {name} cannot be changed") from error
+
+    async def _store(self, record: PartitionedRecord) -> PartitionedRecord:
+        try:
+            return await self._meta.cas_partitioned(self._fence, record)
+        except MetaConflict:
+            raise Conflict(f"partitioned topic {record.name} was changed by another request: check it and try again") from None
+
+    async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
+        new = range(held.partitions, held.growing_to)
+        carried: Carried = {}
+        while more := await self._parts.subscriptions(name, held.partitions, carried):  # again: there may be more
+            await self._parts.make(name, new, more)
+            carried |= more
+        await self._parts.make(name, new, {})
+        grown = await self._store(replace(held, partitions=held.growing_to, growing_to=0))
+        for late, properties in (await self._parts.subscriptions(name, held.partitions, carried)).items():
+            for index in new:
+                topic = await self._topics.get(name.of_partition(index), create=False)
+                try:
+                    await topic.create_subscription(late, EARLIEST, properties)
+                except MetaConflict:
+                    pass  # created by its consumer in the meantime
+        return grown
+
+    def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
+        for index in range(held.partitions):
+            loaded = self._topics.loaded.get(str(name.of_partition(index)))
+            if loaded is not None:
+                loaded.check_unused()
+
+    async def _finish_deletion(self, name: TopicName, held: PartitionedRecord) -> None:
+        async def remove(index: int) -> None:
+            partition = name.of_partition(index)
+            try:
+                await self._topics.delete(partition, force=True)
+            except TopicNotFound:
+                await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
+
+        slices = self._topics.services.slices(name.tenant)
+        await all_in_slices(slices, range(max(held.partitions, held.growing_to)), DELETE_COST, remove)
+        self._remember_deleted(str(name))
+        await self._meta.delete_partitioned(self._fence, str(name))
+        self._topics.services.policies.topic_deleted(name)
+
+    def _remember_deleted(self, text: str) -> None:
+        self._deleted.pop(text, None)
+        self._deleted[text] = boottime_ms()
+        if len(self._deleted) > DELETED_MAX:
+            del self._deleted[next(iter(self._deleted))]

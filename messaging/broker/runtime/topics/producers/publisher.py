@@ -1,0 +1,302 @@
+"""Socket to log: appends the blocks of a topic's producers and returns their receipts in order.
+
+Sequence checks, counters and the header are done once per block. Receipts, including those of duplicates, are sent in the order in
+which the messages arrived, and never before the messages are durable. A block in flight needs one object (`PendingPublish`),
+because with one message for each of thousands of topics every block is a single message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from messaging.broker.core.chunks import chunk_parts
+from messaging.broker.core.dedup import Deduplication
+from messaging.broker.core.delayed.given_delays import NONE_GIVEN
+from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
+from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
+from messaging.broker.core.producer_table import ProducerTable
+from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
+from messaging.broker.runtime.topics.delayed.limits import DelayLimits, delay_limits
+from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.protocol import hot
+from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
+from messaging.storage.block_header import Extensions
+from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.managed.pending_append import PendingAppend
+
+KEPT_SHARE = 4  # a cached block is copied if it is a slice of a buffer more than this many times its size
+
+
+class PublishedTopic(TopicContext, Protocol):
+    """The interface of the topic that its publisher uses."""
+
+    backlog_quota: TopicBacklogQuota | None
+
+    def stored(self, pending: PendingPublish) -> None:
+        """Called when a block is durable."""
+
+    def append_refused(self) -> None:
+        """Called when the log accepts no blocks."""
+
+    def append_failed(self, error: StoreError) -> None:
+        """Called when an append failed."""
+
+
+class Publisher:
+    __slots__ = (
+        "after_pending",
+        "bytes_in",
+        "chunks_published",
+        "completed_blocks",
+        "dedup",
+        "dedup_changes",
+        "dedup_saving",
+        "delay_limits",
+        "last_published_ms",
+        "ledger",
+        "limits",
+        "message_bytes_max",
+        "messages_in",
+        "producers",
+        "published_blocks",
+        "topic",
+    )
+
+    def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
+        self.topic = topic
+        self.ledger = ledger
+        self.producers = ProducerTable(ledger.record.topic_epoch)
+        self.dedup: Deduplication | None = None
+        self.dedup_changes = False  # deduplication is being turned on or off
+        self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
+        self.limits = publish_limits.following(None, self)  # None: no rate limits
+        self.delay_limits: DelayLimits | None = None
+        self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.chunks_published = False  # since the topic was loaded
+        self.last_published_ms = 0
+        self.published_blocks = 0
+        self.completed_blocks = 0
+        # (number of completed blocks to wait for, callback); None while nothing waits
+        self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
+
+    def publish(
+        self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
+    ) -> int:
+        """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended,
+        or parked until the rate limits allow them. `extensions`: of the header.
+
+        What reaches the topic's backlog quota is appended; once it is stored, the producers are closed.
+        Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
+        """
+        if self.limits is not None and not self.limits.passing:
+            return self.limits.publish(producer, buf, sent, summary, extensions)
+        try:
+            now_ms = self.ledger.stamp()
+            quota = self.topic.backlog_quota
+            if quota is not None and (producer.closed or quota.closing is not None):
+                return 0
+            name = producer.name_bytes
+            asked, dedup, parts = sent, self.dedup, NO_PARTS
+            if dedup is not None:
+                if summary.flags & CHUNK:
+                    parts = chunk_parts(sent, buf)
+                self.ledger.check_open()  # entries that `dedup` counted may have been refused, so it cannot decide
+                sent, repeated = dedup.sift(name, sent, now_ms, parts)
+                if repeated:
+                    if not sent:
+                        dedup.took(name, sent, now_ms)
+                        self.run_after_pending(lambda stored: self.send_receipts(producer, asked, parts, {}) if stored else None)
+                        return 0
+                    summary = hot.summarize(sent)
+                else:
+                    asked = sent
+            if self.delay_limits is not None and self.delay_limits.given != NONE_GIVEN and not extensions:
+                summary = self.delay_limits.given.give(sent, now_ms)
+            end_offsets = summary.end_offsets
+            data = for_log(buf, sent, end_offsets)
+            pending = PendingPublish(self, producer, data, sent, asked, summary, now_ms, parts)
+            delayed, chunked = summary.flags & DELAYED != 0, summary.flags & CHUNK != 0
+            count = summary.message_count
+            header = header_of(sent, name, now_ms, count, delayed=delayed, chunked=chunked, extensions=extensions)
+            self.ledger.append(header, data, end_offsets, pending)
+            if dedup is not None:
+                dedup.took(name, sent, now_ms, parts)
+            self.published_blocks += 1
+            if quota is not None and quota.took(end_offsets[-1], now_ms):
+                self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
+            return end_offsets[-1]
+        except StoreError:
+            self.topic.append_refused()
+            raise
+
+    def follow_policies(self) -> None:
+        """Policies of the topic have changed."""
+        self.message_bytes_max = int(self.topic.services.policy("max_message_size_bytes", self.topic.name))
+        self.delay_limits = delay_limits(self.topic)
+
+    def delivery_time_max(self, now_ms: int) -> int | None:
+        """The latest delivery time that may be asked for now; None: any."""
+        limits = self.delay_limits
+        return now_ms + limits.longest_ms if limits is not None and limits.longest_ms else None
+
+    def last_sequence_id(self, producer_name: bytes) -> int:
+        """The highest sequence id accepted from a producer of this name; -1 if there is none or deduplication is off."""
+        return -1 if self.dedup is None else self.dedup.highest_taken(producer_name)
+
+    def run_after_pending(self, act: Callable[[bool], None]) -> None:
+        """Calls `act` after the receipts of everything appended so far: immediately if nothing is pending, else when the last of
+        those blocks is completed.
+
+        `act` gets whether that block was stored. Blocks of all producers count: the original of a duplicate may have come over a
+        connection that is gone, and is durable only once its block is.
+        """
+        if self.completed_blocks == self.published_blocks:
+            act(True)
+            return
+        if self.after_pending is None:
+            self.after_pending = deque()
+        self.after_pending.append((self.published_blocks, act))
+
+    def run_in_order(self, producer: Producer, act: Callable[[bool], None]) -> None:
+        """The same after the receipts of everything that `producer` has published, also of what rate limits hold back."""
+        if self.limits is None:
+            self.run_after_pending(act)
+        else:
+            self.limits.run_in_order(producer, act)
+
+    async def wait_for_pending(self, producer: Producer | None = None) -> bool:
+        """Returns after the receipts of everything appended so far, or, with `producer`, of everything that it has published:
+        whether the last of it was stored."""
+        completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        told = partial(_tell, completed)
+        if producer is None:
+            self.run_after_pending(told)
+        else:
+            self.run_in_order(producer, told)
+        return await completed
+
+    def drop_parked(self, producer: Producer) -> None:
+        """It was closed: what rate limits hold back of it is not published."""
+        if self.limits is not None:
+            self.limits.drop(producer)
+
+    def run_due(self, stored: bool) -> None:
+        """Called after each completed block: runs the callbacks that waited for it."""
+        after_pending = self.after_pending
+        while after_pending and after_pending[0][0] <= self.completed_blocks:
+            with self.topic.services.dispatching.guard(topic=self.topic.text):  # the others run all the same
+                after_pending.popleft()[1](stored)
+        if not after_pending:
+            self.after_pending = None
+
+    def send_receipts(
+        self,
+        producer: Producer,
+        asked: list[SendFrame],
+        parts: Mapping[SendFrame, ChunkPart],
+        new: Mapping[SendFrame, Position],
+    ) -> None:
+        """Sends one receipt per message, with the position of those that are `new`, or at which its sequence id is stored (-1:-1 if
+        that is not remembered)."""
+        if self.dedup is None or (producer.closed and not producer.fenced):
+            return
+        for frame in asked:
+            position = new.get(frame) or self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
+            producer.sink.receipts(producer, [frame], position)
+
+
+def _tell(completed: asyncio.Future[bool], stored: bool) -> None:
+    if not completed.done():
+        completed.set_result(stored)
+
+
+class PendingPublish(PendingAppend):
+    """One block, from its append to its receipts."""
+
+    __slots__ = ("asked", "data", "now_ms", "parts", "producer", "publisher", "sent", "summary")
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        producer: Producer,
+        data: bytes | memoryview,
+        sent: list[SendFrame],
+        asked: list[SendFrame],
+        summary: BlockSummary,
+        now_ms: int,
+        parts: Mapping[SendFrame, ChunkPart],
+    ) -> None:
+        self.publisher = publisher
+        self.producer = producer
+        self.data = data  # as stored in the log
+        self.sent = sent
+        self.asked = asked  # including duplicates, which are not in `sent`
+        self.summary = summary
+        self.now_ms = now_ms
+        self.parts = parts  # which of `asked` are chunks, if the topic is deduplicated
+
+    def confirmed(self, error: StoreError | None) -> None:
+        """The block is durable, or the append failed. Called in append order over the topic. Never raises: a failure of one
+        producer or subscription must not hold back the receipts of others.
+        """
+        publisher = self.publisher
+        topic = publisher.topic
+        try:
+            self._complete(error)
+        except Exception as unexpected:
+            topic.services.dispatching.failed(unexpected, topic=topic.text, producer=self.producer.name)
+        try:
+            if error is None:
+                topic.stored(self)
+            else:
+                topic.append_failed(error)
+        except Exception as unexpected:
+            topic.services.dispatching.failed(unexpected, topic=topic.text)
+        publisher.completed_blocks += 1
+        if publisher.after_pending is not None:
+            publisher.run_due(error is None)
+
+    def _complete(self, error: StoreError | None) -> None:
+        """Counts the block and sends its receipts."""
+        publisher, producer = self.publisher, self.producer
+        summary = self.summary
+        if error is None:
+            publisher.messages_in += summary.message_count
+            publisher.bytes_in += summary.payload_bytes
+            publisher.last_published_ms = self.now_ms
+            producer.messages_in += summary.message_count
+            producer.bytes_in += summary.payload_bytes
+            if summary.flags & CHUNK:
+                producer.chunks_in += sum(frame.flags & CHUNK != 0 for frame in self.sent)
+                publisher.chunks_published = True
+            if publisher.dedup is not None:
+                publisher.dedup.stored(producer.name_bytes, self.sent, self.first, self.now_ms, self.parts)
+        producer.sink.append_completed(summary.end_offsets[-1])
+        if error is None and (not producer.closed or producer.fenced):
+            if self.asked is self.sent:
+                producer.sink.receipts(producer, self.sent, self.first)
+            else:
+                ledger_id, entry_id = self.first
+                new = {frame: Position(ledger_id, entry_id + index) for index, frame in enumerate(self.sent)}
+                publisher.send_receipts(producer, self.asked, self.parts, new)
+
+    def block(self) -> EntryBlock:
+        """The block as dispatched to consumers. It pins at most a few times its own size in memory."""
+        data, summary = self.data, self.summary
+        if whole_bytes(data) > KEPT_SHARE * len(data):
+            data = bytes(data)
+        messages, end_offsets = summary.message_count, summary.end_offsets
+        counts = None if messages == len(end_offsets) else [frame.message_count for frame in self.sent]
+        at = self.first
+        times = delivery_times(self.sent) if summary.flags & DELAYED else None
+        chunked = summary.flags & CHUNK != 0
+        return EntryBlock(at.ledger_id, at.entry_id, data, end_offsets, self.now_ms, messages, False, counts, times, chunked)
