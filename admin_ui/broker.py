@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc import schema as s
 from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.methods import NAMESPACES_LIVE
+from messaging.adminrpc.topics import NamespaceLive, TopicsList
 from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import MagnetarError, NotReady
 from messaging.fairness.threads import FairThreads
@@ -75,11 +76,11 @@ def ask_or_why(call: Callable[[TypedCalls], T]) -> tuple[T | None, str]:
         return None, why(error)
 
 
-async def namespace_live(namespace: str) -> s.NamespaceLive:
+async def namespace_live(namespace: str) -> NamespaceLive:
     """For `LiveHub`: one poll."""
-    asked = s.TopicsList(namespace=namespace)
+    asked = TopicsList(namespace=namespace)
     poll = Caller(namespace.partition("/")[0])
-    return await asyncio.wrap_future(_submit(poll, lambda client: client.call("namespaces.live", asked)))
+    return await asyncio.wrap_future(_submit(poll, lambda client: client.call(NAMESPACES_LIVE, asked)))
 
 
 def addresses() -> Addresses:

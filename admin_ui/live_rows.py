@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from admin_ui.addresses import short_name
-from messaging.adminrpc.schema import NamespaceLive
+from messaging.adminrpc.topics import NamespaceLive
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
 SUMS = (

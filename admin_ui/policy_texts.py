@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc.schema import PolicyPreviewAnswer
+from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
 from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED

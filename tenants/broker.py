@@ -9,11 +9,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
-from typing import TypeVar
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
 from messaging.caller import current_caller
@@ -25,7 +24,6 @@ from messaging.settings import Settings
 _THREADS = 16
 ANSWER_S = 20.0
 PROBE = "health"  # who a health check is
-A = TypeVar("A", bound=s.Answer)
 
 _lock = threading.Lock()
 _rpc: TypedCalls | None = None
@@ -38,16 +36,16 @@ class PooledRpc(TypedCalls):
         self._inner = inner
         self._threads = FairThreads(threads_max, "broker-rpc")
 
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+    def perform(self, method: Method[R, A], request: R) -> A:
         caller = current_caller()
-        answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request, answer_type))
+        answer = self._threads.submit(caller.tenant, lambda: self._inner.perform(method, request))
         try:
-            with caller.ending(answer.cancel) if method in s.LONG_READS else nullcontext():
+            with caller.ending(answer.cancel) if method.long_read else nullcontext():
                 return answer.result(ANSWER_S)
         except CancelledError:
-            raise NotReady(f"the caller left before the answer to {method}") from None
+            raise NotReady(f"the caller left before the answer to {method.name}") from None
         except TimeoutError:
-            raise NotReady(f"there was no answer to {method} within {ANSWER_S:g} s: try again in a moment") from None
+            raise NotReady(f"there was no answer to {method.name} within {ANSWER_S:g} s: try again in a moment") from None
         finally:
             answer.cancel()  # what nobody waits for any more is not begun
 

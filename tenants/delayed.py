@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from messaging.adminrpc.delayed import DelayedList, DelayedMessage
+from messaging.adminrpc.methods import DELAYED_LIST
 from messaging.errors import InvalidValue
 from messaging.protocol.names import TopicName
 from tenants import broker
@@ -30,7 +31,7 @@ def list_delayed(topic: TopicName, key: str, after: str, limit: int, *, from_ms:
         topic=str(topic), key=key, from_ms=from_ms, until_ms=until_ms, after_ms=after_ms, ledger_id=ledger_id, entry_id=entry_id,
         limit=limit,
     )  # fmt: skip
-    found = broker.rpc().call("delayed.list", asked)
+    found = broker.rpc().call(DELAYED_LIST, asked)
     following = None if found.done else f"{found.next_ms}:{found.next_ledger_id}:{found.next_entry_id}"
     return DelayedPage(found.messages, following, found.complete)
 

@@ -15,7 +15,9 @@ from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
 from messaging import errors
+from messaging.adminrpc.base import Request
 from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, FeedApply, FeedChange
+from messaging.adminrpc.methods import FEED_APPLY, FEED_PULL
 from tenants import broker
 from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant, TopicPolicies
 
@@ -90,9 +92,9 @@ def confirm(version: int) -> None:
         while attempts:
             page = since(after)
             if page.full and page.next_key:  # more than one message holds: the broker asks for it, page by page
-                held = broker.rpc().call("feed.pull").version
+                held = broker.rpc().call(FEED_PULL, Request()).version
             else:
-                held = broker.rpc().call("feed.apply", page).version
+                held = broker.rpc().call(FEED_APPLY, page).version
             if version <= held <= newest_version():
                 _confirmed = held
                 return

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from messaging.adminrpc.schema import MessageTrace
+from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.errors import InvalidValue
 from messaging.limits.sizes import PARTITIONS_MAX
 from messaging.protocol.names import (

@@ -9,7 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.compaction import (
+    CompactionBegin,
+    CompactionBlock,
+    CompactionCommit,
+    CompactionEnd,
+    CompactionRead,
+    CompactionWrite,
+)
+from messaging.adminrpc.methods import COMPACTION_ABORT, COMPACTION_BEGIN, COMPACTION_COMMIT, COMPACTION_READ, COMPACTION_WRITE
 from messaging.broker.core.compaction.blocks import BlockBuilder
 from messaging.broker.core.compaction.last_values import LastValues, RecordBuffer
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
@@ -34,14 +42,14 @@ class StoredEntry(NamedTuple):
 def compact_topic(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
     """Returns how many messages were removed. Raises `MagnetarError` or whatever `renew` raises: the topic is then as it was, and
     the broker knows why."""
-    session = environment.rpc.call("compaction.begin", s.CompactionBegin(topic=topic, task_id=task_id)).session
+    session = environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=topic, task_id=task_id)).session
     folder = fresh_folder(environment.settings.data_path / "compaction" / session)
     try:
         return _compact(environment, session, renew, folder)
     except BaseException as error:
         why = error.message if isinstance(error, MagnetarError) else f"{type(error).__name__}: {error}"
         with suppress(MagnetarError):  # else the broker notices that nothing comes any more
-            environment.rpc.call("compaction.abort", s.CompactionEnd(session=session, error=why[:1000]))
+            environment.rpc.call(COMPACTION_ABORT, CompactionEnd(session=session, error=why[:1000]))
         raise
     finally:
         forget_folder(folder)
@@ -65,8 +73,8 @@ def _compact(environment: Environment, session: str, renew: Callable[[], None], 
                 _write(environment, session, builder.take())
     _write(environment, session, builder.take(all_of_them=True))
     renew()
-    commit = s.CompactionCommit(session=session, removed_messages=removed, last_batch_index=second.last_batch_index)
-    environment.rpc.call("compaction.commit", commit)
+    commit = CompactionCommit(session=session, removed_messages=removed, last_batch_index=second.last_batch_index)
+    environment.rpc.call(COMPACTION_COMMIT, commit)
     return removed
 
 
@@ -75,8 +83,8 @@ def entries_of(environment: Environment, session: str, renew: Callable[[], None]
     position = BEGINNING
     while True:
         renew()
-        asked = s.CompactionRead(session=session, ledger_id=position.ledger_id, entry_id=position.entry_id)
-        page = environment.rpc.call("compaction.read", asked)
+        asked = CompactionRead(session=session, ledger_id=position.ledger_id, entry_id=position.entry_id)
+        page = environment.rpc.call(COMPACTION_READ, asked)
         for block in page.blocks:
             yield from _entries_in(block)
         if page.done:
@@ -84,7 +92,7 @@ def entries_of(environment: Environment, session: str, renew: Callable[[], None]
         position = Position(page.ledger_id, page.entry_id)
 
 
-def _entries_in(block: s.CompactionBlock) -> Iterator[StoredEntry]:
+def _entries_in(block: CompactionBlock) -> Iterator[StoredEntry]:
     try:
         header = decode(block.block_header)
     except ValueError:  # not a block of ours: nobody is sent it either
@@ -101,11 +109,11 @@ def _entries_in(block: s.CompactionBlock) -> Iterator[StoredEntry]:
 
 def _write(environment: Environment, session: str, blocks: list[Block]) -> None:
     if blocks:
-        environment.rpc.call("compaction.write", s.CompactionWrite(session=session, blocks=[_sent(block) for block in blocks]))
+        environment.rpc.call(COMPACTION_WRITE, CompactionWrite(session=session, blocks=[_sent(block) for block in blocks]))
 
 
-def _sent(block: Block) -> s.CompactionBlock:
-    return s.CompactionBlock(
+def _sent(block: Block) -> CompactionBlock:
+    return CompactionBlock(
         ledger_id=block.ledger_id,
         first_entry=block.first_entry,
         block_header=block.header,

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from admin_ui.live.state import LiveState, message_between
-from messaging.adminrpc.schema import NamespaceLive
+from messaging.adminrpc.topics import NamespaceLive
 from messaging.errors import MagnetarError
 
 Poll = Callable[[str], Awaitable[NamespaceLive]]

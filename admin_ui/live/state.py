@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from messaging.adminrpc.schema import NamespaceLive, TopicLive
+from messaging.adminrpc.topics import NamespaceLive, TopicLive
 
 Row = dict[str, Any]
 

@@ -14,7 +14,8 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.due_chart import HEIGHT, WIDTH, spans
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
 from admin_ui.views.topics import topic_name
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import DELAYED_COUNTS
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import MagnetarError, NotFound
 from messaging.permissions.model import Action
 from messaging.protocol.names import NAME_LENGTH_MAX, TopicName
@@ -88,7 +89,7 @@ def _listed(name: TopicName, key: str, after: str) -> DelayedPage:
 def _chart(name: TopicName) -> dict[str, Any]:
     """404 if the topic does not exist."""
     try:
-        found = broker.ask(lambda rpc: rpc.call("delayed.counts", TopicRef(topic=str(name))))
+        found = broker.ask(lambda rpc: rpc.call(DELAYED_COUNTS, TopicRef(topic=str(name))))
     except NotFound:
         raise Http404 from None
     except MagnetarError as error:

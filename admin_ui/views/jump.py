@@ -11,7 +11,8 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.addresses import short_name
-from messaging.adminrpc.schema import NamesSearch
+from messaging.adminrpc.methods import NAMES_SEARCH
+from messaging.adminrpc.topics import NamesSearch
 from messaging.permissions.model import Action, Resource
 from messaging.permissions.table import CONSOLE
 from messaging.protocol.names import NON_PERSISTENT
@@ -77,7 +78,7 @@ def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tup
     everywhere = request.actor.may(Action.SUPERUSER)
     searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
     search = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=FOUND_MAX + 1)
-    answer, away = broker.ask_or_why(lambda rpc: rpc.call("names.search", search))
+    answer, away = broker.ask_or_why(lambda rpc: rpc.call(NAMES_SEARCH, search))
     if answer is None:
         return [], f"Topics and subscriptions could not be searched: {away}"
     found = [_topic(topic, "topic") for topic in answer.topics]

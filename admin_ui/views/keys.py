@@ -12,6 +12,8 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, KeyForm
 from admin_ui.key_view import grants_by_role, key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.methods import FEED_VERSION
 from messaging.errors import MagnetarError, NotReady
 from messaging.permissions.model import Action
 from tenants.access import Actor
@@ -54,7 +56,7 @@ def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], 
 
     Checks first that the broker responds: if a key were saved but not confirmed, nobody would ever see its token.
     """
-    _, away = broker.ask_or_why(lambda rpc: rpc.call("feed.version"))
+    _, away = broker.ask_or_why(lambda rpc: rpc.call(FEED_VERSION, Request()))
     if away:
         raise NotReady(f"the key was not created because the broker is unavailable ({away}): try again in a moment")
     new = create_key(actor, tenant, name, expires_at)

@@ -11,7 +11,8 @@ from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm
 from admin_ui.live_rows import SUMS, Total, grouped, totals
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
-from messaging.adminrpc.schema import TopicsList
+from messaging.adminrpc.methods import NAMESPACES_LIVE
+from messaging.adminrpc.topics import TopicsList
 from messaging.errors import MagnetarError
 from tenants.actions.namespaces import create_namespace, delete_namespace
 
@@ -20,7 +21,7 @@ FIRST_PAINT_ROWS_MAX = 250
 
 @page
 def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
-    live, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=f"{tenant}/{namespace}")))
+    live, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, TopicsList(namespace=f"{tenant}/{namespace}")))
     groups = grouped(live) if live else []
     rows = [
         {
@@ -89,7 +90,7 @@ def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> Ht
         else:
             show_message(request, f"Namespace {name} was deleted.")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
-    listed, away = broker.ask_or_why(lambda rpc: rpc.call("namespaces.live", TopicsList(namespace=name)))
+    listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, TopicsList(namespace=name)))
     if listed is None:
         impact = [f"All topics and messages are deleted permanently. The number of topics is currently unknown ({away})."]
     else:

@@ -13,7 +13,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_message
 from admin_ui.policy_forms import PoliciesForm
 from admin_ui.views.topics import topic_name
-from messaging.adminrpc.schema import PolicyPreviewAnswer
+from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.errors import MagnetarError, NotFound, PreconditionFailed
 from messaging.permissions.model import Action
 from messaging.policies.model import Level

@@ -9,7 +9,7 @@ from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import DeadLetterForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.topics import topic_name
-from messaging.adminrpc.schema import DeadLetterPolicyAnswer
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants.actions.subscriptions import dead_letter_policy, remove_dead_letter_policy, set_dead_letter_policy

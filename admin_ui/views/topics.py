@@ -14,7 +14,8 @@ from admin_ui.addresses import live_url, short_name
 from admin_ui.forms import ConfirmForm, TopicForm
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
 from admin_ui.topic_stats import topic_view
-from messaging.adminrpc.schema import PartitionsGet, TopicRef
+from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
+from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
 from messaging.protocol.names import TopicName, parse_topic
 from tenants.actions.topics import create_topic, delete_topic
@@ -32,12 +33,12 @@ def _look(name: TopicName) -> dict[str, Any]:
     """What the broker reports about a topic. 404 if the topic does not exist; `away` says why if the broker does not respond."""
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
     try:
-        partitions = broker.ask(lambda rpc: rpc.call("topics.partitions", PartitionsGet(topic=str(name)))).partitions
+        partitions = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=str(name)))).partitions
         if partitions:
             found["partitions"] = partitions
-            answer = broker.ask(lambda rpc: rpc.call("topics.partitioned_stats", TopicRef(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(name))))
         else:
-            answer = broker.ask(lambda rpc: rpc.call("topics.stats", TopicRef(topic=str(name))))
+            answer = broker.ask(lambda rpc: rpc.call(TOPICS_STATS, TopicRef(topic=str(name))))
         found["stats"] = topic_view(answer.stats)
     except NotFound:
         raise Http404 from None
@@ -83,7 +84,7 @@ def topic_trace(request: ConsoleRequest, tenant: str, namespace: str, topic: str
     if message_id:
         try:
             asked = trace_of(str(name), message_id)
-            traced = broker.ask(lambda rpc: rpc.call("messages.trace", asked))
+            traced = broker.ask(lambda rpc: rpc.call(MESSAGES_TRACE, asked))
         except NotFound:
             raise Http404 from None
         except MagnetarError as error:

@@ -1,8 +1,13 @@
-"""The base classes of requests and answers of the admin RPC."""
+"""The base classes of requests and answers of the admin RPC, and what is said of a method."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
 import msgspec
+
+from messaging.permissions.model import Action
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -15,3 +20,32 @@ class Answer(msgspec.Struct, kw_only=True):
 
 class Empty(Answer, kw_only=True):
     pass
+
+
+R = TypeVar("R", bound=Request)
+A = TypeVar("A", bound=Answer)
+B = TypeVar("B", bound=Answer)
+
+
+@dataclass(frozen=True)
+class Method(Generic[R, A]):
+    """`name` is that on the wire.
+
+    `long_read`: it changes nothing and may take long; whoever leaves before the answer ends the work.
+    `long_change`: it may be about thousands of partitions. It goes on whoever waits for it, and answers `under_way` where that
+    takes long; "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it, but for a creation, which
+    conflicts.
+    `idempotent` False: a second run answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
+    """
+
+    name: str
+    request: type[R]
+    answer: type[A]
+    permission: Action = Action.SERVICE
+    long_read: bool = False
+    long_change: bool = False
+    idempotent: bool = True
+
+    def answering(self, answer: type[B]) -> Method[R, B]:
+        """The same method, of which this answer is expected."""
+        return Method(self.name, self.request, answer, self.permission, self.long_read, self.long_change, self.idempotent)

@@ -17,24 +17,17 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from messaging import errors
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.caller import current_caller
 from messaging.settings import Settings
 
 ANSWER_BYTES_MAX = 64 << 20
-# A second run of these answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
-NOT_IDEMPOTENT = frozenset(
-    {"topics.create", "subscriptions.create", "topics.compact", "compaction.begin", "compaction.write", "compaction.commit"}
-)
-
-A = TypeVar("A", bound=s.Answer)
 
 
 class _ErrorAnswer(msgspec.Struct):
@@ -47,8 +40,8 @@ class _Broken(Exception):
     """The connection ended before an answer came."""
 
 
-def _what_then(method: str) -> str:
-    if method in NOT_IDEMPOTENT:
+def _what_then(method: Method[R, A]) -> str:
+    if not method.idempotent:
         return "whether it was done is not known; look before you do it again"
     return "try again in a moment; doing it twice does no harm"
 
@@ -90,19 +83,19 @@ class AdminRpc(TypedCalls):
         self._tls = tls
         self._local = threading.local()
 
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+    def perform(self, method: Method[R, A], request: R) -> A:
         """One call. Raises the broker's error, or `NotReady` if the broker cannot be reached or does not answer in time."""
         body = msgspec.json.encode(request)
         try:
             status, content = self._exchange(method, body)
         except _Broken:
-            if method in NOT_IDEMPOTENT:
-                raise errors.NotReady(f"the connection to the broker was lost during {method}: {_what_then(method)}") from None
+            if not method.idempotent:
+                raise errors.NotReady(f"the connection to the broker was lost during {method.name}: {_what_then(method)}") from None
             try:
                 status, content = self._exchange(method, body)
             except _Broken as broken:
-                raise errors.NotReady(f"the broker closed the connection twice during {method}: {broken}; try again") from None
-        return decode_answer(method, status, content, answer_type)
+                raise errors.NotReady(f"the broker closed the connection twice during {method.name}: {broken}; try again") from None
+        return decode_answer(method, status, content)
 
     def close(self) -> None:
         """Closes this thread's connection; the next call opens another."""
@@ -111,33 +104,33 @@ class AdminRpc(TypedCalls):
         if connection is not None:
             connection.close()
 
-    def _exchange(self, method: str, body: bytes) -> tuple[int, bytes]:
+    def _exchange(self, method: Method[R, A], body: bytes) -> tuple[int, bytes]:
         connection, url = self._connection()
         headers = {"Authorization": f"Bearer {self._token_provider()}", "Content-Type": "application/json"}
         caller = current_caller()
         # A change goes on without its caller, to its end and to its record in the audit log.
-        ending = caller.ending(partial(_cut, connection)) if method in s.LONG_READS else nullcontext()
+        ending = caller.ending(partial(_cut, connection)) if method.long_read else nullcontext()
         try:
             with ending:
-                connection.request("POST", f"/rpc/v1/{method}", body, headers)
+                connection.request("POST", f"/rpc/v1/{method.name}", body, headers)
                 response = connection.getresponse()
                 content = response.read(ANSWER_BYTES_MAX + 1)
         except TimeoutError:
             self.close()
             raise errors.NotReady(
-                f"the broker at {url} did not respond to {method} within {self.timeout_s:g} s: {_what_then(method)}"
+                f"the broker at {url} did not respond to {method.name} within {self.timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if caller.left:
-                raise errors.NotReady(f"the caller left before the answer to {method}") from None
+                raise errors.NotReady(f"the caller left before the answer to {method.name}") from None
             raise _Broken(f"{type(error).__name__} from {url}") from None
         except BaseException:  # an interrupt leaves half an exchange behind
             self.close()
             raise
         if len(content) > ANSWER_BYTES_MAX:
             self.close()
-            raise errors.MagnetarError(f"the broker's response to {method} is longer than {ANSWER_BYTES_MAX} bytes")
+            raise errors.MagnetarError(f"the broker's response to {method.name} is longer than {ANSWER_BYTES_MAX} bytes")
         if response.will_close:
             self.close()
         return response.status, content
@@ -183,14 +176,14 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     return bool(poll.poll(0))
 
 
-def decode_answer(method: str, status: int, content: bytes, answer_type: type[A]) -> A:
+def decode_answer(method: Method[R, A], status: int, content: bytes) -> A:
     """What an HTTP response of the broker says: the answer, or the error that it raises."""
     if status != 200:
         raise _error_of(status, content)
     try:
-        return msgspec.json.decode(content, type=answer_type)
+        return msgspec.json.decode(content, type=method.answer)
     except msgspec.DecodeError as error:
-        raise errors.MagnetarError(f"the broker's response to {method} is not valid: {error}") from None
+        raise errors.MagnetarError(f"the broker's response to {method.name} is not valid: {error}") from None
 
 
 def _error_of(status: int, content: bytes) -> errors.MagnetarError:

@@ -44,7 +44,7 @@ WEBSOCKET: dict[str, Action] = {
     "/ws/v2/reader/{domain}/{tenant}/{namespace}/{topic}": Action.CONSUME,
 }
 
-# HTTP of the broker: by path. The methods of the admin RPC are all SERVICE; their names are in messaging/adminrpc/schema.py.
+# HTTP of the broker: by path. Each method of the admin RPC names its own in messaging/adminrpc/methods.py.
 BROKER_HTTP: dict[str, Action] = {
     "/healthz": Action.PUBLIC,
     "/readyz": Action.PUBLIC,

@@ -4,6 +4,7 @@ log."""
 from __future__ import annotations
 
 from messaging.adminrpc.delayed import DelayedChange, DelayedChanged, DelayedKeyChange, DelayedKeyChanged
+from messaging.adminrpc.methods import DELAYED_CHANGE, DELAYED_CHANGE_KEY
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants import broker
@@ -20,7 +21,7 @@ def change_delayed(actor: Actor, message: MessageId, deliver_at_ms: int | None) 
     `QuotaExceeded`, `InvalidValue`, `NotReady`."""
     require(actor, Action.PRODUCE, topic_resource(message.topic))
     answer = broker.rpc().call(
-        "delayed.change",
+        DELAYED_CHANGE,
         DelayedChange(
             topic=str(message.topic),
             ledger_id=message.ledger_id,
@@ -44,7 +45,7 @@ def change_delayed_key(
     require(actor, Action.PRODUCE, topic_resource(topic))
     ledger_id, entry_id = after
     answer = broker.rpc().call(
-        "delayed.change_key",
+        DELAYED_CHANGE_KEY,
         DelayedKeyChange(
             topic=str(topic), key=key, deliver_at_ms=deliver_at_ms, ledger_id=ledger_id, entry_id=entry_id, limit=limit
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from messaging.adminrpc.schema import TopicDelete, TopicsList
+from messaging.adminrpc.methods import NAMESPACES_PURGE, TOPICS_DELETE, TOPICS_LIST
+from messaging.adminrpc.topics import TopicDelete, TopicsList
 from messaging.errors import Conflict, MagnetarError, NotFound, NotReady, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action, Resource
 from messaging.policies.validation import JsonPolicies, changed
@@ -90,7 +91,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
     tenant, _ = parse_namespace(name)
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     existing(name)
-    topics = broker.rpc().call("topics.list", TopicsList(namespace=name))
+    topics = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
     if topics.topics or topics.partitioned:
         if not force and without_system_topics([*topics.topics, *topics.partitioned]):
             raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
@@ -108,7 +109,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
         changing.audit("namespace.delete", tenant, name, {"policies": before})
         changing.publish_change("namespace", name, None)
     with suppress(MagnetarError):  # else the next namespace of this name takes care of it
-        broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+        broker.rpc().call(NAMESPACES_PURGE, TopicsList(namespace=name))
 
 
 def _purge(name: str) -> None:
@@ -117,10 +118,10 @@ def _purge(name: str) -> None:
     Raises `NotReady`; nothing was changed then."""
     try:
         try:
-            broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+            broker.rpc().call(NAMESPACES_PURGE, TopicsList(namespace=name))
         except PreconditionFailed:  # the broker missed that the former one was deleted
             feed.confirm(feed.newest_version())
-            broker.rpc().call("namespaces.purge", TopicsList(namespace=name))
+            broker.rpc().call(NAMESPACES_PURGE, TopicsList(namespace=name))
     except NotReady:
         raise NotReady(f"namespace {name!r} was not created because its broker is not responding: try again in a moment") from None
 
@@ -138,6 +139,6 @@ def existing(name: str) -> Namespace:
 
 def _delete_topic(topic: str, *, partitioned: bool) -> None:
     try:
-        broker.rpc().call("topics.delete", TopicDelete(topic=topic, force=True, partitioned=partitioned))
+        broker.rpc().call(TOPICS_DELETE, TopicDelete(topic=topic, force=True, partitioned=partitioned))
     except TopicNotFound:
         pass  # gone since it was listed

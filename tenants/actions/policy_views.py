@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc.schema import PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.methods import POLICIES_PREVIEW
+from messaging.adminrpc.policies import PolicyPreview, PolicyPreviewAnswer
 from messaging.permissions.model import Action, Resource
 from messaging.policies.effective import PolicyInForce, in_force
 from messaging.policies.model import Level
@@ -48,14 +49,14 @@ def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> Polic
     """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
     require(actor, Action.SUPERUSER, Resource(tenant.name))
     changed(tenant.policies, changes, Level.TENANT)
-    return broker.rpc().call("policies.preview", PolicyPreview(tenant=tenant.name, policies=changes))
+    return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(tenant=tenant.name, policies=changes))
 
 
 def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:
     """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
     require(actor, Action.TENANT_ADMIN, Resource(namespace.tenant_id))
     changed(namespace.policies, changes)
-    return broker.rpc().call("policies.preview", PolicyPreview(namespace=namespace.name, policies=changes))
+    return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(namespace=namespace.name, policies=changes))
 
 
 def preview_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> PolicyPreviewAnswer:
@@ -64,4 +65,4 @@ def preview_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscri
     held = row.subscriptions.get(subscription, {}) if subscription else row.policies
     changed(held, changes, Level.SUBSCRIPTION if subscription else Level.TOPIC, compared(row.namespace))
     asked = PolicyPreview(namespace=str(topic.namespace), topic=str(topic), subscription=subscription, policies=changes)
-    return broker.rpc().call("policies.preview", asked)
+    return broker.rpc().call(POLICIES_PREVIEW, asked)

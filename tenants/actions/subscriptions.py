@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+)
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
 from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, tenant_role
 from messaging.protocol.names import TopicName, parse_topic
@@ -18,7 +23,7 @@ AUDITED_SET, AUDITED_REMOVED = "subscription.set_dead_letter_policy", "subscript
 def dead_letter_policy(actor: Actor, topic: TopicName, subscription: str) -> DeadLetterPolicyAnswer:
     """Raises `NotFound` if the subscription has none, `SubscriptionNotFound`, `NotReady`."""
     require(actor, Action.CONSUME, topic_resource(topic, subscription))
-    found = broker.rpc().call("subscriptions.dead_letter_policy", SubscriptionRef(topic=str(topic), subscription=subscription))
+    found = broker.rpc().call(SUBSCRIPTIONS_DEAD_LETTER_POLICY, SubscriptionRef(topic=str(topic), subscription=subscription))
     if not found.target:
         raise NotFound(f"subscription {subscription!r} of {topic} has no dead-letter policy")
     return found
@@ -49,7 +54,7 @@ def set_dead_letter_policy(
     if person and goal.tenant != topic.tenant:  # it would act as that tenant, which could not take the right back
         raise NotAllowed(f"{goal} is of another tenant: set this policy with a key that may produce there")
     answer = broker.rpc().call(
-        "subscriptions.set_dead_letter_policy",
+        SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
         DeadLetterPolicySet(
             topic=str(topic),
             subscription=subscription,
@@ -67,5 +72,5 @@ def set_dead_letter_policy(
 def remove_dead_letter_policy(actor: Actor, topic: TopicName, subscription: str) -> None:
     """What waited to be moved is delivered again. Does nothing if there is none. Raises `SubscriptionNotFound`, `NotReady`."""
     require(actor, Action.CONSUME, topic_resource(topic, subscription))
-    broker.rpc().call("subscriptions.remove_dead_letter_policy", SubscriptionRef(topic=str(topic), subscription=subscription))
+    broker.rpc().call(SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY, SubscriptionRef(topic=str(topic), subscription=subscription))
     record(actor, AUDITED_REMOVED, topic.tenant, f"{topic}/{subscription}")

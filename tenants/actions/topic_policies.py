@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.conf import settings as django_settings
 
-from messaging.adminrpc.schema import TopicsAsked
+from messaging.adminrpc.methods import TOPICS_TIMES
+from messaging.adminrpc.topics import TopicsAsked
 from messaging.errors import NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.policies.model import Level
@@ -101,7 +102,7 @@ def _check_whole(topic: TopicName) -> None:
 
 def _created_ms(topic: TopicName) -> int:
     _check_whole(topic)
-    found = broker.rpc().call("topics.times", TopicsAsked(topics=[str(topic)])).created_ms.get(str(topic))
+    found = broker.rpc().call(TOPICS_TIMES, TopicsAsked(topics=[str(topic)])).created_ms.get(str(topic))
     if found is None:
         raise TopicNotFound(f"topic {topic} does not exist")
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from messaging.adminrpc.calls import TypedCalls
-from messaging.adminrpc.schema import TopicCreate, TopicDelete, TopicRef, TopicsAsked
+from messaging.adminrpc.methods import TOPICS_COMPACT, TOPICS_CREATE, TOPICS_DELETE, TOPICS_TIMES, TOPICS_TRIM, TOPICS_TRUNCATE
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef, TopicsAsked
 from messaging.errors import InvalidName, NotAllowed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import PERSISTENT, TopicName, parse_topic
@@ -31,14 +32,14 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
         raise InvalidName(f"topic {topic} has the name of a partition: choose a name that does not end with -partition-<number>")
     if partitions is not None and is_change_events(str(topic)):
         raise NotAllowed(f"topic {topic} belongs to the platform, which makes it without partitions when the first policy changes")
-    broker.rpc().call("topics.create", TopicCreate(topic=str(topic), partitions=partitions, properties=properties or {}))
+    broker.rpc().call(TOPICS_CREATE, TopicCreate(topic=str(topic), partitions=partitions, properties=properties or {}))
     record(actor, "topic.create", topic.tenant, str(topic), after={"partitions": partitions})
 
 
 def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
     """Raises `TopicNotFound`, `PreconditionFailed` while clients are connected (without `force`), `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
-    broker.rpc().call("topics.delete", TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
+    broker.rpc().call(TOPICS_DELETE, TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
     forget_topic_policies(topic)
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
 
@@ -69,7 +70,7 @@ def forget_policies_of_gone_topics(rpc: TypedCalls, renew: Callable[[], None]) -
     while rows := dict(persistent.filter(topic__gt=after).values_list("topic", "created_ms")[:TOPICS_AT_ONCE]):
         renew()
         after = max(rows)
-        times = rpc.call("topics.times", TopicsAsked(topics=list(rows))).created_ms
+        times = rpc.call(TOPICS_TIMES, TopicsAsked(topics=list(rows))).created_ms
         for topic, created_ms in rows.items():
             if times.get(topic) != created_ms:
                 gone += forget_topic_policies(parse_topic(topic), created_ms)
@@ -79,20 +80,20 @@ def forget_policies_of_gone_topics(rpc: TypedCalls, renew: Callable[[], None]) -
 def truncate_topic(actor: Actor, topic: TopicName) -> None:
     """Drops every message, acknowledged or not, of all partitions; clients stay connected. Raises `TopicNotFound`, `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
-    broker.rpc().call("topics.truncate", TopicRef(topic=str(topic)))
+    broker.rpc().call(TOPICS_TRUNCATE, TopicRef(topic=str(topic)))
     record(actor, "topic.truncate", topic.tenant, str(topic))
 
 
 def trim_topic(actor: Actor, topic: TopicName) -> None:
     """Deletes what retention does not hold, of all partitions. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
-    broker.rpc().call("topics.trim", TopicRef(topic=str(topic)))
+    broker.rpc().call(TOPICS_TRIM, TopicRef(topic=str(topic)))
     record(actor, "topic.trim", topic.tenant, str(topic))
 
 
 def compact_topic(actor: Actor, topic: TopicName) -> None:
     """Asks workers to compact it, of a partitioned topic each partition. Raises `TopicNotFound`, `Conflict`, `NotReady`."""
     require(actor, Action.TENANT_ADMIN, topic_resource(topic))
-    broker.rpc().call("topics.compact", TopicRef(topic=str(topic)))
+    broker.rpc().call(TOPICS_COMPACT, TopicRef(topic=str(topic)))
     record(actor, "topic.compact", topic.tenant, str(topic))
     maintenance_requests.requested(maintenance_requests.COMPACTION)

@@ -10,7 +10,9 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import TopicLookup
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.methods import HEALTH, TOPICS_LOOKUP
+from messaging.adminrpc.topics import TopicLookup
 from messaging.errors import MagnetarError, NotFound, PreconditionFailed
 from messaging.version import VERSION
 from tenants import broker
@@ -112,7 +114,7 @@ class _Health:
             if time.monotonic() - self._at_s >= _HEALTH_KEPT_S:
                 self._error = None
                 try:
-                    broker.rpc().call("health")
+                    broker.rpc().call(HEALTH, Request())
                 except MagnetarError as error:
                     self._error = error
                 self._at_s = time.monotonic()
@@ -133,7 +135,7 @@ def _get_health(request: HttpRequest) -> HttpResponse:
 
 def _lookup(request: HttpRequest, **parts: str) -> dict[str, str]:
     """The four keys that Pulsar always answers, because clients need them; those for TLS where there is TLS."""
-    found = broker.rpc().call("topics.lookup", TopicLookup(topic=str(existing(parts))))
+    found = broker.rpc().call(TOPICS_LOOKUP, TopicLookup(topic=str(existing(parts))))
     secure = request.is_secure()
     return {
         "brokerUrl": found.broker_url,

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import MessageExamine, MessageFind, MessageGet
+from messaging.adminrpc.messages import MessageExamine, MessageFind, MessageGet
+from messaging.adminrpc.methods import MESSAGES_EXAMINE, MESSAGES_FIND, MESSAGES_GET
 from tenants import broker
 from tenants.http.views import number, route
 from tenants.pulsar.subscriptions import message_response
@@ -15,7 +16,7 @@ from tenants.pulsar.topics import existing, message_id
 
 def _get(request: HttpRequest, ledger: str, entry: str, **parts: str) -> HttpResponse:
     asked = MessageGet(topic=str(existing(parts)), ledger_id=number(ledger, "ledger"), entry_id=number(entry, "entry"))
-    return message_response(broker.rpc().call("messages.get", asked))
+    return message_response(broker.rpc().call(MESSAGES_GET, asked))
 
 
 def _examine(request: HttpRequest, **parts: str) -> HttpResponse:
@@ -23,12 +24,12 @@ def _examine(request: HttpRequest, **parts: str) -> HttpResponse:
     position = number(request.GET.get("messagePosition", "1"), "messagePosition", 1)
     from_latest = request.GET.get("initialPosition", "latest") != "earliest"
     asked = MessageExamine(topic=str(existing(parts)), position=position, from_latest=from_latest)
-    return message_response(broker.rpc().call("messages.examine", asked))
+    return message_response(broker.rpc().call(MESSAGES_EXAMINE, asked))
 
 
 def _find(request: HttpRequest, timestamp: str, **parts: str) -> dict[str, Any]:
     asked = MessageFind(topic=str(existing(parts)), timestamp_ms=number(timestamp, "timestamp"))
-    return message_id(broker.rpc().call("messages.find", asked))
+    return message_id(broker.rpc().call(MESSAGES_FIND, asked))
 
 
 message_view = route(GET=_get)

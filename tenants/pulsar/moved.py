@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from messaging.adminrpc.schema import MOVED_SHOWN
+from messaging.adminrpc.subscriptions import MOVED_SHOWN
 from tenants import broker
 from tenants.http.views import actor
 

@@ -9,7 +9,9 @@ import msgspec
 from django.conf import settings as django_settings
 from django.http import HttpRequest
 
-from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionSkip, TopicRef
+from messaging.adminrpc.methods import SUBSCRIPTIONS_DELETE, SUBSCRIPTIONS_LIST, SUBSCRIPTIONS_SKIP, TOPICS_UNLOAD
+from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionSkip
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action
 from messaging.policies.pulsar import PATHS, backlog_quotas
@@ -172,7 +174,7 @@ def _get_bundles(request: HttpRequest, tenant: str, namespace: str) -> dict[str,
 
 def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
     for topic in topic_names(tenant, namespace).topics:
-        broker.rpc().call("topics.unload", TopicRef(topic=topic))
+        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
 
 
 # --- over all topics: the check of the single operation for each ---------------------------------------------------------------
@@ -184,7 +186,7 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
         if not parse_topic(topic).persistent:  # what its subscriptions have ends with their consumers
             continue
         try:
-            found = broker.rpc().call("subscriptions.list", TopicRef(topic=topic)).subscriptions
+            found = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=topic)).subscriptions
         except TopicNotFound:
             continue
         for subscription in found:
@@ -196,14 +198,14 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
 def _clear_backlog(request: HttpRequest, tenant: str, namespace: str, subscription: str = "") -> None:
     only = subscription_of(subscription) if subscription else ""
     for topic, name in list(_subscriptions(request, tenant, namespace, only)):
-        move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name), of_many=True)
+        move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name), of_many=True)
 
 
 def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
     failed: MagnetarError | None = None
     for topic, name in list(_subscriptions(request, tenant, namespace, subscription_of(subscription))):
         try:
-            move(request, "subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name))
+            move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name))
         except PreconditionFailed as error:
             failed = error
     if failed is not None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from django.http import HttpRequest
 
-from messaging.adminrpc.schema import TopicNames, TopicsList
+from messaging.adminrpc.methods import TOPICS_LIST
+from messaging.adminrpc.topics import TopicNames, TopicsList
 from messaging.errors import NotFound, TopicNotFound
 from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import without_system_topics
@@ -55,4 +56,4 @@ def shown(request: HttpRequest, names: Iterable[str]) -> list[str]:
 
 
 def topic_names(tenant: str, namespace: str) -> TopicNames:
-    return broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
+    return broker.rpc().call(TOPICS_LIST, TopicsList(namespace=existing_namespace(tenant, namespace).name))

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored, TopicRef
+from messaging.adminrpc.methods import SCHEMAS_ADD, SCHEMAS_CHECK, SCHEMAS_DELETE, SCHEMAS_FIND, SCHEMAS_GET, SCHEMAS_LIST
+from messaging.adminrpc.schemas import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import InvalidSchema, NotAcceptable, NotFound
 from messaging.limits.json_values import check_values, has_more_values
 from messaging.limits.rest import BODY_VALUES_MAX
@@ -91,17 +93,17 @@ def _get(request: HttpRequest, version: str | None = None, **parts: str) -> dict
     if wanted is not None and wanted < 0:
         raise NotFound("Schema not found")
     asked = SchemaGet(topic=str(_topic(parts)), version=wanted)
-    return _answer(broker.rpc().call("schemas.get", asked).versions[0])
+    return _answer(broker.rpc().call(SCHEMAS_GET, asked).versions[0])
 
 
 def _list(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call("schemas.list", TopicRef(topic=str(_topic(parts)))).versions
+    found = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
     return {"getSchemaResponses": [_answer(one) for one in found]}
 
 
 def _metadata(request: HttpRequest, **parts: str) -> HttpResponse:
     """Which versions there are. Where they are stored is not told: in the ledger -1."""
-    found = broker.rpc().call("schemas.list", TopicRef(topic=str(_topic(parts)))).versions
+    found = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
     index = [{"version": one.version, "ledgerId": -1, "entryId": 0} for one in found]
     return value_or_nothing({"info": index[-1], "index": index} if index else None)
 
@@ -109,7 +111,7 @@ def _metadata(request: HttpRequest, **parts: str) -> HttpResponse:
 def _post(request: HttpRequest, **parts: str) -> dict[str, Any]:
     topic = _topic(parts)
     given = _given(request, topic)
-    version = broker.rpc().call("schemas.add", given).version
+    version = broker.rpc().call(SCHEMAS_ADD, given).version
     actor(request).trail.after = {"type": given.type, "version": version}
     return {"version": {"version": version}}
 
@@ -117,20 +119,20 @@ def _post(request: HttpRequest, **parts: str) -> dict[str, Any]:
 def _delete(request: HttpRequest, **parts: str) -> dict[str, Any]:
     force = flag(request, "force")
     deletion = SchemaDelete(topic=str(_topic(parts)), force=force, role=actor(request).principal.role)
-    version = broker.rpc().call("schemas.delete", deletion).version
+    version = broker.rpc().call(SCHEMAS_DELETE, deletion).version
     actor(request).trail.after = {"force": force, "version": version}
     return {"version": version}
 
 
 def _check(request: HttpRequest, **parts: str) -> HttpResponse:
     """Pulsar answers 500 for an incompatible schema; here the field says so."""
-    found = broker.rpc().call("schemas.check", _given(request, _topic(parts)))
+    found = broker.rpc().call(SCHEMAS_CHECK, _given(request, _topic(parts)))
     answer: dict[str, Any] = {"schemaCompatibilityStrategy": found.strategy, "compatibility": not found.why_not}
     return json(answer | ({"reason": found.why_not} if found.why_not else {}), 202)
 
 
 def _find(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return {"version": broker.rpc().call("schemas.find", _given(request, _topic(parts))).version}
+    return {"version": broker.rpc().call(SCHEMAS_FIND, _given(request, _topic(parts))).version}
 
 
 schema_view = route(GET=_get, POST=_post, DELETE=_delete)

@@ -8,9 +8,20 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import (
-    BacklogAfter,
-    BacklogAnalyze,
+from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalyze
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_ANALYZE_BACKLOG,
+    SUBSCRIPTIONS_DELETE,
+    SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_PEEK,
+    SUBSCRIPTIONS_PROPERTIES,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_PROPERTIES,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_BACKLOG_SIZE,
+)
+from messaging.adminrpc.subscriptions import (
     PeekAnswer,
     SubscriptionCreate,
     SubscriptionDelete,
@@ -20,8 +31,8 @@ from messaging.adminrpc.schema import (
     SubscriptionRef,
     SubscriptionReset,
     SubscriptionSkip,
-    TopicRef,
 )
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import Conflict, InvalidValue, NotAllowed, SubscriptionNotFound
 from messaging.http_headers import header_fields
 from messaging.permissions.model import Action
@@ -60,7 +71,7 @@ def _single(topic: TopicName, what: str) -> str:
 def _list(request: HttpRequest, **parts: str) -> list[str]:
     found: set[str] = set()
     for name in partitions_of(existing(parts)):
-        found.update(broker.rpc().call("subscriptions.list", TopicRef(topic=name)).subscriptions)
+        found.update(broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=name)).subscriptions)
     return sorted(found)
 
 
@@ -99,19 +110,19 @@ def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
     name, force = subscription_of(subscription), request.GET.get("force", "").lower() == "true"
     _on_each(
         existing(parts),
-        lambda topic: move(request, "subscriptions.delete", SubscriptionDelete(topic=topic, subscription=name, force=force)),
+        lambda topic: move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name, force=force)),
     )
 
 
 def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
-    _on_each(existing(parts), lambda topic: move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=name)))
+    _on_each(existing(parts), lambda topic: move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name)))
 
 
 def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
     topic = _single(existing(parts), "skipping on")
     count = number(entries, "number of messages")
-    move(request, "subscriptions.skip", SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
+    move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
 
 
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
@@ -122,7 +133,7 @@ def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str)
 
     def expire(topic: str) -> None:
         try:
-            move(request, "subscriptions.expire", SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s))
+            move(request, SUBSCRIPTIONS_EXPIRE, SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s))
             expired.append(topic)
         except Conflict as error:
             refused.append(error)
@@ -137,7 +148,7 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     found = [
         (partition, name)
         for partition in partitions_of(topic)
-        for name in broker.rpc().call("subscriptions.list", TopicRef(topic=partition)).subscriptions
+        for name in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=partition)).subscriptions
     ]
     for _, name in found:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
@@ -145,7 +156,7 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     for partition, name in found:
         asked = SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s)
         try:
-            move(request, "subscriptions.expire", asked, of_many=True)
+            move(request, SUBSCRIPTIONS_EXPIRE, asked, of_many=True)
         except Conflict as error:
             refused.append(error)
     if refused and len(refused) == len(found):
@@ -156,7 +167,7 @@ def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **pa
     name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
     _on_each(
         existing(parts),
-        lambda topic: move(request, "subscriptions.reset", SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
+        lambda topic: move(request, SUBSCRIPTIONS_RESET, SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
     )
 
 
@@ -180,7 +191,7 @@ def _expire_to(request: HttpRequest, subscription: str, **parts: str) -> None:
         raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
     asked = SubscriptionExpire(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded)
-    move(request, "subscriptions.expire", asked)
+    move(request, SUBSCRIPTIONS_EXPIRE, asked)
 
 
 def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> dict[str, Any]:
@@ -189,7 +200,7 @@ def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> d
     asked = BacklogAnalyze(topic=topic, subscription=subscription_of(subscription))
     if start is not None:
         asked.ledger_id, asked.entry_id = start.ledger_id, start.entry_id + int(start.excluded)
-    found = broker.rpc().call("subscriptions.analyze_backlog", asked)
+    found = broker.rpc().call(SUBSCRIPTIONS_ANALYZE_BACKLOG, asked)
     answer = {"entries": found.entries, "messages": found.messages, "aborted": found.aborted}
     for what, count in (("Accepted", 1), ("Rejected", 0), ("Rescheduled", 0)):  # there are no filters
         answer |= {f"filter{what}Entries": count * found.entries, f"filter{what}Messages": count * found.messages}
@@ -202,14 +213,14 @@ def _backlog_size(request: HttpRequest, **parts: str) -> int:
     if after is None:
         raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     asked = BacklogAfter(topic=str(topic), ledger_id=after.ledger_id, entry_id=after.entry_id)
-    return broker.rpc().call("topics.backlog_size", asked).size_bytes
+    return broker.rpc().call(TOPICS_BACKLOG_SIZE, asked).size_bytes
 
 
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
     topic = _single(existing(parts), "peeking at")
     nth = number(position, "position", 1)
     found = broker.rpc().call(
-        "subscriptions.peek", SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
+        SUBSCRIPTIONS_PEEK, SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
     )
     return message_response(found)
 
@@ -225,7 +236,7 @@ def message_response(found: PeekAnswer) -> HttpResponse:
 
 def _get_properties(request: HttpRequest, subscription: str, **parts: str) -> dict[str, str]:
     asked = SubscriptionRef(topic=str(existing(parts)), subscription=subscription_of(subscription))
-    return broker.rpc().call("subscriptions.properties", asked).properties
+    return broker.rpc().call(SUBSCRIPTIONS_PROPERTIES, asked).properties
 
 
 def _set_properties(request: HttpRequest, subscription: str, **parts: str) -> None:
@@ -233,7 +244,7 @@ def _set_properties(request: HttpRequest, subscription: str, **parts: str) -> No
     topic, name = str(existing(parts)), subscription_of(subscription)
     properties = body(request, dict[str, str], {}, field="properties")
     broker.rpc().call(
-        "subscriptions.set_properties", SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
+        SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
     )
 
 

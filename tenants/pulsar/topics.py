@@ -7,7 +7,24 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
+from messaging.adminrpc.methods import (
+    TOPICS_CHANGE_PROPERTIES,
+    TOPICS_COMPACTION_STATUS,
+    TOPICS_CREATE_MISSING_PARTITIONS,
+    TOPICS_INTERNAL_INFO,
+    TOPICS_INTERNAL_STATS,
+    TOPICS_LAST_MESSAGE_ID,
+    TOPICS_PARTITIONED_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_PARTITIONS,
+    TOPICS_PROPERTIES,
+    TOPICS_STATS,
+    TOPICS_TERMINATE,
+    TOPICS_TERMINATE_PARTITIONS,
+    TOPICS_UNLOAD,
+    TOPICS_UPDATE_PARTITIONS,
+)
+from messaging.adminrpc.topics import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
 from messaging.errors import Conflict, InvalidName, InvalidValue, NotAcceptable, TopicNotFound
 from messaging.protocol.names import TopicName
 from tenants import actions, broker
@@ -33,7 +50,7 @@ def existing(parts: dict[str, str]) -> TopicName:
 def partitions_of(topic: TopicName, *, creates: bool = False) -> list[str]:
     """The names that hold the messages of a topic: itself, or its partitions. `creates`: it is used, which may create it. Raises
     `TopicNotFound`."""
-    count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic), check_auto_creation=creates)).partitions
+    count = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic), check_auto_creation=creates)).partitions
     return [str(topic.of_partition(index)) for index in range(count)] or [str(topic)]
 
 
@@ -64,7 +81,7 @@ def _create(request: HttpRequest, **parts: str) -> None:
 def _check_partition(topic: TopicName) -> None:
     """A name that ends like a partition must be an existing partition."""
     try:
-        count = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic.base))).partitions
+        count = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic.base))).partitions
     except TopicNotFound:
         count = 0
     if topic.partition >= count:
@@ -83,7 +100,7 @@ def _delete(request: HttpRequest, **parts: str) -> None:
 def _get_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
     topic = existing(parts)
     asked = PartitionsGet(topic=str(topic), check_auto_creation=flag(request, "checkAllowAutoCreation"))
-    found = broker.rpc().call("topics.partitions", asked)
+    found = broker.rpc().call(TOPICS_PARTITIONS, asked)
     answer: dict[str, Any] = {"partitions": found.partitions, "deleted": False}
     return answer | {"properties": found.properties} if found.properties else answer
 
@@ -106,9 +123,9 @@ def _update_partitions(request: HttpRequest, **parts: str) -> None:
     partitions = _count(request)
     trail = actor(request).trail
     try:
-        trail.before = {"partitions": broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions}
+        trail.before = {"partitions": broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions}
         trail.after = {"partitions": partitions}
-        broker.rpc().call("topics.update_partitions", PartitionsUpdate(topic=str(topic), partitions=partitions))
+        broker.rpc().call(TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=str(topic), partitions=partitions))
     except TopicNotFound:
         raise Conflict(f"Topic {topic} is not the partitioned topic.") from None
 
@@ -125,14 +142,14 @@ def _count(request: HttpRequest) -> int:
 
 
 def _create_missing(request: HttpRequest, **parts: str) -> None:
-    broker.rpc().call("topics.create_missing_partitions", TopicRef(topic=str(existing(parts))))
+    broker.rpc().call(TOPICS_CREATE_MISSING_PARTITIONS, TopicRef(topic=str(existing(parts))))
 
 
 # --- properties --------------------------------------------------------------------------------------------------------------
 
 
 def _get_properties(request: HttpRequest, **parts: str) -> dict[str, str]:
-    return broker.rpc().call("topics.properties", TopicRef(topic=str(existing(parts)))).properties
+    return broker.rpc().call(TOPICS_PROPERTIES, TopicRef(topic=str(existing(parts)))).properties
 
 
 def _update_properties(request: HttpRequest, **parts: str) -> None:
@@ -151,15 +168,15 @@ def _remove_property(request: HttpRequest, **parts: str) -> None:
 
 def _change_properties(request: HttpRequest, change: TopicPropertiesChange) -> None:
     trail = actor(request).trail
-    trail.before = {"properties": broker.rpc().call("topics.properties", TopicRef(topic=change.topic)).properties}
-    trail.after = {"properties": broker.rpc().call("topics.change_properties", change).properties}
+    trail.before = {"properties": broker.rpc().call(TOPICS_PROPERTIES, TopicRef(topic=change.topic)).properties}
+    trail.after = {"properties": broker.rpc().call(TOPICS_CHANGE_PROPERTIES, change).properties}
 
 
 # --- stats and state ---------------------------------------------------------------------------------------------------------
 
 
 def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return _without(request, broker.rpc().call("topics.stats", TopicRef(topic=str(existing(parts)))).stats)
+    return _without(request, broker.rpc().call(TOPICS_STATS, TopicRef(topic=str(existing(parts)))).stats)
 
 
 def _with_values(stats: dict[str, Any]) -> dict[str, Any]:
@@ -186,19 +203,19 @@ def _without(request: HttpRequest, stats: dict[str, Any]) -> dict[str, Any]:
 
 
 def _internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return broker.rpc().call("topics.internal_stats", TopicRef(topic=str(existing(parts)))).stats
+    return broker.rpc().call(TOPICS_INTERNAL_STATS, TopicRef(topic=str(existing(parts)))).stats
 
 
 def _internal_info(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return broker.rpc().call("topics.internal_info", TopicRef(topic=str(existing(parts)))).stats
+    return broker.rpc().call(TOPICS_INTERNAL_INFO, TopicRef(topic=str(existing(parts)))).stats
 
 
 def _partitioned_internal_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    return broker.rpc().call("topics.partitioned_internal_stats", TopicRef(topic=str(existing(parts)))).stats
+    return broker.rpc().call(TOPICS_PARTITIONED_INTERNAL_STATS, TopicRef(topic=str(existing(parts)))).stats
 
 
 def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call("topics.partitioned_stats", TopicRef(topic=str(existing(parts)))).stats
+    found = broker.rpc().call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(existing(parts)))).stats
     if request.GET.get("perPartition", "true").lower() == "false":
         found = {**found, "partitions": {}}
     return _without(request, found)
@@ -206,11 +223,11 @@ def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 def _unload(request: HttpRequest, **parts: str) -> None:
     for name in partitions_of(existing(parts)):
-        broker.rpc().call("topics.unload", TopicRef(topic=name))
+        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=name))
 
 
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call("topics.terminate", TopicRef(topic=str(existing(parts))))
+    found = broker.rpc().call(TOPICS_TERMINATE, TopicRef(topic=str(existing(parts))))
     actor(request).trail.after = {"last_message_id": f"{found.ledger_id}:{found.entry_id}"}
     return message_id(found)
 
@@ -220,7 +237,7 @@ def _compact(request: HttpRequest, **parts: str) -> None:
 
 
 def _compaction_status(request: HttpRequest, **parts: str) -> dict[str, str]:
-    found = broker.rpc().call("topics.compaction_status", TopicRef(topic=str(existing(parts))))
+    found = broker.rpc().call(TOPICS_COMPACTION_STATUS, TopicRef(topic=str(existing(parts))))
     return {"status": found.status, "lastError": found.last_error}
 
 
@@ -235,7 +252,7 @@ def message_id(found: MessageIdAnswer) -> dict[str, int]:
 
 
 def _terminate_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    last = broker.rpc().call("topics.terminate_partitions", TopicRef(topic=str(existing(parts)))).last
+    last = broker.rpc().call(TOPICS_TERMINATE_PARTITIONS, TopicRef(topic=str(existing(parts)))).last
     actor(request).trail.after = {"last_message_ids": [f"{one.ledger_id}:{one.entry_id}" for one in last]}
     return {str(index): message_id(one) for index, one in enumerate(last)}
 
@@ -250,7 +267,7 @@ def _trim(request: HttpRequest, **parts: str) -> HttpResponse:
 
 
 def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call("topics.last_message_id", TopicRef(topic=str(existing(parts))))
+    found = broker.rpc().call(TOPICS_LAST_MESSAGE_ID, TopicRef(topic=str(existing(parts))))
     return message_id(found) | {"originalBatchSize": 0, "outstandingAcksInSameBatch": 0}
 
 

@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import SUBSCRIPTIONS_LIST
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import NotFound, SubscriptionNotFound
 from messaging.policies.pulsar_unset import APPLIED, Unset
 from tenants import broker
@@ -60,7 +61,7 @@ def _replicated(request: HttpRequest, subscription: str, **parts: str) -> dict[s
     """By topic, or partition."""
     name, found = subscription_of(subscription), {}
     for topic in partitions_of(existing(parts)):
-        if name not in broker.rpc().call("subscriptions.list", TopicRef(topic=topic)).subscriptions:
+        if name not in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=topic)).subscriptions:
             raise SubscriptionNotFound(f"Subscription {name} not found")
         found[topic] = False
     return found

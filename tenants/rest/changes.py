@@ -9,7 +9,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.schema import ChangesList
+from messaging.adminrpc.changes import ChangesList
+from messaging.adminrpc.methods import CHANGES_LIST
 from tenants import broker
 from tenants.rest.base import View
 from tenants.rest.schema import describe
@@ -36,5 +37,5 @@ class Changes(View):
     @describe("Changes of many partitions that are under way, and long ones that ended since the broker's start", ChangesShape)
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
-        found = broker.rpc().call("changes.list", ChangesList(tenant=tenant)).changes
+        found = broker.rpc().call(CHANGES_LIST, ChangesList(tenant=tenant)).changes
         return Response({"items": msgspec.to_builtins(found)})

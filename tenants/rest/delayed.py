@@ -9,7 +9,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import DELAYED_COUNTS
+from messaging.adminrpc.topics import TopicRef
 from messaging.clock import wall_ms
 from messaging.errors import InvalidValue
 from messaging.times import TIME_MS_MAX
@@ -64,7 +65,7 @@ class DelayedMessages(View):
 class DelayedCounts(View):
     @describe("How many delayed messages are due when", shapes.DelayedCounts)
     def get(self, request: Request, **parts: str) -> Response:
-        return Response(msgspec.to_builtins(broker.rpc().call("delayed.counts", TopicRef(topic=str(topic_of(parts))))))
+        return Response(msgspec.to_builtins(broker.rpc().call(DELAYED_COUNTS, TopicRef(topic=str(topic_of(parts))))))
 
 
 class DelayedMessageOne(View):

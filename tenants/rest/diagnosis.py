@@ -6,7 +6,8 @@ import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.schema import SubscriptionExplain
+from messaging.adminrpc.diagnosis import SubscriptionExplain
+from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
 from tenants import broker
 from tenants.names import subscription_of, topic_of, trace_of
 from tenants.rest import shapes
@@ -18,10 +19,10 @@ class Explain(View):
     @describe("What keeps a subscription from being sent messages now", shapes.SubscriptionExplained)
     def get(self, request: Request, subscription: str, **parts: str) -> Response:
         asked = SubscriptionExplain(topic=str(topic_of(parts)), subscription=subscription_of(subscription))
-        return Response(msgspec.to_builtins(broker.rpc().call("subscriptions.explain", asked)))
+        return Response(msgspec.to_builtins(broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked)))
 
 
 class Trace(View):
     @describe("What became of a message, by its id: ledger:entry", shapes.MessageTraced)
     def get(self, request: Request, message_id: str, **parts: str) -> Response:
-        return Response(msgspec.to_builtins(broker.rpc().call("messages.trace", trace_of(str(topic_of(parts)), message_id))))
+        return Response(msgspec.to_builtins(broker.rpc().call(MESSAGES_TRACE, trace_of(str(topic_of(parts)), message_id))))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.schema import PartitionsGet, TopicRef, TopicsList
+from messaging.adminrpc.methods import TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
+from messaging.adminrpc.topics import PartitionsGet, TopicRef, TopicsList
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
@@ -95,7 +96,7 @@ class NamespacePermission(View):
 class Topics(View):
     @describe("Topics of a namespace; a partitioned topic counts as one", page_of(shapes.TopicShape), parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        found = broker.rpc().call("topics.list", TopicsList(namespace=existing_namespace(tenant, namespace).name))
+        found = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=existing_namespace(tenant, namespace).name))
         plain = [topic for topic in found.topics if not _is_partition(topic, found.partitioned)]
         return page_of_names(
             request,
@@ -122,7 +123,7 @@ def found_topic(parts: dict[str, str]) -> tuple[TopicName, int]:
     """The name and the number of partitions. Raises `NotFound` for namespace and topic."""
     topic = topic_of(parts)
     existing_namespace(topic.tenant, topic.namespace_local)
-    return topic, broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic))).partitions
+    return topic, broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic))).partitions
 
 
 class Topic(View):
@@ -143,5 +144,5 @@ class Stats(View):
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
         asked = TopicRef(topic=str(topic))
-        found = broker.rpc().call("topics.partitioned_stats", asked) if partitions else broker.rpc().call("topics.stats", asked)
+        found = broker.rpc().call(TOPICS_PARTITIONED_STATS, asked) if partitions else broker.rpc().call(TOPICS_STATS, asked)
         return Response({"stats": found.stats})

@@ -8,7 +8,7 @@ import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.schema import DeadLetterPolicyAnswer
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from tenants.actions.subscriptions import dead_letter_policy, remove_dead_letter_policy, set_dead_letter_policy
 from tenants.names import subscription_of
 from tenants.rest import shapes

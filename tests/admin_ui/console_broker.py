@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.topics import NamespaceLive, Stats, TopicLive, TopicRef, TopicsList
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker as control_plane
 from tests.admin_ui.scripted_live import ScriptedLive
 from tests.support.broker_line import BrokerLine
 from tests.support.memory_broker import MemoryBroker
-
-A = TypeVar("A", bound=s.Answer)
 
 
 class ConsoleBroker(BrokerLine):
@@ -30,7 +28,7 @@ class ConsoleBroker(BrokerLine):
     def topics(self) -> set[str]:
         return set(self.real.topics)
 
-    def set_rows(self, namespace: str, rows: Sequence[s.TopicLive]) -> None:
+    def set_rows(self, namespace: str, rows: Sequence[TopicLive]) -> None:
         """From now on the namespace has these topics and no other, with these figures."""
         self.live.rows[namespace] = list(rows)
         names = [parse_topic(row.topic) for row in rows]
@@ -40,14 +38,14 @@ class ConsoleBroker(BrokerLine):
                 partitions[name.base] = max(partitions.get(name.base, 0), name.partition + 1)
         self.real.have(namespace, {str(name) for name in names if name.partition < 0}, {str(k): n for k, n in partitions.items()})
 
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
-        answer = super().perform(method, request, answer_type)
-        if isinstance(answer, s.NamespaceLive) and isinstance(request, s.TopicsList):
+    def perform(self, method: Method[R, A], request: R) -> A:
+        answer = super().perform(method, request)
+        if isinstance(answer, NamespaceLive) and isinstance(request, TopicsList):
             scripted = self.live.answer(request.namespace)
             figures = {row.topic: row for row in scripted.topics}
             answer.topics = [figures.get(row.topic, row) for row in answer.topics]
             answer.sequence, answer.at_ms, answer.boot_epoch = scripted.sequence, scripted.at_ms, scripted.boot_epoch
-        elif isinstance(answer, s.Stats) and isinstance(request, s.TopicRef):
+        elif isinstance(answer, Stats) and isinstance(request, TopicRef):
             answer.stats = {**answer.stats, **self.stats.get(request.topic, {})}
         return answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import NamespaceLive, TopicLive
+from messaging.adminrpc.topics import NamespaceLive, TopicLive
 from messaging.errors import NotReady
 
 

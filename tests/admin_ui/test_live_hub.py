@@ -8,7 +8,7 @@ import json
 from admin_ui.live import hub as hub_module
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.state import apply
-from messaging.adminrpc.schema import NamespaceLive
+from messaging.adminrpc.topics import NamespaceLive
 from tests.admin_ui.scripted_live import ScriptedLive, live_row
 from tests.support.waiting import eventually
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admin_ui.live.state import Gap, LiveState, apply, message_between, snapshot_message, update_message
-from messaging.adminrpc.schema import NamespaceLive
+from messaging.adminrpc.topics import NamespaceLive
 from tests.admin_ui.scripted_live import live_row
 
 TOPICS = [f"persistent://acme/orders/t{index}" for index in range(5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate
+from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate
 from messaging.errors import MagnetarError
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld

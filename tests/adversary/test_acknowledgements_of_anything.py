@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position

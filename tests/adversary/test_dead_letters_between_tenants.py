@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionExplain, SubscriptionRef
+from messaging.adminrpc.diagnosis import SubscriptionExplain
+from messaging.adminrpc.subscriptions import SubscriptionRef
 from messaging.broker.core import dead_letter_moves
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
 from messaging.storage.ledger_store import Position

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.limits.sizes import NAME_BYTES_MAX, PERMITS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicsList
+from messaging.adminrpc.topics import TopicsList
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder

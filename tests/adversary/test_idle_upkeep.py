@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun
+from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.block_header import encode_plain
 from messaging.storage.ledger_store import EARLIEST, Position

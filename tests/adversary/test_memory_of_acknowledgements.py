@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core import subscription as core
 from messaging.protocol import pulsar_pb2 as pb
 from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed

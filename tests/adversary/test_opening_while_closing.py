@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicDelete, TopicRef
+from messaging.adminrpc.topics import TopicDelete, TopicRef
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionCreate, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.subscriptions import SubscriptionCreate
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Unavailable

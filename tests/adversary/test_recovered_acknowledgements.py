@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.protocol import pulsar_pb2 as pb

@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.methods import (
+    REDRIVE_MOVE,
+    REDRIVE_PREPARE,
+    REDRIVE_SCAN,
+    SUBSCRIPTIONS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_STATS,
+)
 from messaging.adminrpc.redrive import RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
-from messaging.adminrpc.schema import SubscriptionCreate, TopicDelete, TopicRef
+from messaging.adminrpc.subscriptions import SubscriptionCreate
+from messaging.adminrpc.topics import TopicDelete, TopicRef
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, TopicNotFound
 from messaging.permissions.model import tenant_role
 from tests.support.memory_broker import MemoryBroker
@@ -40,7 +49,7 @@ def broker() -> Iterator[MemoryBroker]:
 
 def found(broker: MemoryBroker, topic: str = LETTERS, owner: str = ACME) -> list[list[int]]:
     page = broker.call(
-        "redrive.scan",
+        REDRIVE_SCAN,
         RedriveScan(topic=topic, subscription="redrive", owner=owner, ledger_id=-1, entry_id=0, make_subscription=True),
     )
     return [[one.ledger_id, one.entry_id] for one in page.found]
@@ -51,15 +60,15 @@ def move(broker: MemoryBroker, positions: list[list[int]], **fields: Any) -> Red
         "job": "j1", "step": 1, "topic": LETTERS, "subscription": "redrive", "owner": ACME, "target": TARGET, "ledger_id": -1,
         "entry_id": -1,
     }  # fmt: skip
-    return broker.call("redrive.move", RedriveMove(positions=positions, **(asked | fields)))
+    return broker.call(REDRIVE_MOVE, RedriveMove(positions=positions, **(asked | fields)))
 
 
 def stored(broker: MemoryBroker, topic: str) -> int:
-    return int(broker.call("topics.stats", TopicRef(topic=topic)).stats["msgInCounter"])
+    return int(broker.call(TOPICS_STATS, TopicRef(topic=topic)).stats["msgInCounter"])
 
 
 def left(broker: MemoryBroker, topic: str = LETTERS) -> int:
-    return int(broker.call("topics.stats", TopicRef(topic=topic)).stats["subscriptions"]["redrive"]["msgBacklog"])
+    return int(broker.call(TOPICS_STATS, TopicRef(topic=topic)).stats["subscriptions"]["redrive"]["msgBacklog"])
 
 
 def test_positions_of_another_topic_move_nothing(broker: MemoryBroker) -> None:
@@ -125,21 +134,21 @@ def test_an_owner_moves_nothing_to_or_from_another_tenant(broker: MemoryBroker) 
             move(broker, **({"positions": positions} | asked))
     for target, owner in ((THEIR_TARGET, ACME), (TARGET, GLOBEX), (TARGET, "")):
         with pytest.raises(NotAuthorized):
-            broker.call("redrive.prepare", RedrivePrepare(target=target, owner=owner, step=1))
+            broker.call(REDRIVE_PREPARE, RedrivePrepare(target=target, owner=owner, step=1))
     assert stored(broker, TARGET) == stored(broker, THEIR_TARGET) == 0 and left(broker) == 3 and left(broker, THEIRS) == 1
 
 
 def test_who_may_not_consume_leaves_no_subscription_behind(broker: MemoryBroker) -> None:
     with pytest.raises(NotAuthorized):
         found(broker, THEIRS, ACME)
-    assert broker.call("topics.stats", TopicRef(topic=THEIRS)).stats["subscriptions"] == {}
+    assert broker.call(TOPICS_STATS, TopicRef(topic=THEIRS)).stats["subscriptions"] == {}
 
 
 def test_a_target_that_was_deleted_keeps_the_messages_where_they_are(broker: MemoryBroker) -> None:
     broker.add(CLOSED)
     positions = found(broker)
-    prepared = broker.call("redrive.prepare", RedrivePrepare(target=CLOSED, owner=ACME, step=1))
-    broker.call("topics.delete", TopicDelete(topic=CLOSED, force=True))
+    prepared = broker.call(REDRIVE_PREPARE, RedrivePrepare(target=CLOSED, owner=ACME, step=1))
+    broker.call(TOPICS_DELETE, TopicDelete(topic=CLOSED, force=True))
     behind = {"ledger_id": prepared.ledger_id, "entry_id": prepared.entry_id}
     with pytest.raises((NotFound, TopicNotFound)):
         move(broker, positions, target=CLOSED, **behind)
@@ -152,7 +161,7 @@ def test_a_target_that_was_deleted_keeps_the_messages_where_they_are(broker: Mem
 
 def test_a_full_target_keeps_the_messages_where_they_are_and_takes_them_once_later(broker: MemoryBroker) -> None:
     broker.add(FULL)
-    broker.call("subscriptions.create", SubscriptionCreate(topic=FULL, subscription="s", ledger_id=-1, entry_id=-1))
+    broker.call(SUBSCRIPTIONS_CREATE, SubscriptionCreate(topic=FULL, subscription="s", ledger_id=-1, entry_id=-1))
     positions = found(broker)
     assert move(broker, positions[:1], target=FULL).messages == 1
     broker.tell(2, {**broker.state, ("namespace", "acme/full"): {"policies": FULL_POLICIES}})  # now it has more than its quota
@@ -170,7 +179,7 @@ def test_a_job_of_a_former_tenant_finds_and_moves_nothing_of_the_new_one(broker:
     positions = found(broker)
     asked: dict[str, Any] = {"topic": LETTERS, "subscription": "redrive", "owner": ACME, "ledger_id": -1, "entry_id": 0}
     with pytest.raises(NotFound, match="is another"):
-        broker.call("redrive.scan", RedriveScan(tenant_uid="u0", **asked))
+        broker.call(REDRIVE_SCAN, RedriveScan(tenant_uid="u0", **asked))
     with pytest.raises(NotFound, match="is another"):
         move(broker, positions, tenant_uid="u0")
     assert stored(broker, TARGET) == 0 and left(broker) == 3

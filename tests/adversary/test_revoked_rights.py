@@ -14,7 +14,7 @@ import websockets
 from messaging.broker.core import open_sessions
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime import permission_checks
-from messaging.permissions.model import Action, Principal, Resource
+from messaging.permissions.model import Action, Principal, Resource, require
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld
@@ -100,7 +100,7 @@ async def test_a_check_that_raises_ends_its_session_and_no_check_of_another(
     """The reader's raises: it is closed, as it may have no right any more; the writer, whose right ended, is closed too."""
     reader, writer = await consuming(world), await publishing(world)
     await reader.messages(1)
-    original = permission_checks.require
+    original = require
 
     def failing(view: ControlView, principal: Principal, action: Action, resource: Resource) -> None:
         if principal.role == "reader@acme":

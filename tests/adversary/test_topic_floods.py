@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from messaging.adminrpc.schema import PartitionsUpdate, SubscriptionCreate, TopicCreate, TopicDelete
+from messaging.adminrpc.subscriptions import SubscriptionCreate
+from messaging.adminrpc.topics import PartitionsUpdate, TopicCreate, TopicDelete
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic

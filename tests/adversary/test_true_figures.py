@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicCreate, TopicRef
+from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.topics.backlog import age as oldest
 from messaging.permissions.model import Principal

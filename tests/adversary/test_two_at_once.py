@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.subscriptions import (
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionExpire,
+    SubscriptionRef,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
+from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef, TopicsList
 from messaging.errors import MagnetarError
 from tests.support.broker_world import BrokerWorld
 from tests.support.connections import DirectConnection
@@ -23,25 +32,25 @@ Act = Callable[[BrokerWorld], Awaitable[object]]
 
 def on(topic: str, partitioned: bool) -> dict[str, Act]:
     """What can be asked of a topic, by the name of the method. `partitioned` or not, both ways to make and to delete it."""
-    ref, held = s.TopicRef(topic=topic), s.SubscriptionRef(topic=topic, subscription="s")
+    ref, held = TopicRef(topic=topic), SubscriptionRef(topic=topic, subscription="s")
     about: dict[str, Any] = {"topic": held.topic, "subscription": held.subscription}
     acts: dict[str, Act] = {
-        "create": lambda world: world.admin.topics.create(s.TopicCreate(topic=topic)),
-        "create partitioned": lambda world: world.admin.topics.create(s.TopicCreate(topic=topic, partitions=2)),
-        "delete": lambda world: world.admin.topics.delete(s.TopicDelete(topic=topic, partitioned=partitioned)),
-        "delete by force": lambda world: world.admin.topics.delete(s.TopicDelete(topic=topic, force=True, partitioned=partitioned)),
-        "grow": lambda world: world.admin.topics.update_partitions(s.PartitionsUpdate(topic=topic, partitions=3)),
-        "partitions": lambda world: world.admin.topics.partitions(s.PartitionsGet(topic=topic, check_auto_creation=True)),
+        "create": lambda world: world.admin.topics.create(TopicCreate(topic=topic)),
+        "create partitioned": lambda world: world.admin.topics.create(TopicCreate(topic=topic, partitions=2)),
+        "delete": lambda world: world.admin.topics.delete(TopicDelete(topic=topic, partitioned=partitioned)),
+        "delete by force": lambda world: world.admin.topics.delete(TopicDelete(topic=topic, force=True, partitioned=partitioned)),
+        "grow": lambda world: world.admin.topics.update_partitions(PartitionsUpdate(topic=topic, partitions=3)),
+        "partitions": lambda world: world.admin.topics.partitions(PartitionsGet(topic=topic, check_auto_creation=True)),
         "unload": lambda world: world.admin.topics.unload(ref),
         "truncate": lambda world: world.admin.topics.truncate(ref),
-        "list": lambda world: world.admin.namespaces.list_topics(s.TopicsList(namespace="acme/orders")),
-        "live": lambda world: world.admin.namespaces.live(s.TopicsList(namespace="acme/orders")),
+        "list": lambda world: world.admin.namespaces.list_topics(TopicsList(namespace="acme/orders")),
+        "live": lambda world: world.admin.namespaces.live(TopicsList(namespace="acme/orders")),
         "subscriptions": lambda world: world.admin.subscriptions.list_names(ref),
-        "subscribe": lambda world: world.admin.subscriptions.create(s.SubscriptionCreate(topic=topic, subscription="new")),
-        "unsubscribe": lambda world: world.admin.subscriptions.delete(s.SubscriptionDelete(**about, force=True)),
-        "skip all": lambda world: world.admin.subscriptions.skip(s.SubscriptionSkip(**about)),
-        "reset": lambda world: world.admin.subscriptions.reset(s.SubscriptionReset(**about, timestamp_ms=1)),
-        "expire": lambda world: world.admin.subscriptions.expire(s.SubscriptionExpire(topic=topic, older_than_s=0)),
+        "subscribe": lambda world: world.admin.subscriptions.create(SubscriptionCreate(topic=topic, subscription="new")),
+        "unsubscribe": lambda world: world.admin.subscriptions.delete(SubscriptionDelete(**about, force=True)),
+        "skip all": lambda world: world.admin.subscriptions.skip(SubscriptionSkip(**about)),
+        "reset": lambda world: world.admin.subscriptions.reset(SubscriptionReset(**about, timestamp_ms=1)),
+        "expire": lambda world: world.admin.subscriptions.expire(SubscriptionExpire(topic=topic, older_than_s=0)),
     }
     if partitioned:
         acts["stats"] = lambda world: world.admin.topic_stats.partitioned_stats(ref)
@@ -50,7 +59,7 @@ def on(topic: str, partitioned: bool) -> dict[str, Act]:
         acts["internal stats"] = lambda world: world.admin.topic_stats.internal_stats(ref)
         acts["terminate"] = lambda world: world.admin.topics.terminate(ref)
         acts["last message id"] = lambda world: world.admin.topics.last_message_id(ref)
-        acts["upkeep"] = lambda world: world.admin.maintenance.run(s.MaintenanceRun(task_id="t", topics=[topic]))
+        acts["upkeep"] = lambda world: world.admin.maintenance.run(MaintenanceRun(task_id="t", topics=[topic]))
     return acts
 
 
@@ -63,8 +72,8 @@ async def answered(work: Awaitable[object], what: str) -> None:
 
 async def prepare(world: BrokerWorld, topic: str, partitioned: bool) -> None:
     """One message and one subscription, on the topic or on both of its partitions; loaded."""
-    await world.admin.topics.create(s.TopicCreate(topic=topic, partitions=2 if partitioned else None))
-    await world.admin.subscriptions.create(s.SubscriptionCreate(topic=topic, subscription="s", ledger_id=-1, entry_id=-1))
+    await world.admin.topics.create(TopicCreate(topic=topic, partitions=2 if partitioned else None))
+    await world.admin.subscriptions.create(SubscriptionCreate(topic=topic, subscription="s", ledger_id=-1, entry_id=-1))
     client = DirectConnection(world)
     await client.open_producer(f"{topic}-partition-0" if partitioned else topic)
     client.publish_message(b"x")
@@ -88,7 +97,7 @@ async def check_and_tidy(world: BrokerWorld, topic: str, what: str) -> None:
         if name not in stored:
             assert await world.meta.subscriptions(name) == [], f"{what}: subscriptions of {name}, which is gone"
     if parent is not None or topic in stored:
-        await world.admin.topics.delete(s.TopicDelete(topic=topic, force=True, partitioned=parent is not None))
+        await world.admin.topics.delete(TopicDelete(topic=topic, force=True, partitioned=parent is not None))
     assert await world.meta.list_all_topics() == [] and not world.service.topics.loaded
 
 

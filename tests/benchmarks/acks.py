@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import TOPICS_STATS
+from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 from tests.benchmarks import load, wire
@@ -143,5 +144,5 @@ def ack_frames(ids: list[pb.MessageId], way: Way) -> list[bytes]:
 
 
 def _backlog(broker: RealBroker, topic: str) -> int:
-    stats = broker.rpc.call("topics.stats", TopicRef(topic=topic)).stats
+    stats = broker.rpc.call(TOPICS_STATS, TopicRef(topic=topic)).stats
     return sum(int(one["msgBacklog"]) for one in stats["subscriptions"].values())

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime import main

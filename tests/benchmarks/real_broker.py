@@ -12,8 +12,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from controlplane.child_process import environment, python
+from messaging.adminrpc.base import Request
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import FeedApply, FeedChange, TopicCreate, TopicDelete
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import FEED_APPLY, FEED_VERSION, STATUS, TOPICS_CREATE, TOPICS_DELETE
+from messaging.adminrpc.topics import TopicCreate, TopicDelete
 from messaging.errors import TopicNotFound
 from messaging.identity import create_secrets, service_token
 from messaging.settings import Settings
@@ -53,15 +56,15 @@ class RealBroker:
         return processes.cost(self.process.pid)
 
     def hot_loops(self) -> str:
-        return self.rpc.call("status").hot_loops
+        return self.rpc.call(STATUS, Request()).hot_loops
 
     def create_topic(self, topic: str) -> None:
-        self.rpc.call("topics.create", TopicCreate(topic=topic))
+        self.rpc.call(TOPICS_CREATE, TopicCreate(topic=topic))
 
     def forget(self, topic: str) -> None:
         """Deletes the topic and what is stored of it."""
         try:
-            self.rpc.call("topics.delete", TopicDelete(topic=topic, force=True))
+            self.rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, force=True))
         except TopicNotFound:
             pass
 
@@ -90,10 +93,10 @@ class RealBroker:
 
     def tell(self, kind_key_states: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """What the control plane would tell it, after what it was told before."""
-        held = self.rpc.call("feed.version").version
+        held = self.rpc.call(FEED_VERSION, Request()).version
         version = held + 1
         changes = [FeedChange(version=version, kind=kind, key=key, state=state) for kind, key, state in kind_key_states]
-        self.rpc.call("feed.apply", FeedApply(from_version=held, to_version=version, changes=changes, newest_version=version))
+        self.rpc.call(FEED_APPLY, FeedApply(from_version=held, to_version=version, changes=changes, newest_version=version))
 
     def _open_public_default(self) -> None:
         """What the control plane would tell it."""
@@ -108,4 +111,4 @@ class RealBroker:
                 state={"policies": {}, "grants": {}, "topic_grants": {}, "subscription_roles": {}},
             ),
         ]
-        self.rpc.call("feed.apply", FeedApply(from_version=0, to_version=2, full=True, changes=changes))
+        self.rpc.call(FEED_APPLY, FeedApply(from_version=0, to_version=2, full=True, changes=changes))

@@ -8,8 +8,10 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from messaging.adminrpc.base import Answer
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import Answer, TopicRef
+from messaging.adminrpc.methods import TOPICS_FIGURES, TOPICS_STATS
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.schemas.model import SchemaType
 from messaging.errors import MagnetarError
 from messaging.identity import service_token
@@ -122,8 +124,8 @@ async def _stats(target: Target, count: Count) -> None:
         rpc = AdminRpc(lambda: addresses["rpc_url"], lambda: service_token(settings, "web"), timeout_s=60)
         while True:
             with contextlib.suppress(MagnetarError):
-                method = "topics.figures" if count.done % 2 else "topics.stats"
-                await asyncio.to_thread(rpc.perform, method, TopicRef(topic=topic), Unread)
+                method = TOPICS_FIGURES if count.done % 2 else TOPICS_STATS
+                await asyncio.to_thread(rpc.perform, method.answering(Unread), TopicRef(topic=topic))
             count.done += 1
 
     await asyncio.gather(*(ask() for _ in range(4)))

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from messaging.adminrpc.base import Request
+from messaging.adminrpc.methods import STATUS
 from tests.benchmarks.generator import Generator, Loaded
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.real_broker import RealBroker
@@ -148,7 +150,7 @@ class _Many:
         return kib
 
     def _status(self) -> State:
-        status = self.broker.rpc.call("status")
+        status = self.broker.rpc.call(STATUS, Request())
         return State(status.topics_loaded, status.producers, 0, 0, 0)
 
     def _state(self) -> State:

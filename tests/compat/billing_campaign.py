@@ -23,7 +23,8 @@ from random import Random
 from typing import Any
 
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
-from messaging.adminrpc.schema import UsageFlush
+from messaging.adminrpc.methods import USAGE_FLUSH
+from messaging.adminrpc.usage import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, reconnected, settle
@@ -110,7 +111,7 @@ class Campaign:
         graves.close()
 
     def flush(self) -> None:
-        self.rpc.call("usage.flush", UsageFlush(task_id="campaign"))
+        self.rpc.call(USAGE_FLUSH, UsageFlush(task_id="campaign"))
 
     def kill_broker(self) -> None:
         before_ms = now_ms()

@@ -15,7 +15,8 @@ import pulsar
 import pytest
 
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
-from messaging.adminrpc.schema import UsageFlush
+from messaging.adminrpc.methods import USAGE_FLUSH
+from messaging.adminrpc.usage import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
 from spark_jobs.compute import compute
@@ -49,7 +50,7 @@ def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock:
     try:
         for killed in (True, False):
             _exchange(traffic, consumers, chance)
-            rpc.call("usage.flush", UsageFlush(task_id="test"))
+            rpc.call(USAGE_FLUSH, UsageFlush(task_id="test"))
             if killed:  # what came since the flush is lost, and the receipts that come after the kill are not
                 _exchange(traffic, consumers, chance)
                 settle(standalone, topics)

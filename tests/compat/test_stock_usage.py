@@ -11,7 +11,8 @@ import pulsar
 import pytest
 
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
-from messaging.adminrpc.schema import UsageFlush
+from messaging.adminrpc.methods import USAGE_FLUSH
+from messaging.adminrpc.usage import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.stock import RECEIVE_MS, Stock, receive
@@ -54,7 +55,7 @@ def test_connections_delayed_and_redelivered_messages_are_metered_by_subscriptio
 
     def metered(value: str) -> Found:
         """Sums of counters, or the last values of gauges, of what is in files now."""
-        rpc.call("usage.flush", UsageFlush(task_id="a test"))
+        rpc.call(USAGE_FLUSH, UsageFlush(task_id="a test"))
         files = f"{standalone.folder}/usage/raw/date=*/*/*.parquet"
         found = duckdb.sql(
             f"select meter, subscription, key, {value}::bigint from read_parquet('{files}') "

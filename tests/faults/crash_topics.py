@@ -6,7 +6,15 @@ import random
 from dataclasses import dataclass
 
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.methods import (
+    TOPICS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_PARTITIONS,
+    TOPICS_UNLOAD,
+    TOPICS_UPDATE_PARTITIONS,
+)
+from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicRef
 from messaging.errors import Conflict, MagnetarError, NotFound
 
 NAMES = 6
@@ -18,7 +26,7 @@ def unload_again_and_again(rpc: AdminRpc, topics: list[str]) -> None:
     try:
         while True:
             for topic in topics:
-                rpc.call("topics.unload", TopicRef(topic=topic))
+                rpc.call(TOPICS_UNLOAD, TopicRef(topic=topic))
     except MagnetarError:
         rpc.close()
 
@@ -63,11 +71,11 @@ class Partitions:
             wanted = before + self._chance.randint(1, 3)
         fate.asked = wanted
         if not before:
-            rpc.call("topics.create", TopicCreate(topic=topic, partitions=wanted, properties={}))
+            rpc.call(TOPICS_CREATE, TopicCreate(topic=topic, partitions=wanted, properties={}))
         elif wanted:
-            rpc.call("topics.update_partitions", PartitionsUpdate(topic=topic, partitions=wanted))
+            rpc.call(TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=topic, partitions=wanted))
         else:
-            rpc.call("topics.delete", TopicDelete(topic=topic, partitioned=True, force=True))
+            rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True, force=True))
         fate.partitions, fate.asked = wanted, None
 
     def check(self, rpc: AdminRpc) -> None:
@@ -79,18 +87,18 @@ class Partitions:
                 self._finish(rpc, topic, fate.asked, found)
                 fate.partitions, fate.asked = fate.asked, None
             if fate.partitions:  # each partition opens
-                rpc.call("topics.partitioned_stats", TopicRef(topic=topic))
+                rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic=topic))
                 assert _partitions_of(rpc, topic) == fate.partitions
 
     @staticmethod
     def _finish(rpc: AdminRpc, topic: str, wanted: int, found: int) -> None:
         try:
             if not wanted:
-                rpc.call("topics.delete", TopicDelete(topic=topic, partitioned=True, force=True))
+                rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True, force=True))
             elif not found:
-                rpc.call("topics.create", TopicCreate(topic=topic, partitions=wanted, properties={}))
+                rpc.call(TOPICS_CREATE, TopicCreate(topic=topic, partitions=wanted, properties={}))
             else:
-                rpc.call("topics.update_partitions", PartitionsUpdate(topic=topic, partitions=wanted))
+                rpc.call(TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=topic, partitions=wanted))
         except (NotFound, Conflict):
             assert found == wanted, f"{topic} has {found} partitions and cannot be given {wanted}"
 
@@ -98,6 +106,6 @@ class Partitions:
 def _partitions_of(rpc: AdminRpc, topic: str) -> int:
     """0 where there is no such partitioned topic."""
     try:
-        return int(rpc.call("topics.partitions", PartitionsGet(topic=topic, check_auto_creation=False)).partitions)
+        return int(rpc.call(TOPICS_PARTITIONS, PartitionsGet(topic=topic, check_auto_creation=False)).partitions)
     except NotFound:
         return 0

@@ -6,7 +6,15 @@ import asyncio
 import random
 from pathlib import Path
 
-from messaging.adminrpc.schema import DeadLetterPolicySet, SubscriptionCreate, SubscriptionRef, TopicCreate, TopicRef
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+    TOPICS_CREATE,
+    TOPICS_STATS,
+)
+from messaging.adminrpc.subscriptions import DeadLetterPolicySet, SubscriptionCreate, SubscriptionRef
+from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks.real_broker import RealBroker
 from tests.support.consuming import id_of, texts
@@ -59,19 +67,19 @@ async def until(broker: RealBroker, goal: int) -> None:
 
 def waiting(broker: RealBroker) -> int:
     """Messages that are not moved yet."""
-    return int(broker.rpc.call("topics.stats", TopicRef(topic=TOPIC)).stats["subscriptions"]["s"]["msgBacklog"])
+    return int(broker.rpc.call(TOPICS_STATS, TopicRef(topic=TOPIC)).stats["subscriptions"]["s"]["msgBacklog"])
 
 
 async def test_each_dead_letter_is_in_the_target_once(tmp_path: Path) -> None:
     chance = random.Random(7)
     broker = RealBroker(tmp_path)
     try:
-        broker.rpc.call("topics.create", TopicCreate(topic=TOPIC))
-        broker.rpc.call("subscriptions.create", SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
+        broker.rpc.call(TOPICS_CREATE, TopicCreate(topic=TOPIC))
+        broker.rpc.call(SUBSCRIPTIONS_CREATE, SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
         policy = DeadLetterPolicySet(
             topic=TOPIC, subscription="s", max_redeliver_count=0, initial_subscription="graves", owner="admin"
         )
-        broker.rpc.call("subscriptions.set_dead_letter_policy", policy)
+        broker.rpc.call(SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY, policy)
         for kill in range(KILLS):
             await publish(broker, kill * MESSAGES)
             rejecting = asyncio.create_task(reject_everything(broker))
@@ -87,7 +95,7 @@ async def test_each_dead_letter_is_in_the_target_once(tmp_path: Path) -> None:
         found = texts(await reader.messages(KILLS * MESSAGES))
         assert await reader.quiet() == []
         assert sorted(map(int, found)) == list(range(KILLS * MESSAGES))
-        state = broker.rpc.call("subscriptions.dead_letter_policy", SubscriptionRef(topic=TOPIC, subscription="s"))
+        state = broker.rpc.call(SUBSCRIPTIONS_DEAD_LETTER_POLICY, SubscriptionRef(topic=TOPIC, subscription="s"))
         assert (state.waiting_entries, state.last_error) == (0, "")
         await reader.close()
         broker.kill()

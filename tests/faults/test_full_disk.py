@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions

@@ -8,13 +8,15 @@ import random
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import Answer, Request, TopicCreate
+from messaging.adminrpc.methods import REDRIVE_MOVE, TOPICS_CREATE
+from messaging.adminrpc.topics import TopicCreate
 from messaging.errors import MagnetarError
 from messaging.identity import service_token
 from messaging.protocol import pulsar_pb2 as pb
@@ -30,7 +32,6 @@ from workers.redrive.task import redrive
 pytestmark = [pytest.mark.crash, pytest.mark.django_db]
 LETTERS, TARGET = "persistent://public/default/letters", "persistent://public/default/again"
 MESSAGES, KILLS = 120, 2
-A = TypeVar("A", bound=Answer)
 
 
 class KillingRpc(TypedCalls):
@@ -40,17 +41,17 @@ class KillingRpc(TypedCalls):
         self.broker, self._chance, self._left = broker, chance, kill_at_move
         self._real = AdminRpc(lambda: broker.addresses["rpc_url"], lambda: service_token(broker.settings, "worker"), 30.0)
 
-    def perform(self, method: str, request: Request, answer_type: type[A]) -> A:
-        if method == "redrive.move":
+    def perform(self, method: Method[R, A], request: R) -> A:
+        if method.name == REDRIVE_MOVE.name:
             self._left -= 1
             if not self._left:
                 killer = threading.Timer(self._chance.uniform(0.0, 0.02), self.broker.process.kill)
                 killer.start()
                 try:
-                    return self._real.perform(method, request, answer_type)
+                    return self._real.perform(method, request)
                 finally:
                     killer.join()
-        return self._real.perform(method, request, answer_type)
+        return self._real.perform(method, request)
 
     def close(self) -> None:
         self._real.close()
@@ -67,7 +68,7 @@ def test_each_message_is_in_the_target_once(tmp_path: Path, monkeypatch: pytest.
     broker = RealBroker(tmp_path)
     try:
         for topic in (LETTERS, TARGET):
-            broker.rpc.call("topics.create", TopicCreate(topic=topic))
+            broker.rpc.call(TOPICS_CREATE, TopicCreate(topic=topic))
         asyncio.run(publish(broker))
         for _ in range(KILLS):
             run_until_killed(broker, chance, job.id)

@@ -197,7 +197,7 @@ class Trace:
 
 
 async def passages(folder: Path) -> dict[str, set[str]]:
-    from messaging.adminrpc.schema import UsageFlush
+    from messaging.adminrpc.usage import UsageFlush
     from messaging.clock import wall_ms
     from messaging.protocol import pulsar_pb2 as pb
     from tests.support.consuming import TOPIC, ack, id_of

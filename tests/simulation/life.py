@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Answer, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.errors import NotReady
 from tests.support.storage.faults import Fault
 
-A = TypeVar("A", bound=s.Answer)
-Instead = Callable[[Any], s.Answer | None]
+Instead = Callable[[Any], Answer | None]
 
 
 class BrokerLine(TypedCalls):
@@ -34,23 +33,23 @@ class BrokerLine(TypedCalls):
         self._cut = None
         self._instead.clear()
 
-    def divert(self, method: str, instead: Instead) -> None:
+    def divert(self, method: Method[R, A], instead: Instead) -> None:
         """Calls of `method` are answered by `instead`, which may raise; where it answers None, by the broker after all."""
-        self._instead[method] = instead, Fault(f"{method} is diverted")
+        self._instead[method.name] = instead, Fault(f"{method.name} is diverted")
 
-    def called(self, method: str) -> list[Any]:
-        return [request for name, request in self.calls if name == method]
+    def called(self, method: Method[R, A]) -> list[R]:
+        return [request for name, request in self.calls if name == method.name]
 
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
+    def perform(self, method: Method[R, A], request: R) -> A:
         if self._cut is not None:
             why, fault = self._cut
             fault.fire()
             raise NotReady(why)
-        self.calls.append((method, request))
-        if method in self._instead:
-            instead, fault = self._instead[method]
+        self.calls.append((method.name, request))
+        if method.name in self._instead:
+            instead, fault = self._instead[method.name]
             fault.fire()
             answer = instead(request)
             if answer is not None:
-                return msgspec.json.decode(msgspec.json.encode(answer), type=answer_type)
-        return self._broker.perform(method, request, answer_type)
+                return msgspec.json.decode(msgspec.json.encode(answer), type=method.answer)
+        return self._broker.perform(method, request)

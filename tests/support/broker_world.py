@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Addresses, Broker
 from messaging.broker.runtime.local.sessions import LocalSessions

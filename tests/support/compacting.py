@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from messaging.adminrpc.base import Method
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
@@ -138,9 +139,9 @@ class LoopCalls:
         self._loop = asyncio.get_running_loop()
         self.before_call: Callable[[str], None] = lambda method: None
 
-    def call(self, method: str, request: object) -> object:
-        self.before_call(method)
-        return asyncio.run_coroutine_threadsafe(self._answer(method, request), self._loop).result(30)
+    def call(self, method: Method[Any, Any], request: object) -> object:
+        self.before_call(method.name)
+        return asyncio.run_coroutine_threadsafe(self._answer(method.name, request), self._loop).result(30)
 
     async def _answer(self, method: str, request: object) -> object:
         return await self._methods[method](request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.adminrpc.schema import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
 from messaging.broker.core.dead_letters import DeadLetters
 from messaging.broker.core.subscription import Subscription
 from messaging.protocol import frames

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from messaging.adminrpc.schema import Answer
+from messaging.adminrpc.base import Answer
 from messaging.broker.http.context import RpcMethod
 from messaging.broker.runtime.local.messages import (
     ConsumerHandle,

@@ -15,7 +15,7 @@ from typing import Any
 
 import websockets
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.http import HttpListeners, start_http
 from messaging.broker.http.context import Edge as ServedEdge

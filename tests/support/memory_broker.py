@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.client import decode_answer
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import FEED_APPLY
 from messaging.broker.http.app import rpc_app
 from messaging.broker.http.asgi import Event
 from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters
@@ -43,7 +45,6 @@ from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 from tests.support.storage_broker import Inbox, Sender
 
-A = TypeVar("A", bound=s.Answer)
 T = TypeVar("T")
 Entity = tuple[str, str]  # kind, key
 ADMIN = Principal("admin")
@@ -56,7 +57,7 @@ class MemoryBroker(TypedCalls):
 
     def __init__(
         self,
-        feed_page: Callable[[int, str, str], s.FeedApply] | None = None,
+        feed_page: Callable[[int, str, str], FeedApply] | None = None,
         *,
         now_ms: Callable[[], int] = wall_ms,
         identity: str = "web",
@@ -80,9 +81,9 @@ class MemoryBroker(TypedCalls):
         """Runs `work` on the broker's loop. Blocks."""
         return self._loop.run(work)
 
-    def perform(self, method: str, request: s.Request, answer_type: type[A]) -> A:
-        status, content = self.run(self._post(f"/rpc/v1/{method}", msgspec.json.encode(request)))
-        return decode_answer(method, status, content, answer_type)
+    def perform(self, method: Method[R, A], request: R) -> A:
+        status, content = self.run(self._post(f"/rpc/v1/{method.name}", msgspec.json.encode(request)))
+        return decode_answer(method, status, content)
 
     async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
         token = service_token(self._secrets, self._identity)
@@ -194,8 +195,8 @@ class MemoryBroker(TypedCalls):
     def tell(self, version: int, state: Mapping[Entity, dict[str, Any]] | None = None) -> None:
         """What another database, or an earlier time, has told it. `state` None: what it knows already."""
         told = self.state if state is None else state
-        changes = [s.FeedChange(version=version, kind=kind, key=key, state=held) for (kind, key), held in told.items()]
-        page = s.FeedApply(
+        changes = [FeedChange(version=version, kind=kind, key=key, state=held) for (kind, key), held in told.items()]
+        page = FeedApply(
             from_version=self.version,
             to_version=version,
             full=True,
@@ -203,7 +204,7 @@ class MemoryBroker(TypedCalls):
             feed_id=self.service.access.view.feed_id,
             newest_version=version,
         )
-        assert self.call("feed.apply", page).version == version
+        assert self.call(FEED_APPLY, page).version == version
 
     def add(self, topic: str, *subscriptions: str) -> None:
         """A client makes the topic, if it is not there yet, and subscribes at its end. Nobody asks whether the namespace exists:
@@ -275,12 +276,12 @@ async def _on_loop(act: Callable[[], None]) -> None:
     act()
 
 
-def _fetch(feed_page: Callable[[int, str, str], s.FeedApply], since: int, feed_id: str, after: str) -> s.FeedApply:
+def _fetch(feed_page: Callable[[int, str, str], FeedApply], since: int, feed_id: str, after: str) -> FeedApply:
     try:
         return in_waiting_thread(lambda: feed_page(since, feed_id, after))
     except Exception as error:
         raise OSError(f"the web process returned 500: {error!r}") from error
 
 
-def _nobody(since: int, feed_id: str, after: str) -> s.FeedApply:
+def _nobody(since: int, feed_id: str, after: str) -> FeedApply:
     raise OSError("there is no web process")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition, OutgoingMessage

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import MaintenanceResult, MaintenanceRun, SubscriptionSkip
+from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.identity import create_secrets

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from messaging.adminrpc.methods import MAINTENANCE_RUN
 from messaging.broker.runtime.audit import BrokerAudit
 from tests.support.broker_line import BrokerLine
 from tests.support.memory_broker import MemoryBroker
@@ -43,7 +44,7 @@ class WorkerBroker(BrokerLine):
         return self.real.service.audit
 
     def on_run(self, act: Callable[[], None]) -> None:
-        self.divert("upkeep.run", lambda _: act())
+        self.divert(MAINTENANCE_RUN, lambda _: act())
 
     def add(self, topic: str, ages_s: list[float]) -> None:
         """A topic with a subscription that has acknowledged none of its messages; those past the TTL have ledgers of their own."""

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Empty, Method, R
 from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.messages import MessageFind
+from messaging.adminrpc.methods import MESSAGES_FIND, TOPICS_DELETE
+from messaging.adminrpc.topics import MessageIdAnswer, TopicDelete
 from messaging.caller import Caller, working_for
 from messaging.errors import NotReady
 from tenants import broker
 from tenants.broker import PooledRpc
 from tests.support.waiting import eventually_sync
 
-FIND, DELETE = s.MessageFind(topic="t", timestamp_ms=1), s.TopicDelete(topic="t")
+FIND, DELETE = MessageFind(topic="t", timestamp_ms=1), TopicDelete(topic="t")
 
 
 class Held(TypedCalls):
@@ -26,10 +29,10 @@ class Held(TypedCalls):
         self.begun: list[str] = []
         self.go_on = threading.Event()
 
-    def perform(self, method: str, request: s.Request, answer_type: Any) -> Any:
-        self.begun.append(method)
+    def perform(self, method: Method[R, A], request: R) -> Any:
+        self.begun.append(method.name)
         assert self.go_on.wait(30)
-        return s.MessageIdAnswer(ledger_id=1, entry_id=1, partition=-1) if method == "messages.find" else s.Empty()
+        return MessageIdAnswer(ledger_id=1, entry_id=1, partition=-1) if method.name == MESSAGES_FIND.name else Empty()
 
 
 @pytest.fixture
@@ -40,17 +43,17 @@ def held() -> Iterator[Held]:
 
 
 class Asking(threading.Thread):
-    def __init__(self, rpc: PooledRpc, caller: Caller, method: str = "messages.find") -> None:
+    def __init__(self, rpc: PooledRpc, caller: Caller, method: Method[Any, Any] = MESSAGES_FIND) -> None:
         super().__init__(daemon=True)
         self._rpc, self._caller, self._method = rpc, caller, method
         self.error: NotReady | None = None
         self.start()
 
     def run(self) -> None:
-        request = FIND if self._method == "messages.find" else DELETE
+        request = FIND if self._method == MESSAGES_FIND else DELETE
         with working_for(self._caller):
             try:
-                self._rpc.perform(self._method, request, s.METHODS[self._method].answer)
+                self._rpc.perform(self._method, request)
             except NotReady as error:
                 self.error = error
 
@@ -59,7 +62,7 @@ def test_forty_calls_of_one_tenant_leave_threads_to_another(held: Held) -> None:
     rpc = PooledRpc(held, threads_max=4)
     many = [Asking(rpc, Caller("a")) for _ in range(40)]
     eventually_sync(lambda: len(held.begun) == 2)
-    other = Asking(rpc, Caller("b"), "topics.delete")
+    other = Asking(rpc, Caller("b"), TOPICS_DELETE)
     eventually_sync(lambda: "topics.delete" in held.begun)
     assert rpc.takes_calls(10), "and so it is with a health check"
     held.go_on.set()
@@ -70,10 +73,10 @@ def test_forty_calls_of_one_tenant_leave_threads_to_another(held: Held) -> None:
 
 def test_a_read_whose_caller_left_is_not_begun_and_a_change_is_done(held: Held) -> None:
     rpc = PooledRpc(held, threads_max=1)
-    Asking(rpc, Caller("a"), "topics.delete")
+    Asking(rpc, Caller("a"), TOPICS_DELETE)
     eventually_sync(lambda: held.begun)
     reader, changer = Caller("b"), Caller("c")
-    read, change = Asking(rpc, reader), Asking(rpc, changer, "topics.delete")
+    read, change = Asking(rpc, reader), Asking(rpc, changer, TOPICS_DELETE)
     eventually_sync(lambda: rpc.waiting == 2)
     reader.leave()
     changer.leave()
@@ -87,9 +90,9 @@ def test_a_read_whose_caller_left_is_not_begun_and_a_change_is_done(held: Held) 
 def test_a_call_that_waits_too_long_is_refused_and_not_made(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker, "ANSWER_S", 0.01)
     rpc = PooledRpc(held, threads_max=1)
-    blocked = Asking(rpc, Caller("a"), "topics.delete")
+    blocked = Asking(rpc, Caller("a"), TOPICS_DELETE)
     blocked.join(30)
     with pytest.raises(NotReady, match="there was no answer"):
-        rpc.perform("messages.find", FIND, s.MessageIdAnswer)
+        rpc.perform(MESSAGES_FIND, FIND)
     assert not rpc.takes_calls(0.01) and rpc.waiting == 0
     assert held.begun == ["topics.delete"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import DeadLetterPolicyAnswer, SubscriptionRef
+from messaging.adminrpc.methods import SUBSCRIPTIONS_DEAD_LETTER_POLICY
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, SubscriptionRef
 from tenants import actions
 from tenants.models import AuditRecord
 from tests.tenants.world import Caller, World
@@ -24,7 +25,7 @@ def topic(world: World) -> None:
 
 def held(world: World) -> DeadLetterPolicyAnswer:
     """As the broker holds it."""
-    return world.broker.call("subscriptions.dead_letter_policy", SubscriptionRef(topic=TOPIC, subscription="s"))
+    return world.broker.call(SUBSCRIPTIONS_DEAD_LETTER_POLICY, SubscriptionRef(topic=TOPIC, subscription="s"))
 
 
 def test_a_policy_from_setting_to_removing(world: World, caller: Callable[[str], Caller]) -> None:

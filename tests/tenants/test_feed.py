@@ -12,6 +12,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from messaging.adminrpc.feed import FeedApply
+from messaging.adminrpc.methods import FEED_APPLY, FEED_PULL
 from messaging.broker.core.feed_plan import FullFeed
 from messaging.errors import PreconditionFailed
 from messaging.identity import create_secrets, issue_token, service_token
@@ -47,7 +48,7 @@ def test_any_sequence_of_portions_ends_at_the_truth(world: World, late: MemoryBr
     rng = random.Random(seed)
     for _ in range(4):
         random_changes(world, rng, rng.randrange(4))
-        late.call("feed.apply", feed.since(late.version if rng.random() < 0.7 else rng.randrange(late.version + 1)))
+        late.call(FEED_APPLY, feed.since(late.version if rng.random() < 0.7 else rng.randrange(late.version + 1)))
         assert late.state == world.broker.state == truth()
 
 
@@ -67,7 +68,7 @@ def test_who_lags_behind_what_is_kept_gets_everything(world: World, late: Memory
     assert behind.full
     assert not feed.since(head.compacted_version).full
     late.tell(head.compacted_version - 1, {("tenant", "gone"): {}})
-    late.call("feed.apply", behind)
+    late.call(FEED_APPLY, behind)
     assert late.state == truth()
 
 
@@ -90,7 +91,7 @@ def test_a_large_state_told_again_and_again_does_not_fill_the_disk(
     versions = list(OutboxChange.objects.values_list("version", flat=True))
     head = FeedHead.objects.get()
     assert versions == list(range(head.compacted_version + 1, head.version + 1))
-    late.call("feed.apply", feed.since(head.compacted_version - 1))
+    late.call(FEED_APPLY, feed.since(head.compacted_version - 1))
     assert late.state == truth()
 
 
@@ -122,7 +123,7 @@ def test_changes_come_in_pages_that_follow_each_other(world: World, late: Memory
     random_changes(world, random.Random(3), 20)
     pages(monkeypatch, 500)
     sizes = []
-    late.call("feed.apply", feed.since(0) if not feed.since(0).next_key else whole())
+    late.call(FEED_APPLY, feed.since(0) if not feed.since(0).next_key else whole())
     start = late.version
     random_changes(world, random.Random(4), 10)
     while late.version < feed.newest_version():
@@ -130,7 +131,7 @@ def test_changes_come_in_pages_that_follow_each_other(world: World, late: Memory
         assert not page.full
         assert page.newest_version == feed.newest_version()
         sizes.append(len(page.changes))
-        late.call("feed.apply", page)
+        late.call(FEED_APPLY, page)
     assert late.state == truth_in_pages()
     assert sum(sizes) == late.version - start
     assert len(sizes) > 2
@@ -206,7 +207,7 @@ def test_a_broker_that_lags_far_behind_is_told_to_ask_for_itself(world: World, m
     pages(monkeypatch, 300)
     world.broker.tell(0, {})
     actions.set_policies(world.actor("olga"), "acme/orders", {"message_ttl_s": 9})
-    assert world.line.called("feed.pull")
+    assert world.line.called(FEED_PULL)
     assert world.broker.state == truth_in_pages()
 
 

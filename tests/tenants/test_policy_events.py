@@ -10,7 +10,8 @@ import pytest
 from django.conf import settings as django_settings
 from fastavro import parse_schema, schemaless_reader
 
-from messaging.adminrpc.schema import SchemaGet
+from messaging.adminrpc.methods import POLICIES_APPEND_EVENTS, SCHEMAS_GET
+from messaging.adminrpc.schemas import SchemaGet
 from messaging.broker.runtime.change_events import PRODUCER_NAME
 from messaging.errors import NotReady
 from messaging.protocol.frames import as_text
@@ -40,7 +41,7 @@ def write(world: World) -> dict[str, Any]:
 
 def events(world: World) -> list[tuple[str, dict[str, Any] | None]]:
     """Of the topic of change events: the key, and what is set on the topic (None: a message without a value)."""
-    schema = parse_schema(json.loads(world.broker.call("schemas.get", SchemaGet(topic=EVENTS)).versions[-1].data))
+    schema = parse_schema(json.loads(world.broker.call(SCHEMAS_GET, SchemaGet(topic=EVENTS)).versions[-1].data))
     found: list[tuple[str, dict[str, Any] | None]] = []
     for metadata, payload in stored_events(world.broker, EVENTS):
         assert as_text(metadata.producer_name) == PRODUCER_NAME and metadata.schema_version == bytes(8)
@@ -95,11 +96,11 @@ def test_an_answer_that_is_lost_repeats_nothing(call: Caller, world: World) -> N
     put(call, "maxProducers", 1)
 
     def lost(request: Any) -> Any:
-        world.broker.call("policies.append_events", request)
+        world.broker.call(POLICIES_APPEND_EVENTS, request)
         raise NotReady("the answer was lost")
 
     for number in (2, 3):
-        world.line.divert("policies.append_events", lost)
+        world.line.divert(POLICIES_APPEND_EVENTS, lost)
         with pytest.raises(NotReady):
             write(world)
         world.line.mend()
@@ -181,7 +182,7 @@ def test_few_changes_travel_at_once(call: Caller, world: World, monkeypatch: pyt
     for number in range(1, 6):
         put(call, "maxProducers", number)
     write(world)
-    assert [len(request.changes) for request in world.line.called("policies.append_events")] == [2, 2, 1]
+    assert [len(request.changes) for request in world.line.called(POLICIES_APPEND_EVENTS)] == [2, 2, 1]
     assert [policies for _, policies in events(world)] == [{"maxProducerPerTopic": number} for number in range(1, 6)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.urls import Resolver404, resolve
 
+from messaging.adminrpc.methods import TOPICS_STATS
 from messaging.permissions.model import Action
 from messaging.permissions.table import REST
 from tenants.pulsar.published import PUBLISHED, published, why_not
@@ -54,7 +55,7 @@ def test_what_is_not_offered_is_refused_alike_for_everybody(call: Call, stranger
                 assert [status(answer) in (405, 501) for answer in answers] == [True, True], (method, path)
                 assert answers[0].json()["reason"] == answers[1].json()["reason"]
     assert found > 50
-    assert not world.line.called("topics.stats")
+    assert not world.line.called(TOPICS_STATS)
 
 
 def test_nothing_is_open_to_a_stranger(stranger: Caller, world: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.methods import HEALTH
 from tenants.models import Namespace
 from tests.tenants.world import Caller, World, status
 
@@ -240,7 +241,7 @@ def test_health_is_open_and_asked_of_the_broker_at_most_once_a_second(world: Wor
     for _ in range(5):
         response = nobody("GET", "/admin/v2/brokers/health")
         assert (response.status_code, response.content) == (200, b"ok")
-    assert len(world.line.called("health")) == 1
+    assert len(world.line.called(HEALTH)) == 1
 
 
 def test_health_says_that_the_broker_is_away(world: World, caller: Callable[[str], Caller]) -> None:

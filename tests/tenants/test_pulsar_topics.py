@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionCreate
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_COMPACT,
+    TOPICS_TRUNCATE,
+)
+from messaging.adminrpc.subscriptions import SubscriptionCreate
 from tenants import actions
 from tenants.models import AuditRecord
 from tests.support import batches
@@ -40,7 +47,7 @@ def test_plain_topics(call: Call, world: World) -> None:
     assert status(call("PUT", f"{T}/t/unload")) == 204
     assert call("POST", f"{T}/t/terminate").json() | rest == last
     assert status(call("DELETE", f"{T}/t/truncate")) == 204
-    assert [request.topic for request in world.line.called("topics.truncate")] == ["persistent://acme/orders/t"]
+    assert [request.topic for request in world.line.called(TOPICS_TRUNCATE)] == ["persistent://acme/orders/t"]
     assert AuditRecord.unscoped.filter(action="topic.truncate", resource="persistent://acme/orders/t").exists()
     assert status(call("DELETE", f"{T}/absent/truncate")) == 404
     assert status(call("POST", f"{T}/t/truncate")) == 405
@@ -61,9 +68,9 @@ def test_truncating_is_for_administrators_of_the_tenant(call: Call, world: World
     app = Caller(world.token("app@acme"))
     for name in ("t", "p", "p-partition-0"):
         assert status(app("DELETE", f"{T}/{name}/truncate")) == 403
-    assert not world.line.called("topics.truncate")
+    assert not world.line.called(TOPICS_TRUNCATE)
     assert status(call("DELETE", f"{T}/p/truncate")) == 204
-    assert [request.topic for request in world.line.called("topics.truncate")] == ["persistent://acme/orders/p"]
+    assert [request.topic for request in world.line.called(TOPICS_TRUNCATE)] == ["persistent://acme/orders/p"]
 
 
 def test_compacting(call: Call, world: World, told_workers: list[str]) -> None:
@@ -90,7 +97,7 @@ def test_compacting_is_for_administrators_of_the_tenant(call: Call, world: World
     app = Caller(world.token("app@acme"))
     assert status(app("PUT", f"{T}/p/compaction")) == 403
     assert status(app("GET", f"{T}/p-partition-0/compaction")) == 403
-    assert not world.line.called("topics.compact")
+    assert not world.line.called(TOPICS_COMPACT)
     assert status(call("PUT", f"{T}/p/compaction")) == 204
     assert status(call("GET", f"{T}/p/compaction")) == 404  # of its partitions, one by one
 
@@ -178,7 +185,7 @@ def test_subscriptions_of_a_plain_topic(call: Call, world: World) -> None:
     assert status(call("DELETE", sub)) == 404
     assert status(call("POST", f"{sub}/skip_all")) == 404
     assert status(call("GET", f"{T}/absent/subscriptions")) == 404
-    assert [request.entries for request in world.line.called("subscriptions.skip")] == [None, 3, None]
+    assert [request.entries for request in world.line.called(SUBSCRIPTIONS_SKIP)] == [None, 3, None]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +203,7 @@ def test_subscriptions_of_a_plain_topic(call: Call, world: World) -> None:
 def test_where_a_subscription_begins(call: Call, world: World, body: bytes, expected: tuple[int, int]) -> None:
     world.broker.add("persistent://acme/orders/t")
     assert status(call("PUT", f"{T}/t/subscription/s?replicated=false", body)) == 204
-    request: SubscriptionCreate = world.line.called("subscriptions.create")[0]
+    request: SubscriptionCreate = world.line.called(SUBSCRIPTIONS_CREATE)[0]
     assert (request.ledger_id, request.entry_id) == expected
 
 
@@ -239,9 +246,9 @@ def test_over_a_namespace_every_subscription_is_asked_for(world: World, call: Ca
     assert status(app("POST", f"{at}/clearBacklog")) == 403
     assert status(app("POST", f"{at}/unsubscribe/guarded")) == 403
     assert status(app("POST", f"{T}/a/all_subscription/expireMessages/5")) == 403
-    assert not world.line.called("subscriptions.skip") + world.line.called("subscriptions.expire")
+    assert not world.line.called(SUBSCRIPTIONS_SKIP) + world.line.called(SUBSCRIPTIONS_EXPIRE)
     assert status(app("POST", f"{at}/clearBacklog/s")) == 204
-    assert len(world.line.called("subscriptions.skip")) == 2
+    assert len(world.line.called(SUBSCRIPTIONS_SKIP)) == 2
     assert status(app("POST", f"{at}/unsubscribe/s")) == 204
     assert all(world.broker.topics[name] == {"guarded"} for name in names)
     assert status(call("POST", f"{at}/clearBacklog")) == 204

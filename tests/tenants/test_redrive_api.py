@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import SUBSCRIPTIONS_LIST
+from messaging.adminrpc.topics import TopicRef
 from tenants.models import AuditRecord
 from tests.tenants.world import Caller, World
 from workers import sending
@@ -54,9 +55,9 @@ def test_an_owner_looks_starts_pauses_resumes_and_cancels(world: World, caller: 
 
 
 def test_a_dry_run_changes_nothing(world: World, call: Caller) -> None:
-    before = world.broker.call("subscriptions.list", TopicRef(topic=DEAD))
+    before = world.broker.call(SUBSCRIPTIONS_LIST, TopicRef(topic=DEAD))
     assert call("POST", f"{AT}/dry-run", body(subscription="new")).json()["messages"] == 3
-    assert world.broker.call("subscriptions.list", TopicRef(topic=DEAD)) == before
+    assert world.broker.call(SUBSCRIPTIONS_LIST, TopicRef(topic=DEAD)) == before
 
 
 def test_a_dry_run_answers_in_time_with_what_it_has(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

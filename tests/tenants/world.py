@@ -9,7 +9,8 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.test import Client
 
-from messaging.adminrpc.schema import FeedVersion
+from messaging.adminrpc.feed import FeedVersion
+from messaging.adminrpc.methods import FEED_APPLY
 from messaging.identity import issue_token, read_secret
 from messaging.permissions.model import Principal
 from tenants import actions
@@ -37,7 +38,7 @@ class World:
 
     def ignore_feed(self) -> None:
         """Until the line is mended the broker does not get the changes that are pushed, and says what it holds."""
-        self.line.divert("feed.apply", lambda _: FeedVersion(version=self.broker.version))
+        self.line.divert(FEED_APPLY, lambda _: FeedVersion(version=self.broker.version))
 
     @property
     def superuser_token(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
+from messaging.adminrpc.methods import AUDIT_TAKE
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
@@ -59,7 +60,7 @@ def test_of_a_tenant_that_does_not_exist_they_are_the_platforms(environment: Env
 def test_twice_the_same_events_are_recorded_once(environment: Environment, broker: WorkerBroker) -> None:
     """The answer is written, and the acknowledgement never comes: the broker gives the same events out again."""
     deny(broker, "t")
-    taken = broker.call("audit.take", AuditTake())
+    taken = broker.call(AUDIT_TAKE, AuditTake())
     assert len(audit.write_records(taken)) == 1
     assert audit.write_records(taken) == []
     assert collect(environment)["records"] == 0
@@ -135,6 +136,6 @@ def test_what_comes_during_a_run_waits_for_the_next(
 
 
 def test_the_answer_of_an_empty_table_writes_nothing(environment: Environment, broker: WorkerBroker) -> None:
-    assert isinstance(broker.call("audit.take", AuditTake()), AuditTaken)
+    assert isinstance(broker.call(AUDIT_TAKE, AuditTake()), AuditTaken)
     assert collect(environment) == {"outcome": "succeeded", "records": 0, "events": 0}
     assert not AuditRecord.unscoped.exists()

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import CompactionBegin, CompactionStatus, TopicRef
+from messaging.adminrpc.compaction import CompactionBegin, CompactionStatus
+from messaging.adminrpc.methods import COMPACTION_BEGIN, TOPICS_COMPACT, TOPICS_COMPACTION_STATUS
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import NotReady
 from messaging.settings import Settings
 from tests.support.worker_broker import Clock, WorkerBroker
@@ -29,12 +31,12 @@ def requested(environment: Environment, broker: WorkerBroker, *names: str) -> li
     topics = [TopicRef(topic=f"persistent://acme/kept/{name}") for name in names]
     for one in topics:
         broker.add(one.topic, [1, 1])
-        environment.rpc.call("topics.compact", one)
+        environment.rpc.call(TOPICS_COMPACT, one)
     return topics
 
 
 def status(environment: Environment, topic: TopicRef) -> CompactionStatus:
-    return environment.rpc.call("topics.compaction_status", topic)
+    return environment.rpc.call(TOPICS_COMPACTION_STATUS, topic)
 
 
 def test_what_was_requested_is_compacted(environment: Environment, broker: WorkerBroker) -> None:
@@ -50,7 +52,7 @@ def test_what_was_requested_is_compacted(environment: Environment, broker: Worke
 def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
     one, two = requested(environment, broker, "one", "two")
     broker.real.service.compactions.forget(one.topic)  # whoever asked for it is forgotten: another worker has begun
-    environment.rpc.call("compaction.begin", CompactionBegin(topic=one.topic, task_id="other"))
+    environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=one.topic, task_id="other"))
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
     assert (status(environment, one).status, status(environment, two).status) == ("RUNNING", "SUCCESS")
 
@@ -97,7 +99,7 @@ def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
 
     def wait(topic: str) -> None:
         broker.add(topic, [1, 1])
-        environment.rpc.call("topics.compact", TopicRef(topic=topic))
+        environment.rpc.call(TOPICS_COMPACT, TopicRef(topic=topic))
 
     def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
         served.append(topic.split("/")[2])
@@ -123,7 +125,7 @@ def test_a_large_topic_does_not_hold_up_those_of_other_tenants(
     for tenant in tenants:
         for name in ("one", "two"):
             broker.add(f"persistent://{tenant}/kept/{name}", [1, 1])
-            environment.rpc.call("topics.compact", TopicRef(topic=f"persistent://{tenant}/kept/{name}"))
+            environment.rpc.call(TOPICS_COMPACT, TopicRef(topic=f"persistent://{tenant}/kept/{name}"))
     lock, begun, others_done = threading.Lock(), threading.Event(), threading.Event()
     under_way: list[str] = []
     seen: list[list[str]] = []

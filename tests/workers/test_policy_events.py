@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from messaging.adminrpc.feed import TopicState
+from messaging.adminrpc.methods import POLICIES_APPEND_EVENTS, TOPICS_COMPACT
 from messaging.adminrpc.policies import ChangeEventsAppend, PolicyChange
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.change_events import LOOKED_AT_MAX
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.protocol.frames import as_text
@@ -29,7 +30,7 @@ DAY_S = 86_400
 def append(broker: WorkerBroker, *changes: tuple[int, str, int | None]) -> str:
     """Sequence, topic, and how many producers it may have; why not, or ""."""
     told = [change(*one) for one in changes]
-    return broker.call("policies.append_events", ChangeEventsAppend(namespace="acme/orders", changes=told)).refused
+    return broker.call(POLICIES_APPEND_EVENTS, ChangeEventsAppend(namespace="acme/orders", changes=told)).refused
 
 
 def change(sequence: int, topic: str, number: int | None) -> PolicyChange:
@@ -55,7 +56,7 @@ def test_events_outlive_the_policies_of_their_namespace(environment: Environment
     clock.advance(30 * DAY_S)
     expire(environment)
     assert stored(broker) == [(1, "a"), (2, "b"), (3, "a")], "nothing has compacted it"
-    broker.call("topics.compact", TopicRef(topic=EVENTS))
+    broker.call(TOPICS_COMPACT, TopicRef(topic=EVENTS))
     assert compact_topics(environment, "run", lambda: None)["removed_messages"] == 1
     assert append(broker, (4, "b", None), (5, "c", 1)) == ""
     expire(environment)
@@ -71,7 +72,7 @@ def test_much_is_compacted_without_being_asked(environment: Environment, broker:
     for sequence in range(1, 6):
         told = PolicyChange(sequence=sequence, topic="persistent://acme/orders/a", state=large)
         asked = ChangeEventsAppend(namespace="acme/orders", changes=[told])
-        assert broker.call("policies.append_events", asked).refused == ""
+        assert broker.call(POLICIES_APPEND_EVENTS, asked).refused == ""
     assert compact_topics(environment, "run", lambda: None)["removed_messages"] == 4
 
 

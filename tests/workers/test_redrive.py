@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.methods import REDRIVE_MOVE
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveMove, RedriveMoved
 from messaging.broker.core.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
@@ -152,11 +153,11 @@ def test_a_worker_killed_at_any_step_moves_nothing_twice(
         calls += 1
         if calls == step:
             if not killed_before_the_answer:
-                broker.real.perform("redrive.move", request, RedriveMoved)  # done, and nobody was told
+                broker.real.perform(REDRIVE_MOVE, request)  # done, and nobody was told
             raise Killed
         return None
 
-    broker.divert("redrive.move", kill)
+    broker.divert(REDRIVE_MOVE, kill)
     with pytest.raises(Killed):
         run(environment)
     broker.mend()
@@ -176,7 +177,7 @@ def test_a_job_that_is_paused_stops_and_goes_on_where_it_stood(
     def pause(_: object) -> None:
         RedriveJob.unscoped.update(state="paused")
 
-    broker.divert("redrive.move", pause)
+    broker.divert(REDRIVE_MOVE, pause)
     assert run(environment) == {"outcome": "succeeded", "moved": 2, "state": "paused"}
     broker.mend()
     RedriveJob.unscoped.update(state="running")
@@ -293,7 +294,7 @@ def test_a_job_that_comes_on_is_not_given_up_for_the_restarts_that_it_meets(
     def restarting(method: Any, request: Any) -> Any:
         """The broker is away when a step was done and the next one begins."""
         nonlocal calls
-        calls += method == "redrive.move"
+        calls += method == REDRIVE_MOVE
         if calls == 2:
             calls = 0
             raise NotReady("the broker is away")

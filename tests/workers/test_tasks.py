@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 import duckdb
 import pytest
 
-from messaging.adminrpc.schema import MaintenancePage, MaintenanceRun
+from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceRun
+from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS
 from messaging.storage.ledger_store import Unavailable
 from tests.support.worker_broker import Clock, WorkerBroker
 from workers import lease
@@ -69,7 +70,7 @@ def test_one_topic_that_fails_does_not_hold_up_the_others(
         if f"{ORDERS}/b" in request.topics:
             broker.real.ledgers.fail_next("open", Unavailable("the disk refused"))
 
-    broker.divert("upkeep.run", refuse)
+    broker.divert(MAINTENANCE_RUN, refuse)
     summary = expire(environment)
     assert summary["expired_entries"] == 2
     failed = summary["failed"]
@@ -184,7 +185,7 @@ def test_a_worker_that_ends_stops_between_two_batches(
 
 
 def test_pages_that_do_not_go_forward_end_the_run(environment: Environment, broker: WorkerBroker) -> None:
-    broker.divert("upkeep.topics", lambda _: MaintenancePage(topics=[], next_after="a"))
+    broker.divert(MAINTENANCE_TOPICS, lambda _: MaintenancePage(topics=[], next_after="a"))
     assert "ends where it began" in str(expire(environment)["why"])
 
 

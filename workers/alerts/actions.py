@@ -8,7 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from messaging.adminrpc.schema import PartitionsGet
+from messaging.adminrpc.methods import TOPICS_PARTITIONS
+from messaging.adminrpc.topics import PartitionsGet
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_topic
@@ -69,7 +70,7 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
 def _check_topic(topic: TopicName) -> None:
     """A topic, a partition or a partitioned topic that exists. Raises `NotFound`, `InvalidValue`, `PreconditionFailed`."""
     try:
-        found = broker.rpc().call("topics.partitions", PartitionsGet(topic=str(topic)))
+        found = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic)))
     except NotFound:
         if PATTERN.search(topic.local):
             raise InvalidValue(

@@ -10,7 +10,8 @@ from typing import Any
 from django.db import transaction
 
 from messaging import logs
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import TOPICS_FIGURES
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import MagnetarError, NotAllowed
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
@@ -81,7 +82,7 @@ class TopicStats:
         if topic != self._topic:
             self._topic = topic
             try:
-                self._figures = self._environment.rpc.call("topics.figures", TopicRef(topic=topic)).stats
+                self._figures = self._environment.rpc.call(TOPICS_FIGURES, TopicRef(topic=topic)).stats
             except MagnetarError as error:
                 self._figures = error
         if isinstance(self._figures, MagnetarError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import TOPICS_FIGURES
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import MagnetarError, NotFound
 from tenants import broker
 from workers.billing.outlook import NAMES_MAX, WAITING, Saving
@@ -30,6 +31,6 @@ def with_subscriptions(found: Sequence[Saving]) -> list[Saving]:
 
 
 def _idle(topic: str) -> tuple[str, ...]:
-    subscriptions = broker.rpc().call("topics.figures", TopicRef(topic=topic)).stats["subscriptions"]
+    subscriptions = broker.rpc().call(TOPICS_FIGURES, TopicRef(topic=topic)).stats["subscriptions"]
     idle = [name for name, one in subscriptions.items() if one["durable"] and one["deliveryHealth"] == "abandoned"]
     return tuple(sorted(idle)[:NAMES_MAX])

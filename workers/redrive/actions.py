@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from django.db import transaction
 
+from messaging.adminrpc.methods import REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveScan
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, PreconditionFailed
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, tenant_role
@@ -97,7 +98,7 @@ def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
     until_s = time.monotonic() + DRY_RUN_S
     while True:
         page = broker.rpc().call(
-            "redrive.scan",
+            REDRIVE_SCAN,
             RedriveScan(
                 topic=str(topic),
                 subscription=request.subscription,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from django.db import transaction
 
+from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.adminrpc.redrive import RedriveFilter, RedriveFound, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
 from messaging.errors import Conflict, InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from tenants.models import Tenant
@@ -80,7 +81,7 @@ def _running(job: RedriveJob) -> bool:
 def _plan(environment: Environment, job: RedriveJob) -> None:
     """Finds what moves next and writes it down."""
     page = environment.rpc.call(
-        "redrive.scan",
+        REDRIVE_SCAN,
         RedriveScan(
             topic=job.topic,
             subscription=job.subscription,
@@ -98,7 +99,7 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
     moving = [one for one in taken if not one.refused]
     target = None
     if moving:
-        target = environment.rpc.call("redrive.prepare", RedrivePrepare(target=job.target, owner=job.owner, step=job.step + 1))
+        target = environment.rpc.call(REDRIVE_PREPARE, RedrivePrepare(target=job.target, owner=job.owner, step=job.step + 1))
     job.pending = {
         "found": [msgspec.to_builtins(one) for one in taken],
         "target": target.target if target else "",
@@ -132,7 +133,7 @@ def _move(environment: Environment, job: RedriveJob) -> None:
     moved = RedriveMoved(messages=0, already=False, gone=[])
     if moving:
         moved = environment.rpc.call(
-            "redrive.move",
+            REDRIVE_MOVE,
             RedriveMove(
                 job=job.id,
                 step=job.step,

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
+from messaging.adminrpc.methods import AUDIT_TAKE
 from messaging.permissions.audited import BROKER_RESTART, MORE
 from tenants.models import AuditRecord
 from workers.environment import Environment
@@ -23,7 +24,7 @@ def collect_audit(environment: Environment, task_id: str, renew: Callable[[], No
     Raises `MagnetarError` when the broker is away; it keeps the events until the next run."""
     cursor = AuditCursor.objects.filter(broker_id=environment.settings.broker_id).first()
     ask = AuditTake(boot_id=cursor.boot_id, acknowledged_sequence=cursor.sequence) if cursor is not None else AuditTake()
-    taken = environment.rpc.call("audit.take", ask)
+    taken = environment.rpc.call(AUDIT_TAKE, ask)
     left = len(taken.events) + taken.waiting
     records = events = 0
     while taken.events and left > 0:
@@ -33,7 +34,7 @@ def collect_audit(environment: Environment, task_id: str, renew: Callable[[], No
         events += sum(event.count for event in written)
         left -= len(taken.events)
         ask = AuditTake(boot_id=taken.boot_id, acknowledged_sequence=taken.events[-1].sequence)
-        taken = environment.rpc.call("audit.take", ask)
+        taken = environment.rpc.call(AUDIT_TAKE, ask)
     return {"records": records, "events": events}
 
 

@@ -10,7 +10,8 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from messaging import logs
-from messaging.adminrpc.schema import CompactionsDue
+from messaging.adminrpc.compaction import CompactionsDue
+from messaging.adminrpc.methods import COMPACTION_DUE
 from messaging.errors import MagnetarError
 from messaging.protocol.names import parse_topic
 from workers.compaction import compact_topic
@@ -132,7 +133,7 @@ def _due(environment: Environment, renew: Callable[[], None]) -> Iterator[str]:
     after = ""
     while True:
         renew()
-        page = environment.rpc.call("compaction.due", CompactionsDue(after=after, limit=PAGE_TOPICS))
+        page = environment.rpc.call(COMPACTION_DUE, CompactionsDue(after=after, limit=PAGE_TOPICS))
         yield from page.topics
         if not page.next_after:
             return

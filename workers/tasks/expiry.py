@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from messaging.adminrpc.schema import MaintenanceRun, MaintenanceTopics
+from messaging.adminrpc.maintenance import MaintenanceRun, MaintenanceTopics
+from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS
 from messaging.errors import MagnetarError
 from tenants.actions.topics import forget_policies_of_gone_topics
 from workers.environment import Environment
@@ -27,13 +28,13 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
     failed: dict[str, str] = {}
     after = ""
     while True:
-        page = environment.rpc.call("upkeep.topics", MaintenanceTopics(after=after, limit=PAGE_TOPICS))
+        page = environment.rpc.call(MAINTENANCE_TOPICS, MaintenanceTopics(after=after, limit=PAGE_TOPICS))
         for start in range(0, len(page.topics), BATCH_TOPICS):
             renew()
             batch = page.topics[start : start + BATCH_TOPICS]
             topics += len(batch)
             try:
-                result = environment.rpc.call("upkeep.run", MaintenanceRun(task_id=task_id, topics=batch))
+                result = environment.rpc.call(MAINTENANCE_RUN, MaintenanceRun(task_id=task_id, topics=batch))
             except MagnetarError as error:
                 calls_failed += 1
                 if calls_failed == CALLS_FAILED_MAX:

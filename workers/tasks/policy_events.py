@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from messaging.adminrpc.methods import POLICIES_APPEND_EVENTS
 from messaging.adminrpc.policies import ChangeEventsAppend
 from tenants import policy_events
 from workers.environment import Environment
@@ -30,7 +31,7 @@ def write_policy_events(environment: Environment, task_id: str, renew: Callable[
         if owed is None:
             break
         namespace, changes = owed
-        answer = environment.rpc.call("policies.append_events", ChangeEventsAppend(namespace=namespace, changes=changes))
+        answer = environment.rpc.call(POLICIES_APPEND_EVENTS, ChangeEventsAppend(namespace=namespace, changes=changes))
         if answer.refused:
             failed[namespace] = answer.refused
             of_tenant[namespace.partition("/")[0]] += 1

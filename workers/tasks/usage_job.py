@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from messaging import logs
-from messaging.adminrpc.schema import UsageFlush
+from messaging.adminrpc.methods import USAGE_FLUSH
+from messaging.adminrpc.usage import UsageFlush
 from messaging.errors import MagnetarError
 from spark_jobs.config import Progress, Result, load_directory
 from spark_jobs.death import fewer_tasks
@@ -101,7 +102,7 @@ def _reporter(environment: Environment, task_id: str, deaths: list[str]) -> Call
 def _flush(environment: Environment, task_id: str) -> dict[str, Any]:
     """Usage up to now. While the broker is away there is none of now, and what it wrote before is computed all the same."""
     try:
-        environment.rpc.call("usage.flush", UsageFlush(task_id=task_id))
+        environment.rpc.call(USAGE_FLUSH, UsageFlush(task_id=task_id))
     except MagnetarError as error:
         return {"not_collected": error.message}
     return {}

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from messaging.adminrpc.schema import METHODS, Answer
+from messaging.adminrpc.base import Answer
+from messaging.adminrpc.methods import METHODS
 from messaging.broker.core.ingress_limiter import IngressLimiter
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import LocalService

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from messaging.adminrpc.schema import LONG_READS, METHODS
+from messaging.adminrpc.methods import FEED_APPLY, METHODS
 from messaging.broker.http.asgi import (
     JSON,
     Receive,
@@ -84,19 +84,20 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     if token is None:
         raise AuthenticationFailed("the admin RPC requires a service token: use the public API instead")
     principal = context.verifier.verify(token, context.clock_ms())
-    require(context.broker.grants, principal, BROKER_HTTP[RPC_PATTERN])
-    method = request.values["method"]
-    if method not in context.edge.methods:
-        raise NotFound(f"the admin RPC has no method {method[:80]!r}: check that broker and caller have the same release")
+    name = request.values["method"]
+    method = METHODS.get(name)
+    require(context.broker.grants, principal, method.permission if method is not None else BROKER_HTTP[RPC_PATTERN])
+    if method is None or name not in context.edge.methods:
+        raise NotFound(f"the admin RPC has no method {name[:80]!r}: check that broker and caller have the same release")
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
-        message = msgspec.json.decode(body or b"{}", type=METHODS[method].request)
+        message = msgspec.json.decode(body or b"{}", type=method.request)
     except msgspec.DecodeError as error:
-        raise InvalidValue(f"the request of {method} is not valid: {error}") from None
-    if method != "feed.apply":  # may carry all of the control plane, whose size bounds it
+        raise InvalidValue(f"the request of {name} is not valid: {error}") from None
+    if method != FEED_APPLY:  # may carry all of the control plane, whose size bounds it
         check(message, "rpc")
-    work = context.edge.methods[method](message)
-    return HttpAnswer(200, msgspec.json.encode(await (while_connected(request.receive, work) if method in LONG_READS else work)))
+    work = context.edge.methods[name](message)
+    return HttpAnswer(200, msgspec.json.encode(await (while_connected(request.receive, work) if method.long_read else work)))
 
 
 async def answer(handler: Handler, request: HttpRequest) -> HttpAnswer:

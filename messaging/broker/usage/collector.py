@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from messaging.adminrpc.schema import UsageFlushed
+from messaging.adminrpc.usage import UsageFlushed
 from messaging.broker.usage.boot import BootFile
 from messaging.broker.usage.record import TopicTotals
 from messaging.broker.usage.recorder import UsageRecorder

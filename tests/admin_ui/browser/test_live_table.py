@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from admin_ui.live.state import LiveState, message_between
-from messaging.adminrpc.schema import NamespaceLive
+from messaging.adminrpc.topics import NamespaceLive
 from tenants.access import actor_of_user
 from tenants.actions import create_key, create_namespace, grant_permission
 from tenants.models import User

@@ -19,7 +19,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc.schema import FeedApply, FeedChange, TopicDelete, TopicRef, TopicsList
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import FEED_APPLY, TOPICS_DELETE, TOPICS_LIST, TOPICS_UNLOAD
+from messaging.adminrpc.topics import TopicDelete, TopicRef, TopicsList
 from messaging.errors import MagnetarError
 from messaging.identity import issue_token
 from tests.adversary.hostile.binary_frames import BinaryFrames, Conversation
@@ -110,12 +112,12 @@ class Target:
 
     async def use_topics(self) -> None:
         rpc = self.broker.rpc
-        found = rpc.call("topics.list", TopicsList(namespace="public/default"))
+        found = rpc.call(TOPICS_LIST, TopicsList(namespace="public/default"))
         for topic in [*found.topics]:
             try:
                 await use(self.broker.address[1], self.token, topic)
-                rpc.call("topics.unload", TopicRef(topic=topic))
-                rpc.call("topics.delete", TopicDelete(topic=topic, force=True))
+                rpc.call(TOPICS_UNLOAD, TopicRef(topic=topic))
+                rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, force=True))
             except MagnetarError as error:
                 raise NotServed(f"topic {topic} cannot be unloaded and deleted: {error}") from None
             self.topics_used += 1
@@ -131,7 +133,7 @@ async def target(folder: Path) -> AsyncIterator[Target]:
             FeedChange(version=4, kind="namespace", key="canary/cage", state={}),
             FeedChange(version=5, kind="key", key=KEY, state={"role": ROLE, "tenant": "", "revoked": False}),
         ]
-        broker.rpc.call("feed.apply", FeedApply(from_version=2, to_version=5, changes=changes))
+        broker.rpc.call(FEED_APPLY, FeedApply(from_version=2, to_version=5, changes=changes))
         token = issue_token(broker.settings, ROLE, KEY, int(time.time()))
         canary = await Canary.hatch(broker.address[1], token, CANARY)
         yield Target(broker, token, canary)

@@ -19,7 +19,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import FEED_APPLY
 from messaging.identity import issue_token
 from tests.adversary.hostile.campaign import Failed, Target, target
 from tests.adversary.hostile.peers import NotServed
@@ -48,7 +49,7 @@ async def visited(folder: Path) -> AsyncIterator[tuple[Target, str]]:
             FeedChange(version=7, kind="namespace", key=NAMESPACE, state={}),
             FeedChange(version=8, kind="key", key=KEY, state={"role": TENANT, "tenant": TENANT, "revoked": False}),
         ]
-        under.broker.rpc.call("feed.apply", FeedApply(from_version=5, to_version=8, changes=changes))
+        under.broker.rpc.call(FEED_APPLY, FeedApply(from_version=5, to_version=8, changes=changes))
         yield under, issue_token(under.broker.settings, TENANT, KEY, int(time.time()))
 
 

@@ -15,9 +15,45 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
-from messaging.adminrpc import schema as rpc
+from messaging.adminrpc.backlog import BacklogAnalyze
+from messaging.adminrpc.base import Method
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.delayed import DelayedList
+from messaging.adminrpc.diagnosis import SubscriptionExplain
+from messaging.adminrpc.methods import (
+    DELAYED_COUNTS,
+    DELAYED_LIST,
+    SCHEMAS_LIST,
+    SUBSCRIPTIONS_ANALYZE_BACKLOG,
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_EXPLAIN,
+    SUBSCRIPTIONS_PEEK,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_PROPERTIES,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_COMPACT,
+    TOPICS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_FIGURES,
+    TOPICS_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_STATS,
+    TOPICS_TRIM,
+    TOPICS_TRUNCATE,
+    TOPICS_UNLOAD,
+)
+from messaging.adminrpc.subscriptions import (
+    DeadLetterPolicySet,
+    SubscriptionCreate,
+    SubscriptionExpire,
+    SubscriptionPeek,
+    SubscriptionPropertiesSet,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
 from messaging.errors import MagnetarError
 from messaging.limits.sizes import (
     ACK_SET_WORDS_MAX,
@@ -313,45 +349,44 @@ async def administer(visitor: Visitor) -> None:
     of: dict[str, Any] = {"topic": chance.choice(TOPICS)}
     one = of | {"subscription": chance.choice(SUBSCRIPTIONS)}
     properties = {pair.key: pair.value for pair in pairs(chance)}
-    name, request = chance.choice(
-        [
-            ("topics.stats", rpc.TopicRef(**of)),
-            ("topics.figures", rpc.TopicRef(**of)),
-            ("topics.internal_stats", rpc.TopicRef(**of)),
-            ("topics.trim", rpc.TopicRef(**of)),
-            ("topics.unload", rpc.TopicRef(**of)),
-            ("topics.truncate", rpc.TopicRef(**of)),
-            ("topics.compact", rpc.TopicRef(**of)),
-            (
-                "topics.create",
-                rpc.TopicCreate(topic=f"{of['topic']}-parts", partitions=chance.choice([1, 50]), properties=properties),
-            ),
-            ("topics.partitioned_stats", rpc.TopicRef(topic=f"{of['topic']}-parts")),
-            ("topics.delete", rpc.TopicDelete(topic=chance.choice(TOPICS), force=True)),
-            ("schemas.list", rpc.TopicRef(**of)),
-            ("delayed.counts", rpc.TopicRef(**of)),
-            ("delayed.list", DelayedList(**of)),
-            ("subscriptions.create", rpc.SubscriptionCreate(**one, properties=properties)),
-            ("subscriptions.set_properties", rpc.SubscriptionPropertiesSet(**one, properties=properties)),
-            ("subscriptions.explain", rpc.SubscriptionExplain(**one)),
-            ("subscriptions.analyze_backlog", rpc.BacklogAnalyze(**one)),
-            ("subscriptions.skip", rpc.SubscriptionSkip(**one, entries=chance.choice([None, 1, 2**62]))),
-            ("subscriptions.reset", rpc.SubscriptionReset(**one, timestamp_ms=chance.choice([0, TIME_MS_MAX]))),
-            ("subscriptions.expire", rpc.SubscriptionExpire(**one, older_than_s=chance.choice([0, 1, 2**31]))),
-            ("subscriptions.peek", rpc.SubscriptionPeek(**one, position=chance.choice([1, 2, 1_000, 2**62]))),
-            (
-                "subscriptions.set_dead_letter_policy",
-                rpc.DeadLetterPolicySet(**one, max_redeliver_count=chance.choice([1, 3]), target=TOPICS[-1], owner="guest"),
-            ),
-        ]
-    )
+    asked: list[tuple[Method[Any, Any], Any]] = [
+        (TOPICS_STATS, TopicRef(**of)),
+        (TOPICS_FIGURES, TopicRef(**of)),
+        (TOPICS_INTERNAL_STATS, TopicRef(**of)),
+        (TOPICS_TRIM, TopicRef(**of)),
+        (TOPICS_UNLOAD, TopicRef(**of)),
+        (TOPICS_TRUNCATE, TopicRef(**of)),
+        (TOPICS_COMPACT, TopicRef(**of)),
+        (
+            TOPICS_CREATE,
+            TopicCreate(topic=f"{of['topic']}-parts", partitions=chance.choice([1, 50]), properties=properties),
+        ),
+        (TOPICS_PARTITIONED_STATS, TopicRef(topic=f"{of['topic']}-parts")),
+        (TOPICS_DELETE, TopicDelete(topic=chance.choice(TOPICS), force=True)),
+        (SCHEMAS_LIST, TopicRef(**of)),
+        (DELAYED_COUNTS, TopicRef(**of)),
+        (DELAYED_LIST, DelayedList(**of)),
+        (SUBSCRIPTIONS_CREATE, SubscriptionCreate(**one, properties=properties)),
+        (SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(**one, properties=properties)),
+        (SUBSCRIPTIONS_EXPLAIN, SubscriptionExplain(**one)),
+        (SUBSCRIPTIONS_ANALYZE_BACKLOG, BacklogAnalyze(**one)),
+        (SUBSCRIPTIONS_SKIP, SubscriptionSkip(**one, entries=chance.choice([None, 1, 2**62]))),
+        (SUBSCRIPTIONS_RESET, SubscriptionReset(**one, timestamp_ms=chance.choice([0, TIME_MS_MAX]))),
+        (SUBSCRIPTIONS_EXPIRE, SubscriptionExpire(**one, older_than_s=chance.choice([0, 1, 2**31]))),
+        (SUBSCRIPTIONS_PEEK, SubscriptionPeek(**one, position=chance.choice([1, 2, 1_000, 2**62]))),
+        (
+            SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+            DeadLetterPolicySet(**one, max_redeliver_count=chance.choice([1, 3]), target=TOPICS[-1], owner="guest"),
+        ),
+    ]
+    method, request = chance.choice(asked)
     try:
-        calling = asyncio.get_running_loop().run_in_executor(visitor.thread, partial(visitor.admin.call, name, request))
+        calling = asyncio.get_running_loop().run_in_executor(visitor.thread, partial(visitor.admin.call, method, request))
         await asyncio.wait_for(calling, SERVED_S)
     except MagnetarError as error:
-        visitor.refused[f"{name}: {error.code}"] += 1
+        visitor.refused[f"{method.name}: {error.code}"] += 1
     except TimeoutError:
-        raise NotServed(f"{name} was not answered in {SERVED_S:.0f} s") from None
+        raise NotServed(f"{method.name} was not answered in {SERVED_S:.0f} s") from None
 
 
 # The order in which clients do things, with more of what they do often.

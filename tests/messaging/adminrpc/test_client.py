@@ -14,8 +14,11 @@ import pytest
 
 from messaging import errors
 from messaging.adminrpc import client as client_module
+from messaging.adminrpc.base import Empty, Request
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
-from messaging.adminrpc.schema import Empty, FeedVersion, Request, TopicCreate, TopicNames, TopicRef, TopicsList
+from messaging.adminrpc.feed import FeedVersion
+from messaging.adminrpc.methods import FEED_VERSION, TOPICS_CREATE, TOPICS_LIST, TOPICS_UNLOAD
+from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
 
 
@@ -90,24 +93,24 @@ def rpc(broker: Broker) -> Iterator[AdminRpc]:
 
 def test_a_call_carries_the_request_and_the_identity_and_returns_the_typed_answer(broker: Broker, rpc: AdminRpc) -> None:
     broker.answer = lambda method: (200, b'{"topics": ["persistent://a/b/c"], "partitioned": {}, "of_a_later_release": 1}')
-    answer = rpc.call("topics.list", TopicsList(namespace="a/b"))
+    answer = rpc.call(TOPICS_LIST, TopicsList(namespace="a/b"))
     assert answer == TopicNames(topics=["persistent://a/b/c"], partitioned={})
     assert broker.calls == [("/rpc/v1/topics.list", {"namespace": "a/b"}, "Bearer identity-token")]
 
 
 def test_a_method_without_arguments_needs_none(broker: Broker, rpc: AdminRpc) -> None:
     broker.answer = lambda method: (200, b'{"version": 7}')
-    assert rpc.call("feed.version") == FeedVersion(version=7)
-    assert rpc.call("feed.version", Request()) == FeedVersion(version=7)
+    assert rpc.call(FEED_VERSION, Request()) == FeedVersion(version=7)
+    assert rpc.call(FEED_VERSION, Request()) == FeedVersion(version=7)
 
 
 def test_one_connection_serves_all_calls_of_a_thread(broker: Broker, rpc: AdminRpc) -> None:
     for _ in range(3):
-        assert rpc.call("topics.unload", TopicRef(topic="t")) == Empty()
+        assert rpc.call(TOPICS_UNLOAD, TopicRef(topic="t")) == Empty()
     assert broker.connections == 1
 
     def other_thread() -> None:
-        rpc.call("topics.unload", TopicRef(topic="t"))
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
         rpc.close()
 
     thread = threading.Thread(target=other_thread)
@@ -119,19 +122,19 @@ def test_one_connection_serves_all_calls_of_a_thread(broker: Broker, rpc: AdminR
 def test_errors_come_back_as_the_exceptions_they_were(broker: Broker, rpc: AdminRpc) -> None:
     broker.answer = lambda method: (409, b'{"code": "conflict", "message": "it exists: choose another name"}')
     with pytest.raises(errors.Conflict, match="choose another name"):
-        rpc.call("topics.create", TopicCreate(topic="t"))
+        rpc.call(TOPICS_CREATE, TopicCreate(topic="t"))
     broker.answer = lambda method: (502, b"<html>")
     with pytest.raises(errors.MagnetarError, match="HTTP status 502"):
-        rpc.call("topics.create", TopicCreate(topic="t"))
+        rpc.call(TOPICS_CREATE, TopicCreate(topic="t"))
     broker.answer = lambda method: (200, b'{"version": "no number"}')
     with pytest.raises(errors.MagnetarError, match="is not valid"):
-        rpc.call("feed.version")
+        rpc.call(FEED_VERSION, Request())
 
 
 def test_a_connection_closed_at_rest_is_replaced_before_anything_is_sent(broker: Broker, rpc: AdminRpc) -> None:
     broker.close_after_answer = True
     for count in (1, 2):
-        assert rpc.call("topics.create", TopicCreate(topic=f"t{count}")) == Empty()
+        assert rpc.call(TOPICS_CREATE, TopicCreate(topic=f"t{count}")) == Empty()
         assert broker.closed.acquire(timeout=10)
     assert broker.connections == 2
     assert [call[1]["topic"] for call in broker.calls] == ["t1", "t2"]
@@ -146,10 +149,10 @@ def test_an_idempotent_call_is_repeated_once_after_a_break(broker: Broker, rpc: 
         return 200, b"{}"
 
     broker.answer = answer
-    assert rpc.call("topics.unload", TopicRef(topic="t")) == Empty()
+    assert rpc.call(TOPICS_UNLOAD, TopicRef(topic="t")) == Empty()
     assert len(broker.calls) == 2
     with pytest.raises(errors.NotReady, match="closed the connection twice"):
-        rpc.call("topics.unload", TopicRef(topic="t"))
+        rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
     assert len(broker.calls) == 4
 
 
@@ -159,7 +162,7 @@ def test_a_call_that_is_not_idempotent_is_never_repeated(broker: Broker, rpc: Ad
 
     broker.answer = answer
     with pytest.raises(errors.NotReady, match="whether it was done is not known"):
-        rpc.call("topics.create", TopicCreate(topic="t"))
+        rpc.call(TOPICS_CREATE, TopicCreate(topic="t"))
     assert len(broker.calls) == 1
 
 
@@ -168,9 +171,9 @@ def test_refused_says_which_url() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(errors.NotReady, match=url):
-            AdminRpc(lambda: url, lambda: "token").call("feed.version")
+            AdminRpc(lambda: url, lambda: "token").call(FEED_VERSION, Request())
     with pytest.raises(errors.NotReady, match="broker_rpc_url"):
-        AdminRpc(lambda: "localhost:80", lambda: "token").call("feed.version")
+        AdminRpc(lambda: "localhost:80", lambda: "token").call(FEED_VERSION, Request())
 
 
 def test_silence_ends_after_the_timeout_and_the_next_call_uses_a_new_connection(broker: Broker) -> None:
@@ -183,32 +186,32 @@ def test_silence_ends_after_the_timeout_and_the_next_call_uses_a_new_connection(
     broker.answer = answer
     with closing(AdminRpc(lambda: broker.url, lambda: "token", timeout_s=0.05)) as rpc:
         with pytest.raises(errors.NotReady, match=r"did not respond to feed\.version within 0\.05 s"):
-            rpc.call("feed.version")
+            rpc.call(FEED_VERSION, Request())
         release.set()
         broker.answer = lambda method: (200, b'{"version": 2}')
         rpc.timeout_s = 10
-        assert rpc.call("feed.version").version == 2
+        assert rpc.call(FEED_VERSION, Request()).version == 2
 
 
 def test_an_answer_without_end_is_refused(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "ANSWER_BYTES_MAX", 10)
     broker.answer = lambda method: (200, b" " * 11)
     with pytest.raises(errors.MagnetarError, match="longer than 10 bytes"):
-        rpc.call("feed.version")
+        rpc.call(FEED_VERSION, Request())
 
 
 def test_a_restarted_broker_is_found_at_its_new_port(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path))
     with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: "token")) as rpc:
         with pytest.raises(errors.NotReady, match="not running"):
-            rpc.call("feed.version")
+            rpc.call(FEED_VERSION, Request())
         (tmp_path / "run").mkdir()
         for version in (1, 2):
             broker = Broker()
             broker.answer = lambda method, version=version: (200, b'{"version": %d}' % version)  # type: ignore[misc]
             broker.close_after_answer = True
             (tmp_path / "run" / "broker.json").write_text(json.dumps({"rpc_url": broker.url}))
-            assert rpc.call("feed.version").version == version
+            assert rpc.call(FEED_VERSION, Request()).version == version
             assert broker.closed.acquire(timeout=10)
             broker.stop()
 
@@ -222,8 +225,8 @@ def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_does_not_use_its_parents_connection(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    rpc.call("topics.unload", TopicRef(topic="t"))
+    rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
     child = os.getpid() + 1
     monkeypatch.setattr(os, "getpid", lambda: child)
-    rpc.call("topics.unload", TopicRef(topic="t"))
+    rpc.call(TOPICS_UNLOAD, TopicRef(topic="t"))
     assert broker.connections == 2

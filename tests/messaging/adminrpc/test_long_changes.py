@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from messaging.adminrpc import calls
-from messaging.adminrpc import schema as s
+from messaging.adminrpc.base import A, Empty, Method, R
 from messaging.adminrpc.calls import TypedCalls
+from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.client import decode_answer
+from messaging.adminrpc.methods import TOPICS_DELETE
+from messaging.adminrpc.topics import TopicDelete
 from messaging.broker.http.asgi import error_body
 from messaging.caller import Caller, working_for
 from messaging.errors import UnderWay
 from tests.support.waiting import eventually_sync
 
-DELETE = s.TopicDelete(topic="persistent://acme/orders/p", partitioned=True)
+DELETE = TopicDelete(topic="persistent://acme/orders/p", partitioned=True)
 GOES_ON = UnderWay("it goes on").of("change-1")
 
 
@@ -28,13 +30,13 @@ class Broker(TypedCalls):
         self.looks = looks
         self.asked: list[str] = []
 
-    def perform(self, method: str, request: s.Request, answer_type: Any) -> Any:
-        self.asked.append(method)
-        if method == "changes.outcome":
-            assert request == s.ChangeRef(id="change-1")
+    def perform(self, method: Method[R, A], request: R) -> A:
+        self.asked.append(method.name)
+        if method.name == "changes.outcome":
+            assert request == ChangeRef(id="change-1")
             self.looks -= 1
         body, status = (b"{}", 200) if not self.looks else (error_body(GOES_ON), GOES_ON.http_status)
-        return decode_answer(method, status, body, answer_type)
+        return decode_answer(method, status, body)
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +47,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_change_is_begun_once_and_its_outcome_is_the_answer() -> None:
     """Its caller had 503 after 10 s."""
     broker = Broker(looks=3)
-    assert broker.call("topics.delete", DELETE) == s.Empty()
+    assert broker.call(TOPICS_DELETE, DELETE) == Empty()
     assert broker.asked == ["topics.delete", *["changes.outcome"] * 3]
 
 
 def test_what_takes_longer_than_a_caller_waits_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "CHANGE_S", 0)
     with pytest.raises(UnderWay, match="it goes on"):
-        Broker(looks=3).call("topics.delete", DELETE)
+        Broker(looks=3).call(TOPICS_DELETE, DELETE)
 
 
 class Waiting(threading.Thread):
@@ -64,7 +66,7 @@ class Waiting(threading.Thread):
     def run(self) -> None:
         with working_for(self.caller):
             try:
-                self.broker.call("topics.delete", DELETE)
+                self.broker.call(TOPICS_DELETE, DELETE)
             except UnderWay as error:
                 self.error = error.message
 

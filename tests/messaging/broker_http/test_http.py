@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from messaging.adminrpc.base import Request
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import METHODS, FeedVersion, MessageFind, TopicCreate
+from messaging.adminrpc.feed import FeedVersion
+from messaging.adminrpc.messages import MessageFind
+from messaging.adminrpc.methods import FEED_VERSION, MESSAGES_FIND, METHODS, TOPICS_CREATE
+from messaging.adminrpc.topics import TopicCreate
 from messaging.broker.http import handlers, start_http
 from messaging.caller import Caller, working_for
 from messaging.errors import Conflict, NotReady
@@ -110,10 +114,10 @@ async def test_a_call_reaches_the_method_of_the_service(edge: Edge) -> None:
 
     def run() -> None:
         with closing(AdminRpc(lambda: f"http://127.0.0.1:{edge.listeners.rpc_port}", lambda: identity)) as rpc:
-            assert rpc.call("feed.version") == FeedVersion(version=edge.broker.access.view.version)
-            rpc.call("topics.create", request)
+            assert rpc.call(FEED_VERSION, Request()) == FeedVersion(version=edge.broker.access.view.version)
+            rpc.call(TOPICS_CREATE, request)
             with pytest.raises(Conflict, match="exists already: choose another name"):
-                rpc.call("topics.create", request)
+                rpc.call(TOPICS_CREATE, request)
 
     await asyncio.to_thread(run)
     assert edge.rpc.calls[1] == ("topics.create", request)
@@ -273,7 +277,7 @@ async def test_a_client_whose_caller_leaves_ends_the_work_at_the_broker(edge: Ed
 
     def ask() -> None:
         with working_for(caller):
-            rpc.call("messages.find", MessageFind(topic="t", timestamp_ms=1))
+            rpc.call(MESSAGES_FIND, MessageFind(topic="t", timestamp_ms=1))
 
     asking = asyncio.create_task(asyncio.to_thread(ask))
     await asyncio.wait_for(begun.wait(), 10)

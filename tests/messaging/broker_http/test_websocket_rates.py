@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
 from tests.support.http_edge import GRANTS, Edge, receive_json, running_edge, send_json

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from messaging import client as magnetar
+from messaging.adminrpc.base import Request
 from messaging.adminrpc.client import AdminRpc
-from messaging.adminrpc.schema import FeedApply, FeedChange, SubscriptionSkip, TopicRef
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import STATUS, SUBSCRIPTIONS_LIST, SUBSCRIPTIONS_SKIP
+from messaging.adminrpc.subscriptions import SubscriptionSkip
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
@@ -86,9 +90,9 @@ async def test_the_admin_rpc_by_its_client(settings: Settings, broker: Broker) -
         def look() -> None:
             url = f"http://127.0.0.1:{broker.addresses.rpc_url.rpartition(':')[2]}"
             with closing(AdminRpc(lambda: url, lambda: service_token(settings, "web"))) as rpc:
-                assert rpc.call("status").ready
-                assert rpc.call("subscriptions.list", TopicRef(topic=TOPIC)).subscriptions == ["billing"]
+                assert rpc.call(STATUS, Request()).ready
+                assert rpc.call(SUBSCRIPTIONS_LIST, TopicRef(topic=TOPIC)).subscriptions == ["billing"]
                 with pytest.raises(errors.SubscriptionNotFound):
-                    rpc.call("subscriptions.skip", SubscriptionSkip(topic=TOPIC, subscription="missing"))
+                    rpc.call(SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=TOPIC, subscription="missing"))
 
         await asyncio.to_thread(look)

@@ -10,7 +10,9 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from rest_framework import serializers
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.compaction import CompactionBlock
+from messaging.adminrpc.feed import FeedChange
+from messaging.adminrpc.methods import METHODS
 from messaging.broker.http.websocket import frames as websocket_frames
 from messaging.broker.http.websocket import parameters
 from messaging.limits import binary, metadata, rest, websocket
@@ -141,8 +143,8 @@ def test_every_field_of_our_rest_has_a_limit(body: type[serializers.Serializer[A
 
 
 def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
-    requests: set[type[msgspec.Struct]] = {request for request, _ in schema.METHODS.values()}
-    requests |= {schema.FeedChange, schema.CompactionBlock}
+    requests: set[type[msgspec.Struct]] = {method.request for method in METHODS.values()}
+    requests |= {FeedChange, CompactionBlock}
     found = {name.partition(".")[2] for name, kind in struct_fields(tuple(requests)) if unbounded(kind)}
     assert found == set(rest.RPC)
 

@@ -7,7 +7,9 @@ from typing import Any, get_args, get_origin
 import msgspec
 import pytest
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.compaction import CompactionBlock
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.methods import METHODS
 from messaging.broker.http.websocket import frames, parameters
 from messaging.limits import rest, websocket
 from messaging.limits.structs import TABLES, over_limit
@@ -32,7 +34,7 @@ KINDS: dict[str, tuple[type[msgspec.Struct], ...]] = {
         subscriptions.ResetCursorData,
         topic_permissions.TopicGrant,
     ),
-    "rpc": tuple(dict.fromkeys([*(request for request, _ in schema.METHODS.values()), schema.FeedChange, schema.CompactionBlock])),
+    "rpc": tuple(dict.fromkeys([*(method.request for method in METHODS.values()), FeedChange, CompactionBlock])),
 }
 
 
@@ -90,6 +92,6 @@ def test_every_row_with_numbers_is_tried() -> None:
 
 
 def test_what_is_within_an_object_is_looked_at_too() -> None:
-    feed = schema.FeedApply(from_version=0, to_version=1, changes=[schema.FeedChange(version=1, kind="k" * 65, key="", state=None)])
+    feed = FeedApply(from_version=0, to_version=1, changes=[FeedChange(version=1, kind="k" * 65, key="", state=None)])
     found = over_limit(feed, "rpc")
     assert found is not None and found[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
+from messaging.adminrpc.methods import SUBSCRIPTIONS_ANALYZE_BACKLOG, TOPICS_BACKLOG_SIZE
 from messaging.broker.core.entries import from_log
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.internal_stats import position_text
 from messaging.broker.runtime.admin.naming import check_plain, plain_topic, topic_name
 from messaging.broker.runtime.admin.stats import backlog_bytes
@@ -43,15 +45,17 @@ class BacklogHandlers:
         self._scans = scans
         self._limits = limits
 
-    async def size(self, request: schema.BacklogAfter) -> schema.BacklogSize:
+    @answers(TOPICS_BACKLOG_SIZE)
+    async def size(self, request: BacklogAfter) -> BacklogSize:
         name = await topic_name(self._broker, request.topic)
         if not name.persistent:
             raise NotAllowed(f"{name} is a non-persistent topic: it has no backlog")
         topic = await plain_topic(self._broker, request.topic)
         behind = topic.ledger_list.count_up_to(Position(request.ledger_id, request.entry_id))
-        return schema.BacklogSize(size_bytes=backlog_bytes(topic, topic.ledger_list.entries - behind))
+        return BacklogSize(size_bytes=backlog_bytes(topic, topic.ledger_list.entries - behind))
 
-    async def analyze(self, request: schema.BacklogAnalyze) -> schema.BacklogAnalysis:
+    @answers(SUBSCRIPTIONS_ANALYZE_BACKLOG)
+    async def analyze(self, request: BacklogAnalyze) -> BacklogAnalysis:
         """Reads it. Raises `NotReady` where there is no memory for that now."""
         name = await topic_name(self._broker, request.topic)
         await check_plain(self._broker, name)
@@ -61,14 +65,14 @@ class BacklogHandlers:
         if request.ledger_id is not None and request.entry_id is not None:
             start = max(start, Position(request.ledger_id, request.entry_id - 1))
         if not topic.keeps_messages:
-            return schema.BacklogAnalysis(entries=0, messages=0)
+            return BacklogAnalysis(entries=0, messages=0)
         try:
             return await self._scan(topic, subscription, start)
         except (StoreError, ValueError) as error:
             raise StorageFailed(f"the backlog of {subscription.name!r} on {topic.text} cannot be read: {error}") from error
 
-    async def _scan(self, topic: Topic, subscription: Subscription, after: Position) -> schema.BacklogAnalysis:
-        analysis = schema.BacklogAnalysis(entries=0, messages=0)
+    async def _scan(self, topic: Topic, subscription: Subscription, after: Position) -> BacklogAnalysis:
+        analysis = BacklogAnalysis(entries=0, messages=0)
         ledger_list, read_bytes = topic.ledger_list, 0
         position = ledger_list.resolve(ledger_list.next_after(after))
         now_s = asyncio.get_running_loop().time
@@ -98,7 +102,7 @@ class BacklogHandlers:
             account.give(tenant, READ_BYTES)
 
     async def _read(
-        self, topic: Topic, subscription: Subscription, position: Position, analysis: schema.BacklogAnalysis
+        self, topic: Topic, subscription: Subscription, position: Position, analysis: BacklogAnalysis
     ) -> tuple[Position | None, int]:
         """Adds what one read finds. Returns where the next one begins, None if nothing is left, and how many bytes it read."""
         ledger_list, cursor, size = topic.ledger_list, subscription.cursor, 0

@@ -15,8 +15,11 @@ from typing import Any
 
 import msgspec
 
-from messaging.adminrpc.schema import Answer, ChangeProgress, ChangeRef, ChangesList, ChangesUnderWay, Request
+from messaging.adminrpc.base import Answer, Method, Request
+from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList, ChangesUnderWay
+from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, TOPICS_CREATE
 from messaging.background import ONE_OFF
+from messaging.broker.runtime.admin.binding import Handler, answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.turn_slices import Progress, counted_for
 from messaging.errors import MagnetarError, NotReady, UnderWay
@@ -28,8 +31,7 @@ AT_ONCE, WAITING_MAX = 32, 1_000  # changes, in turns by tenant
 ENDED_MAX, ENDED_PER_TENANT_MAX = 1_000, 20  # long ones whose outcome is kept, the newest
 CHANGE_BYTES = 2_000  # of memory; that of an answer is about what it has in JSON, times `OBJECTS`
 OBJECTS = 4
-NOT_JOINED = frozenset({"topics.create"})  # the second one conflicts
-Work = Callable[[Any], Awaitable[Answer]]
+NOT_JOINED = frozenset({TOPICS_CREATE})  # the second one conflicts
 
 
 class Change:
@@ -87,11 +89,11 @@ class LongChanges:
         self._ended_of: Counter[str] = Counter()  # by tenant
         broker.before_stop.append(self.stop)
 
-    def long(self, method: str, work: Work) -> Work:
+    def long(self, method: Method[Any, Any], work: Handler) -> Handler:
         """The handler of `method` as a job that `work` does."""
 
         async def handler(request: Request) -> Answer:
-            asked = method, uuid.uuid4().bytes if method in NOT_JOINED else msgspec.json.encode(request)
+            asked = method.name, uuid.uuid4().bytes if method in NOT_JOINED else msgspec.json.encode(request)
             change = self._same.get(asked)
             if change is None:
                 change = self._begin(asked, work, request)
@@ -101,6 +103,7 @@ class LongChanges:
 
         return handler
 
+    @answers(CHANGES_OUTCOME)
     async def outcome(self, request: ChangeRef) -> Answer:
         change = self._changes.get(request.id)
         if change is None:
@@ -110,6 +113,7 @@ class LongChanges:
             )
         return change.outcome()
 
+    @answers(CHANGES_LIST)
     async def list(self, request: ChangesList) -> ChangesUnderWay:
         found = [change.shown() for change in self._changes.values() if change.tenant == request.tenant]
         return ChangesUnderWay(changes=found[::-1])
@@ -122,7 +126,7 @@ class LongChanges:
 
     # --- their life
 
-    def _begin(self, asked: tuple[str, bytes], work: Work, request: Any) -> Change:
+    def _begin(self, asked: tuple[str, bytes], work: Handler, request: Any) -> Change:
         resource = request.topic if hasattr(request, "topic") else request.namespace
         tenant = parse_topic(resource).tenant if hasattr(request, "topic") else parse_namespace(resource).tenant
         change = Change(asked[0], tenant, resource, self._broker.now_ms())

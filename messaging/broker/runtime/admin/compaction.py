@@ -4,7 +4,32 @@ from __future__ import annotations
 
 from array import array
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.compaction import (
+    CompactionBegin,
+    CompactionBlock,
+    CompactionCommit,
+    CompactionEnd,
+    CompactionPage,
+    CompactionRead,
+    CompactionsDue,
+    CompactionsDuePage,
+    CompactionStart,
+    CompactionStatus,
+    CompactionWrite,
+)
+from messaging.adminrpc.methods import (
+    COMPACTION_ABORT,
+    COMPACTION_BEGIN,
+    COMPACTION_COMMIT,
+    COMPACTION_DUE,
+    COMPACTION_READ,
+    COMPACTION_WRITE,
+    TOPICS_COMPACT,
+    TOPICS_COMPACTION_STATUS,
+)
+from messaging.adminrpc.topics import TopicRef
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import check_plain, parts_of, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import InvalidValue, NotAllowed, TopicNotFound
@@ -24,58 +49,66 @@ class CompactionHandlers:
             raise NotAllowed(f"{name} is a non-persistent topic: it keeps no messages, and there is nothing to compact")
         return name
 
-    async def request(self, request: schema.TopicRef) -> schema.Empty:
+    @answers(TOPICS_COMPACT)
+    async def request(self, request: TopicRef) -> Empty:
         """Of a partitioned topic: every partition that there is."""
         name = await self._name(request.topic)
         names, partitioned = await parts_of(self._broker, name)
         for one in names:
             if not partitioned or await self._broker.topics.exists(one):
                 await self._compactions.request(one)
-        return schema.Empty()
+        return Empty()
 
-    async def status(self, request: schema.TopicRef) -> schema.CompactionStatus:
+    @answers(TOPICS_COMPACTION_STATUS)
+    async def status(self, request: TopicRef) -> CompactionStatus:
         name = await self._name(request.topic)
         if not await self._broker.topics.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
         text = str(name)
-        return schema.CompactionStatus(status=self._compactions.status(text), last_error=self._compactions.result(text).last_error)
+        return CompactionStatus(status=self._compactions.status(text), last_error=self._compactions.result(text).last_error)
 
-    async def due(self, request: schema.CompactionsDue) -> schema.CompactionsDuePage:
+    @answers(COMPACTION_DUE)
+    async def due(self, request: CompactionsDue) -> CompactionsDuePage:
         limit = max(1, min(request.limit, 5_000))
         names = await self._broker.storage.meta.list_all_topics(after=request.after, limit=limit)
         found = await self._compactions.due(names, requested=not request.after)
-        return schema.CompactionsDuePage(topics=found, next_after=names[-1] if len(names) == limit else "")
+        return CompactionsDuePage(topics=found, next_after=names[-1] if len(names) == limit else "")
 
-    async def begin(self, request: schema.CompactionBegin) -> schema.CompactionStart:
+    @answers(COMPACTION_BEGIN)
+    async def begin(self, request: CompactionBegin) -> CompactionStart:
         name = parse_topic(request.topic)
         await check_plain(self._broker, name)
-        return schema.CompactionStart(session=await self._compactions.begin(name))
+        return CompactionStart(session=await self._compactions.begin(name))
 
-    async def read(self, request: schema.CompactionRead) -> schema.CompactionPage:
+    @answers(COMPACTION_READ)
+    async def read(self, request: CompactionRead) -> CompactionPage:
         page = await self._compactions.read(request.session, Position(request.ledger_id, request.entry_id))
         following = page.following or Position(-1, -1)
-        return schema.CompactionPage(
+        return CompactionPage(
             blocks=[_block_sent(block) for block in page.blocks],
             ledger_id=following.ledger_id,
             entry_id=following.entry_id,
             done=page.following is None,
         )
 
-    async def write(self, request: schema.CompactionWrite) -> schema.Empty:
+    @answers(COMPACTION_WRITE)
+    async def write(self, request: CompactionWrite) -> Empty:
         await self._compactions.write(request.session, [_block_given(block) for block in request.blocks])
-        return schema.Empty()
+        return Empty()
 
-    async def commit(self, request: schema.CompactionCommit) -> schema.Empty:
+    @answers(COMPACTION_COMMIT)
+    async def commit(self, request: CompactionCommit) -> Empty:
         await self._compactions.commit(request.session, request.removed_messages, request.last_batch_index)
-        return schema.Empty()
+        return Empty()
 
-    async def abort(self, request: schema.CompactionEnd) -> schema.Empty:
+    @answers(COMPACTION_ABORT)
+    async def abort(self, request: CompactionEnd) -> Empty:
         await self._compactions.abort(request.session, request.error)
-        return schema.Empty()
+        return Empty()
 
 
-def _block_sent(block: Block) -> schema.CompactionBlock:
-    return schema.CompactionBlock(
+def _block_sent(block: Block) -> CompactionBlock:
+    return CompactionBlock(
         ledger_id=block.ledger_id,
         first_entry=block.first_entry,
         block_header=block.header,
@@ -84,7 +117,7 @@ def _block_sent(block: Block) -> schema.CompactionBlock:
     )
 
 
-def _block_given(block: schema.CompactionBlock) -> Block:
+def _block_given(block: CompactionBlock) -> Block:
     try:
         decode(block.block_header)
         end_offsets = array("I", block.end_offsets)

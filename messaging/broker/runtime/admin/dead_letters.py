@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+)
+from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
 from messaging.broker.core.dead_letters import default_target
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
@@ -15,11 +22,13 @@ class DeadLetterHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def get(self, request: schema.SubscriptionRef) -> schema.DeadLetterPolicyAnswer:
+    @answers(SUBSCRIPTIONS_DEAD_LETTER_POLICY)
+    async def get(self, request: SubscriptionRef) -> DeadLetterPolicyAnswer:
         _, topics = await self._topics(request.topic, request.subscription)
         return _answer(topics, request.subscription)
 
-    async def set(self, request: schema.DeadLetterPolicySet) -> schema.DeadLetterPolicyAnswer:
+    @answers(SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY)
+    async def set(self, request: DeadLetterPolicySet) -> DeadLetterPolicyAnswer:
         name, topics = await self._topics(request.topic, request.subscription)
         base = name.base if name.partition >= 0 else name
         target = parse_topic(request.target or default_target(str(base), request.subscription))
@@ -40,11 +49,12 @@ class DeadLetterHandlers:
             )
         return _answer(topics, request.subscription)
 
-    async def remove(self, request: schema.SubscriptionRef) -> schema.Empty:
+    @answers(SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY)
+    async def remove(self, request: SubscriptionRef) -> Empty:
         _, topics = await self._topics(request.topic, request.subscription)
         for topic in topics:
             await self._broker.dead_letters.remove_policy(topic, topic.subscription(request.subscription))
-        return schema.Empty()
+        return Empty()
 
     async def _topics(self, text: str, subscription: str) -> tuple[TopicName, list[Topic]]:
         """Those that have the subscription. Raises `SubscriptionNotFound`, `NotAllowed` for one that is not durable."""
@@ -59,13 +69,13 @@ class DeadLetterHandlers:
         return name, found
 
 
-def _answer(topics: list[Topic], subscription: str) -> schema.DeadLetterPolicyAnswer:
+def _answer(topics: list[Topic], subscription: str) -> DeadLetterPolicyAnswer:
     held = [topic.subscription(subscription) for topic in topics]
     letters = [one.dead_letters for one in held if one.dead_letters is not None]
     if not letters:
-        return schema.DeadLetterPolicyAnswer()
+        return DeadLetterPolicyAnswer()
     policy = letters[0].policy
-    return schema.DeadLetterPolicyAnswer(
+    return DeadLetterPolicyAnswer(
         max_redeliver_count=policy.max_redeliver_count,
         target=policy.target,
         initial_subscription=policy.initial_subscription,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from messaging.adminrpc import delayed as schema
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.methods import DELAYED_CHANGE, DELAYED_CHANGE_KEY, DELAYED_COUNTS, DELAYED_LIST
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.delayed.run_jobs import DueEntry
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.delayed.changes import change, change_key
@@ -26,6 +28,7 @@ class DelayedHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
+    @answers(DELAYED_LIST)
     async def list(self, request: schema.DelayedList) -> schema.DelayedPage:
         topic = await self._topic(request.topic, None)
         count = min(request.limit, LISTED_MAX)
@@ -38,17 +41,20 @@ class DelayedHandlers:
         following = found.following if last is None else last
         return _page(messages, following, found.complete)
 
+    @answers(DELAYED_COUNTS)
     async def counts(self, request: TopicRef) -> schema.DelayedCounts:
         found = await due_counts(await self._topic(request.topic, None))
         buckets = [schema.DelayedBucket(from_ms=one.from_ms, until_ms=one.until_ms, entries=one.entries) for one in found.buckets]
         return schema.DelayedCounts(buckets=buckets, entries=found.entries, exact=found.exact, complete=found.complete)
 
+    @answers(DELAYED_CHANGE)
     async def change(self, request: schema.DelayedChange) -> schema.DelayedChanged:
         topic = await self._topic(request.topic, request.deliver_at_ms)
         position = Position(request.ledger_id, request.entry_id)
         done = await change(topic, position, request.batch_index, request.deliver_at_ms)
         return schema.DelayedChanged(already=done.already, former_ms=min(done.former_ms, TIME_MS_MAX))
 
+    @answers(DELAYED_CHANGE_KEY)
     async def change_key(self, request: schema.DelayedKeyChange) -> schema.DelayedKeyChanged:
         topic = await self._topic(request.topic, request.deliver_at_ms)
         start = Position(request.ledger_id, request.entry_id)

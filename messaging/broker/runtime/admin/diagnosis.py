@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.diagnosis import (
+    ExplainFinding,
+    MessageTrace,
+    MessageTraced,
+    SubscriptionExplain,
+    SubscriptionExplained,
+    TracedDelivery,
+    TracedEntry,
+    TracedSubscription,
+)
+from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
 from messaging.broker.core.delivery_health import judge_delivery
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import Finding, explain
 from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
@@ -37,13 +48,14 @@ class DiagnosisHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def explain(self, request: schema.SubscriptionExplain) -> schema.SubscriptionExplained:
+    @answers(SUBSCRIPTIONS_EXPLAIN)
+    async def explain(self, request: SubscriptionExplain) -> SubscriptionExplained:
         """Raises `TopicNotFound`, `SubscriptionNotFound`, `NotAllowed` for a partitioned topic."""
         topic = await plain_topic(self._broker, request.topic)
         subscription = topic.subscription(request.subscription)
         state = topic.delivery_state(subscription)
         findings = explain(subscription, state)
-        return schema.SubscriptionExplained(
+        return SubscriptionExplained(
             health=judge_delivery(subscription, state).health,
             sentence=findings[0].sentence,
             remedy=findings[0].remedy,
@@ -56,7 +68,8 @@ class DiagnosisHandlers:
             read_position=_text(subscription.read_position),
         )
 
-    async def trace(self, request: schema.MessageTrace) -> schema.MessageTraced:
+    @answers(MESSAGES_TRACE)
+    async def trace(self, request: MessageTrace) -> MessageTraced:
         """Raises `TopicNotFound`, `InvalidValue`, `StorageFailed` for an entry that cannot be read."""
         if not (0 <= request.ledger_id < 1 << 63 and 0 <= request.entry_id < 1 << 32):
             raise InvalidValue(f"{request.ledger_id}:{request.entry_id} is no message id: give ledger:entry, as 12:7")
@@ -66,14 +79,14 @@ class DiagnosisHandlers:
         since_ms = min((one.at_ms for one in records), default=None)
         block = await block_at(topic, position)
         if block is None:
-            return schema.MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
+            return MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
         listed = list(topic.subscriptions.values())[:SUBSCRIPTIONS_MAX]
         overrides = topic.overrides
         cancelled = overrides is not None and overrides.is_cancelled(position)
         traces = [trace_in(one, position, records, cancelled=cancelled) for one in listed]
         rescheduled = None if overrides is None else overrides.time_of(position)
         entry = _entry(block, position, None if rescheduled is None else rescheduled.at_ms)
-        return schema.MessageTraced(
+        return MessageTraced(
             sentence=f"It is stored as entry {position.entry_id} of ledger {position.ledger_id}.",
             entry=entry,
             recorded_since_ms=since_ms,
@@ -81,8 +94,8 @@ class DiagnosisHandlers:
         )
 
 
-def _finding(finding: Finding) -> schema.ExplainFinding:
-    return schema.ExplainFinding(
+def _finding(finding: Finding) -> ExplainFinding:
+    return ExplainFinding(
         reason=finding.reason,
         sentence=finding.sentence,
         remedy=finding.remedy,
@@ -108,11 +121,11 @@ def _absent(topic: Topic, position: Position) -> str:
     return "There is no such message in this topic."
 
 
-def _entry(block: EntryBlock, position: Position, rescheduled_ms: int | None) -> schema.TracedEntry:
+def _entry(block: EntryBlock, position: Position, rescheduled_ms: int | None) -> TracedEntry:
     metadata = stored_entry(block, position.entry_id).metadata
     index = position.entry_id - block.first_entry
     at_ms = rescheduled_ms or (block.deliver_at_ms[index] if block.deliver_at_ms is not None else 0)
-    return schema.TracedEntry(
+    return TracedEntry(
         stored_at_ms=block.broker_time_ms,
         publish_time_ms=min(metadata.publish_time, TIME_MS_MAX),  # a producer may say anything
         producer=as_text(metadata.producer_name),
@@ -123,11 +136,11 @@ def _entry(block: EntryBlock, position: Position, rescheduled_ms: int | None) ->
     )
 
 
-def _subscription(trace: SubscriptionTrace) -> schema.TracedSubscription:
+def _subscription(trace: SubscriptionTrace) -> TracedSubscription:
     sentence = SENTENCES[trace.where].format(consumer=repr(trace.consumer))
     if trace.where is TraceState.ACKNOWLEDGED and not trace.records:
         sentence = UNRECORDED
-    return schema.TracedSubscription(
+    return TracedSubscription(
         subscription=trace.subscription,
         where=trace.where,
         sentence=sentence,
@@ -138,5 +151,5 @@ def _subscription(trace: SubscriptionTrace) -> schema.TracedSubscription:
     )
 
 
-def _delivery(record: DeliveryRecord) -> schema.TracedDelivery:
-    return schema.TracedDelivery(at_ms=record.at_ms, event=record.event, consumer=record.consumer, certain=record.whole)
+def _delivery(record: DeliveryRecord) -> TracedDelivery:
+    return TracedDelivery(at_ms=record.at_ms, event=record.event, consumer=record.consumer, certain=record.whole)

@@ -8,9 +8,13 @@ from functools import partial
 
 import structlog
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceResult, MaintenanceRun, MaintenanceTopics
+from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS, TOPICS_TRIM
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
 from messaging.broker.core.maintenance_round import MaintenanceRound, PageRequest
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name
 from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
@@ -40,9 +44,10 @@ class MaintenanceHandlers:
         self._broker = broker
         self._round = MaintenanceRound()
         self._slow: dict[str, set[str]] = {}  # topics that are still being worked on, by tenant
-        self._late: list[schema.MaintenanceResult] = []  # of those that were done after their call had ended
+        self._late: list[MaintenanceResult] = []  # of those that were done after their call had ended
 
-    async def list_topics(self, request: schema.MaintenanceTopics) -> schema.MaintenancePage:
+    @answers(MAINTENANCE_TOPICS)
+    async def list_topics(self, request: MaintenanceTopics) -> MaintenancePage:
         limit = max(1, min(request.limit, 5_000))
         first: list[str] = []
         if request.after:
@@ -51,9 +56,10 @@ class MaintenanceHandlers:
             first, page = self._round.begin()
         names = await self._broker.storage.meta.list_all_topics(after=page.after, limit=limit)
         within, following = self._round.page(page, names, limit)
-        return schema.MaintenancePage(topics=[*first, *within], next_after="" if following is None else following.token())
+        return MaintenancePage(topics=[*first, *within], next_after="" if following is None else following.token())
 
-    async def run(self, request: schema.MaintenanceRun) -> schema.MaintenanceResult:
+    @answers(MAINTENANCE_RUN)
+    async def run(self, request: MaintenanceRun) -> MaintenanceResult:
         result = _nothing_done()
         for late in self._late:
             _add(result, late)
@@ -74,7 +80,7 @@ class MaintenanceHandlers:
             )
         return result
 
-    async def _maintained_in_time(self, text: str, result: schema.MaintenanceResult) -> bool:
+    async def _maintained_in_time(self, text: str, result: MaintenanceResult) -> bool:
         """Whether the topic is done, as far as it can be. What takes longer goes on by itself, and is not begun again meanwhile."""
         tenant = text.partition("://")[2].partition("/")[0]
         slow = self._slow.setdefault(tenant, set())
@@ -95,20 +101,21 @@ class MaintenanceHandlers:
             if not slow:
                 self._slow.pop(tenant, None)
 
-    def _done_late(self, tenant: str, text: str, part: schema.MaintenanceResult) -> None:
+    def _done_late(self, tenant: str, text: str, part: MaintenanceResult) -> None:
         self._late.append(part)
         slow = self._slow.get(tenant, set())
         slow.discard(text)
         if not slow:
             self._slow.pop(tenant, None)
 
-    async def _maintain_one(self, text: str, result: schema.MaintenanceResult) -> None:
+    async def _maintain_one(self, text: str, result: MaintenanceResult) -> None:
         try:
             await self.maintain(parse_topic(text), result)
         except (MagnetarError, StoreError) as error:
             result.failed[text] = str(error)
 
-    async def trim(self, request: schema.TopicRef) -> schema.Empty:
+    @answers(TOPICS_TRIM)
+    async def trim(self, request: TopicRef) -> Empty:
         """Deletes what the policies do not retain of a topic, or of each partition: what `run` does for every topic."""
         name = await stored_topic_name(self._broker, request.topic, "trimming")
         parts = await parts_of(self._broker, name)
@@ -118,9 +125,9 @@ class MaintenanceHandlers:
                 await self._trim(topic, self._policies(one))
             except StoreError as error:
                 raise refusal_of(error, f"topic {one} cannot be trimmed") from error
-        return schema.Empty()
+        return Empty()
 
-    async def maintain(self, name: TopicName, result: schema.MaintenanceResult) -> None:
+    async def maintain(self, name: TopicName, result: MaintenanceResult) -> None:
         """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""
         if not name.persistent:
             await self._delete_unused_partition(name, result)
@@ -140,7 +147,7 @@ class MaintenanceHandlers:
             await self._broker.topics.unload(name)
             result.unloaded_topics += loaded is not None
 
-    async def _expire(self, topic: Topic, policies: TopicMaintenance, result: schema.MaintenanceResult) -> None:
+    async def _expire(self, topic: Topic, policies: TopicMaintenance, result: MaintenanceResult) -> None:
         ttl_s = policies.maintenance.message_ttl_s
         if ttl_s:
             cutoff_ms = self._broker.storage.safe_expiry_ms() - ttl_s * 1000
@@ -153,7 +160,7 @@ class MaintenanceHandlers:
         if topic.backlog_quota is not None:
             await topic.backlog_quota.enforce(self._broker.now_ms())
 
-    async def _delete_unused(self, topic: Topic, policies: InactivityPolicies, result: schema.MaintenanceResult) -> bool:
+    async def _delete_unused(self, topic: Topic, policies: InactivityPolicies, result: MaintenanceResult) -> bool:
         """Deletes the subscriptions, and then the topic, that were not used for as long as the policies say."""
         if not policies.in_force or is_system_topic(topic.name):
             return False
@@ -180,7 +187,7 @@ class MaintenanceHandlers:
             await self._broker.topics.partitioned.delete_if_empty(topic.name.base)
         return True
 
-    async def _delete_unused_partition(self, name: TopicName, result: schema.MaintenanceResult) -> None:
+    async def _delete_unused_partition(self, name: TopicName, result: MaintenanceResult) -> None:
         """Of a non-persistent topic. Only its name is stored; `NonPersistentTopics` unloads it before."""
         topics, storage = self._broker.topics, self._broker.storage
         after_ms = inactive_after_ms(partial(self._broker.policies.value, name=name))
@@ -228,11 +235,11 @@ class MaintenanceHandlers:
         return await topic.ledger.trim(before, retention, consumed, partial(forget_ledgers, topic))
 
 
-def _nothing_done() -> schema.MaintenanceResult:
-    return schema.MaintenanceResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
+def _nothing_done() -> MaintenanceResult:
+    return MaintenanceResult(expired_entries=0, trimmed_ledgers=0, freed_bytes=0, failed={})
 
 
-def _add(result: schema.MaintenanceResult, part: schema.MaintenanceResult) -> None:
+def _add(result: MaintenanceResult, part: MaintenanceResult) -> None:
     result.expired_entries += part.expired_entries
     result.trimmed_ledgers += part.trimmed_ledgers
     result.freed_bytes += part.freed_bytes

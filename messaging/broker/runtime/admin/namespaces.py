@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_LIVE, NAMESPACES_PURGE, TOPICS_LIST
+from messaging.adminrpc.topics import NamespaceLive, NamesSearch, SearchResult, SubscriptionFound, TopicNames, TopicsList
 from messaging.broker.runtime.admin import live_stats
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
@@ -22,17 +25,19 @@ class NamespaceHandlers:
         self._broker = broker
         self._live_sequence = 0
 
-    async def list_topics(self, request: schema.TopicsList) -> schema.TopicNames:
+    @answers(TOPICS_LIST)
+    async def list_topics(self, request: TopicsList) -> TopicNames:
         namespace = str(parse_namespace(request.namespace))
         names = await self._names(namespace)
         partitioned = {one.name: one.partitions for one in await self._broker.storage.meta.list_partitioned(namespace)}
-        return schema.TopicNames(topics=names, partitioned=partitioned)
+        return TopicNames(topics=names, partitioned=partitioned)
 
     async def _names(self, namespace: str) -> list[str]:
         """Of all topics, those that are not persistent last."""
         return await self._broker.topic_names(namespace) + self._broker.topics.unstored_names(namespace)
 
-    async def search_names(self, request: schema.NamesSearch) -> schema.SearchResult:
+    @answers(NAMES_SEARCH)
+    async def search_names(self, request: NamesSearch) -> SearchResult:
         limit = min(request.limit, SEARCH_MAX)
         words = request.words.lower()
         topics: list[str] = []
@@ -51,14 +56,13 @@ class NamespaceHandlers:
                 if not topic.recorded and words in shown.partition("://")[2].lower():
                     topics.append(shown)
                 subscriptions += [(shown, one.name) for one in topic.subscriptions.values() if words in one.name.lower()]
-        return schema.SearchResult(
+        return SearchResult(
             topics=topics[:limit],
-            subscriptions=[schema.SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][
-                :limit
-            ],
+            subscriptions=[SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][:limit],
         )
 
-    async def purge(self, request: schema.TopicsList) -> schema.Empty:
+    @answers(NAMESPACES_PURGE)
+    async def purge(self, request: TopicsList) -> Empty:
         """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
         namespace = str(parse_namespace(request.namespace))
         partitioned = [one.name for one in await self._broker.storage.meta.list_partitioned(namespace)]
@@ -79,9 +83,10 @@ class NamespaceHandlers:
                 await self._broker.schemas.delete(parse_topic(text), "", force=True)
         if namespace in self._broker.access.view.namespaces:
             raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")
-        return schema.Empty()
+        return Empty()
 
-    async def live(self, request: schema.TopicsList) -> schema.NamespaceLive:
+    @answers(NAMESPACES_LIVE)
+    async def live(self, request: TopicsList) -> NamespaceLive:
         namespace = str(parse_namespace(request.namespace))
         names = without_system_topics(await self._names(namespace))
         rows = []
@@ -98,6 +103,6 @@ class NamespaceHandlers:
             if not parse_topic(one.name).persistent:  # of which only those that are loaded have a name in the list
                 rows += [live_stats.nothing(text) for text in parts if text not in self._broker.topics.loaded]
         self._live_sequence += 1
-        return schema.NamespaceLive(
+        return NamespaceLive(
             sequence=self._live_sequence, at_ms=self._broker.now_ms(), boot_epoch=self._broker.boot_epoch, topics=rows
         )

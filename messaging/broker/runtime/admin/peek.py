@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.subscriptions import PeekAnswer, SubscriptionPeek
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.positions import nth_unacknowledged
 from messaging.broker.runtime.broker import Broker
@@ -20,7 +20,7 @@ from messaging.storage.ledger_store import Position
 from messaging.times import time_text
 
 
-async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
+async def peek(broker: Broker, request: SubscriptionPeek) -> PeekAnswer:
     """The n-th unacknowledged entry, counted from 1. Of a subscription that does not exist yet none is acknowledged, as in Pulsar,
     where this creates it; here reading creates nothing."""
     await stored_topic_name(broker, request.topic, "peeking into")
@@ -39,7 +39,7 @@ async def peek(broker: Broker, request: schema.SubscriptionPeek) -> schema.PeekA
     return await shown_entry(broker, topic, position, stored)
 
 
-async def shown_entry(broker: Broker, topic: Topic, position: Position, stored: Stored) -> schema.PeekAnswer:
+async def shown_entry(broker: Broker, topic: Topic, position: Position, stored: Stored) -> PeekAnswer:
     """A stored entry, unpacked, with Pulsar's headers. Raises `NotReady` where there is no memory for it now."""
     headers = {"X-Pulsar-Message-ID": f"{position.ledger_id}:{position.entry_id}", **_headers(stored)}
     try:
@@ -47,7 +47,7 @@ async def shown_entry(broker: Broker, topic: Topic, position: Position, stored: 
     except ProtocolError as error:
         payload = stored.payload
         headers |= {"X-Magnetar-Unreadable": str(error), **_compression(stored.metadata)}
-    return schema.PeekAnswer(
+    return PeekAnswer(
         ledger_id=position.ledger_id,
         entry_id=position.entry_id,
         payload=base64.b64encode(payload).decode(),

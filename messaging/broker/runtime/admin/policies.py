@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from messaging.adminrpc import schema
-from messaging.adminrpc.policies import EFFECTS_MAX
+from messaging.adminrpc.methods import POLICIES_PREVIEW
+from messaging.adminrpc.policies import EFFECTS_MAX, PolicyEffectFound, PolicyPreview, PolicyPreviewAnswer
 from messaging.broker.core.policy_effects import (
     DELAYED,
     EFFECTS,
@@ -21,6 +21,7 @@ from messaging.broker.core.policy_effects import (
 )
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, mark_delete_before_broker_time
@@ -40,7 +41,8 @@ class PolicyHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def preview(self, request: schema.PolicyPreview) -> schema.PolicyPreviewAnswer:
+    @answers(POLICIES_PREVIEW)
+    async def preview(self, request: PolicyPreview) -> PolicyPreviewAnswer:
         level = _level(request)
         topics, left_out = await self._topics(request)
         found = await self._shared(request, level)
@@ -50,14 +52,14 @@ class PolicyHandlers:
                 facts = await self._facts(topic, before, after, request.subscription)
                 found += effects(facts, before, after)
             await asyncio.sleep(0)
-        return schema.PolicyPreviewAnswer(
+        return PolicyPreviewAnswer(
             effects=[_shown(one) for one in found[:EFFECTS_MAX]],
             effects_count=len(found),
             topics_looked_at=len(topics),
             topics_left_out=left_out,
         )
 
-    async def _topics(self, request: schema.PolicyPreview) -> tuple[list[Topic], int]:
+    async def _topics(self, request: PolicyPreview) -> tuple[list[Topic], int]:
         """Those to look at, and how many there are besides."""
         if request.topic:
             loaded = self._broker.topics.loaded_with_policies_of(request.topic)
@@ -77,7 +79,7 @@ class PolicyHandlers:
     def _namespaces(self, tenant: str) -> list[str]:
         return [namespace for namespace in self._broker.access.view.namespaces if namespace.startswith(f"{tenant}/")]
 
-    async def _shared(self, request: schema.PolicyPreview, level: Level) -> list[PolicyEffect]:
+    async def _shared(self, request: PolicyPreview, level: Level) -> list[PolicyEffect]:
         """On limits of what all topics of a namespace or tenant have together."""
         names = {scope: shared_policies(scope) for scope in ("namespace", "tenant")}
         if level not in (Level.NAMESPACE, Level.TENANT) or not set(request.policies) & {*names["namespace"], *names["tenant"]}:
@@ -104,7 +106,7 @@ class PolicyHandlers:
             found += shared_effects(SharedFacts(scope, name, held), *values)
         return found
 
-    def _values(self, name: TopicName, request: schema.PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _values(self, name: TopicName, request: PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
         levels = self._broker.access.view.levels_of(name, request.subscription)
         changed = _with_changes(levels[level], request)
         broker = defaults(self._broker.settings)
@@ -160,17 +162,17 @@ class PolicyHandlers:
         return max(0, self._broker.now_ms() - stored_ms) // 1000 if stored_ms else 0
 
 
-def _level(request: schema.PolicyPreview) -> Level:
+def _level(request: PolicyPreview) -> Level:
     if request.subscription:
         return Level.SUBSCRIPTION
     return Level.TOPIC if request.topic else Level.NAMESPACE if request.namespace else Level.TENANT
 
 
-def _with_changes(held: Mapping[str, Any] | None, request: schema.PolicyPreview) -> dict[str, Any]:
+def _with_changes(held: Mapping[str, Any] | None, request: PolicyPreview) -> dict[str, Any]:
     return {one: value for one, value in {**(held or {}), **request.policies}.items() if value is not None}
 
 
-def _tenant(request: schema.PolicyPreview) -> str:
+def _tenant(request: PolicyPreview) -> str:
     return request.tenant or request.namespace.partition("/")[0]
 
 
@@ -187,8 +189,8 @@ def _subscription(topic: Topic, subscription: Subscription, expired: int) -> Sub
     )
 
 
-def _shown(effect: PolicyEffect) -> schema.PolicyEffectFound:
-    return schema.PolicyEffectFound(
+def _shown(effect: PolicyEffect) -> PolicyEffectFound:
+    return PolicyEffectFound(
         policy=effect.policy,
         topic=effect.topic,
         subscription=effect.subscription,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import structlog
 
 from messaging.adminrpc import policies
+from messaging.adminrpc.methods import POLICIES_APPEND_EVENTS
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.change_events import ChangeEvents
 from messaging.errors import MagnetarError
@@ -17,6 +19,7 @@ class PolicyEventHandlers:
     def __init__(self, broker: Broker) -> None:
         self._events = ChangeEvents(broker.open_topic, broker.schemas, broker.settings.cluster_name, broker.now_ms)
 
+    @answers(POLICIES_APPEND_EVENTS)
     async def append(self, request: policies.ChangeEventsAppend) -> policies.ChangeEventsResult:
         """What one topic refuses is no error of the call: the caller goes on with other namespaces."""
         try:

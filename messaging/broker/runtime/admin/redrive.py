@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from messaging.adminrpc import redrive as schema
+from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
 from messaging.broker.core.dead_letter_moves import Move, Part
 from messaging.broker.core.dead_letters import DeadEntry
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.redrive import Judged, RedriveConditions, judge, producer_name, redriven_frames
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
@@ -44,6 +46,7 @@ class Redrive:
         self._scans = scans
         self._moving: set[tuple[str, str]] = set()  # topic and subscription
 
+    @answers(REDRIVE_SCAN)
     async def scan(self, request: schema.RedriveScan) -> schema.RedriveFoundPage:
         topic = await self._source(request)
         subscription = topic.subscriptions.get(request.subscription)
@@ -77,6 +80,7 @@ class Redrive:
             verdicts = await asyncio.to_thread(work)
         return [_found(one.entry, judged) for one, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
 
+    @answers(REDRIVE_PREPARE)
     async def prepare(self, request: schema.RedrivePrepare) -> schema.RedriveTarget:
         name = await self._authorized_target(request.target, request.owner)
         count = await self._broker.partition_count(name, auto_create=True)
@@ -86,6 +90,7 @@ class Redrive:
         last = target.ledger_list.last
         return schema.RedriveTarget(target=target.text, ledger_id=last.ledger_id, entry_id=last.entry_id)
 
+    @answers(REDRIVE_MOVE)
     async def move(self, request: schema.RedriveMove) -> schema.RedriveMoved:
         topic = await self._source(request)
         subscription = topic.subscriptions.get(request.subscription)

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.methods import SCHEMAS_ADD, SCHEMAS_CHECK, SCHEMAS_DELETE, SCHEMAS_FIND, SCHEMAS_GET, SCHEMAS_LIST
+from messaging.adminrpc.schemas import (
+    SchemaCompatible,
+    SchemaDelete,
+    SchemaGet,
+    SchemaGiven,
+    SchemaStored,
+    SchemaVersionAnswer,
+    SchemaVersions,
+)
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_schemas import TopicSchemas
@@ -18,34 +29,40 @@ class SchemaHandlers:
     def _schemas(self) -> TopicSchemas:
         return self._broker.schemas
 
-    async def get(self, request: schema.SchemaGet) -> schema.SchemaVersions:
+    @answers(SCHEMAS_GET)
+    async def get(self, request: SchemaGet) -> SchemaVersions:
         async with self._schemas.reading(await topic_name(self._broker, request.topic), request.version) as version:
-            return schema.SchemaVersions(versions=_stored([version]))
+            return SchemaVersions(versions=_stored([version]))
 
-    async def list_versions(self, request: schema.TopicRef) -> schema.SchemaVersions:
+    @answers(SCHEMAS_LIST)
+    async def list_versions(self, request: TopicRef) -> SchemaVersions:
         async with self._schemas.reading_all(await topic_name(self._broker, request.topic)) as versions:
-            return schema.SchemaVersions(versions=_stored(versions))
+            return SchemaVersions(versions=_stored(versions))
 
-    async def add(self, request: schema.SchemaGiven) -> schema.SchemaVersionAnswer:
+    @answers(SCHEMAS_ADD)
+    async def add(self, request: SchemaGiven) -> SchemaVersionAnswer:
         name = await topic_name(self._broker, request.topic)
         found = await self._schemas.register(name, _given(request), request.role, by_client=False)
-        return schema.SchemaVersionAnswer(version=found.version)
+        return SchemaVersionAnswer(version=found.version)
 
-    async def find(self, request: schema.SchemaGiven) -> schema.SchemaVersionAnswer:
+    @answers(SCHEMAS_FIND)
+    async def find(self, request: SchemaGiven) -> SchemaVersionAnswer:
         found = await self._schemas.find(await topic_name(self._broker, request.topic), _given(request))
-        return schema.SchemaVersionAnswer(version=-1 if found is None else found.version)
+        return SchemaVersionAnswer(version=-1 if found is None else found.version)
 
-    async def check(self, request: schema.SchemaGiven) -> schema.SchemaCompatible:
+    @answers(SCHEMAS_CHECK)
+    async def check(self, request: SchemaGiven) -> SchemaCompatible:
         name = await topic_name(self._broker, request.topic)
         why_not = await self._schemas.why_incompatible(name, _given(request))
-        return schema.SchemaCompatible(strategy=str(self._schemas.strategy(name)), why_not=why_not)
+        return SchemaCompatible(strategy=str(self._schemas.strategy(name)), why_not=why_not)
 
-    async def delete(self, request: schema.SchemaDelete) -> schema.SchemaVersionAnswer:
+    @answers(SCHEMAS_DELETE)
+    async def delete(self, request: SchemaDelete) -> SchemaVersionAnswer:
         name = await topic_name(self._broker, request.topic)
-        return schema.SchemaVersionAnswer(version=await self._schemas.delete(name, request.role, force=request.force))
+        return SchemaVersionAnswer(version=await self._schemas.delete(name, request.role, force=request.force))
 
 
-def _given(request: schema.SchemaGiven) -> Schema:
+def _given(request: SchemaGiven) -> Schema:
     """Raises `InvalidValue` for an unknown type. BYTES is what the admin API calls the type that has no schema."""
     try:
         kind = SchemaType.NONE if request.type == "BYTES" else SchemaType[request.type]
@@ -55,11 +72,11 @@ def _given(request: schema.SchemaGiven) -> Schema:
     return Schema(kind, request.data, request.properties)
 
 
-def _stored(versions: list[SchemaVersion]) -> list[schema.SchemaStored]:
+def _stored(versions: list[SchemaVersion]) -> list[SchemaStored]:
     """Those since the last deletion."""
     since = max((at + 1 for at, one in enumerate(versions) if one.schema is None), default=0)
     return [
-        schema.SchemaStored(
+        SchemaStored(
             version=one.version,
             type=one.schema.type.name,
             data=one.schema.data,

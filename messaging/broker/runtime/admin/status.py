@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty, Request
+from messaging.adminrpc.methods import HEALTH, STATUS
+from messaging.adminrpc.status import BrokerStatus
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.process import resident_bytes
@@ -17,11 +20,12 @@ class StatusHandlers:
         self._broker = broker
         self._sessions = LocalSessions(broker)
 
-    async def describe(self, request: schema.Request) -> schema.BrokerStatus:
+    @answers(STATUS)
+    async def describe(self, request: Request) -> BrokerStatus:
         broker = self._broker
         ready, why = broker.ready()
         topics = list(broker.topics)
-        return schema.BrokerStatus(
+        return BrokerStatus(
             broker_id=broker.settings.broker_id,
             boot_epoch=broker.boot_epoch,
             version=VERSION,
@@ -38,10 +42,11 @@ class StatusHandlers:
             resident_bytes=resident_bytes(),
         )
 
-    async def check_health(self, request: schema.Request) -> schema.Empty:
+    @answers(HEALTH)
+    async def check_health(self, request: Request) -> Empty:
         """One message through the log and back to a reader, on a topic of the broker's own."""
         ready, why = self._broker.ready()
         if not ready:
             raise NotReady(why)
         await self._sessions.round_trip()
-        return schema.Empty()
+        return Empty()

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DELETE,
+    SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_PEEK,
+    SUBSCRIPTIONS_PROPERTIES,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_PROPERTIES,
+    SUBSCRIPTIONS_SKIP,
+)
+from messaging.adminrpc.subscriptions import (
+    MOVED_SHOWN,
+    PeekAnswer,
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionExpire,
+    SubscriptionMoved,
+    SubscriptionNames,
+    SubscriptionPeek,
+    SubscriptionProperties,
+    SubscriptionPropertiesSet,
+    SubscriptionRef,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin import positions
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
@@ -25,15 +53,17 @@ class SubscriptionHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def list_names(self, request: schema.TopicRef) -> schema.SubscriptionNames:
+    @answers(SUBSCRIPTIONS_LIST)
+    async def list_names(self, request: TopicRef) -> SubscriptionNames:
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
         found: set[str] = set()
         for one in parts.names:
             topic = await self._broker.topics.get(one, create=parts.partitioned)
             found.update(held.name for held in topic.subscriptions.values())
-        return schema.SubscriptionNames(subscriptions=sorted(found))
+        return SubscriptionNames(subscriptions=sorted(found))
 
-    async def create(self, request: schema.SubscriptionCreate) -> schema.SubscriptionMoved:
+    @answers(SUBSCRIPTIONS_CREATE)
+    async def create(self, request: SubscriptionCreate) -> SubscriptionMoved:
         name = await stored_topic_name(self._broker, request.topic, "creating a subscription without a consumer on", InvalidValue)
         subscription = subscription_name(request.subscription)
         create = self._broker.policies.auto_creates_topics(name)
@@ -56,14 +86,16 @@ class SubscriptionHandlers:
         places = _places(made)
         return _answer(made, [""] * len(places), places)
 
-    async def delete(self, request: schema.SubscriptionDelete) -> schema.SubscriptionMoved:
+    @answers(SUBSCRIPTIONS_DELETE)
+    async def delete(self, request: SubscriptionDelete) -> SubscriptionMoved:
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
             await topic.delete_subscription(subscription.key, force=request.force)
         return _answer(pairs, before, [""] * len(before))
 
-    async def skip(self, request: schema.SubscriptionSkip) -> schema.SubscriptionMoved:
+    @answers(SUBSCRIPTIONS_SKIP)
+    async def skip(self, request: SubscriptionSkip) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "skipping messages of")
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
@@ -72,7 +104,8 @@ class SubscriptionHandlers:
             await topic.skip_to(subscription, target)
         return _moved(pairs, before)
 
-    async def reset(self, request: schema.SubscriptionReset) -> schema.SubscriptionMoved:
+    @answers(SUBSCRIPTIONS_RESET)
+    async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
@@ -87,7 +120,8 @@ class SubscriptionHandlers:
             await topic.seek(subscription, SeekTarget(mark_delete))
         return _moved(pairs, before)
 
-    async def expire(self, request: schema.SubscriptionExpire) -> schema.SubscriptionMoved:
+    @answers(SUBSCRIPTIONS_EXPIRE)
+    async def expire(self, request: SubscriptionExpire) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "expiring messages of")
         cutoff_ms = self._broker.storage.safe_expiry_ms() - request.older_than_s * 1000
         if request.subscription:
@@ -114,20 +148,23 @@ class SubscriptionHandlers:
                 f"no message of {request.topic} expired for subscription {request.subscription!r}: "
                 "it has no backlog, or a small one that its consumers are about to receive"
             )
-        return _moved(pairs, before) if request.subscription else schema.SubscriptionMoved()
+        return _moved(pairs, before) if request.subscription else SubscriptionMoved()
 
-    async def properties(self, request: schema.SubscriptionRef) -> schema.SubscriptionProperties:
+    @answers(SUBSCRIPTIONS_PROPERTIES)
+    async def properties(self, request: SubscriptionRef) -> SubscriptionProperties:
         found: dict[str, str] = {}
         for _, subscription in await self._each(request.topic, request.subscription):
             found |= subscription.properties
-        return schema.SubscriptionProperties(properties=found)
+        return SubscriptionProperties(properties=found)
 
-    async def set_properties(self, request: schema.SubscriptionPropertiesSet) -> schema.Empty:
+    @answers(SUBSCRIPTIONS_SET_PROPERTIES)
+    async def set_properties(self, request: SubscriptionPropertiesSet) -> Empty:
         for topic, subscription in await self._each(request.topic, request.subscription):
             await topic.set_properties(subscription, request.properties)
-        return schema.Empty()
+        return Empty()
 
-    async def peek(self, request: schema.SubscriptionPeek) -> schema.PeekAnswer:
+    @answers(SUBSCRIPTIONS_PEEK)
+    async def peek(self, request: SubscriptionPeek) -> PeekAnswer:
         return await peek(self._broker, request)
 
     async def _each(self, topic_text: str, subscription: str) -> list[Held]:
@@ -142,14 +179,14 @@ class SubscriptionHandlers:
 
 def _places(pairs: list[Held]) -> list[str]:
     """Mark-delete positions, of as many as are shown."""
-    found = [subscription.cursor.mark_delete for _, subscription in pairs[: schema.MOVED_SHOWN]]
+    found = [subscription.cursor.mark_delete for _, subscription in pairs[:MOVED_SHOWN]]
     return [f"{position.ledger_id}:{position.entry_id}" for position in found]
 
 
-def _moved(pairs: list[Held], before: list[str]) -> schema.SubscriptionMoved:
+def _moved(pairs: list[Held], before: list[str]) -> SubscriptionMoved:
     return _answer(pairs, before, _places(pairs))
 
 
-def _answer(pairs: list[Held], before: list[str], after: list[str]) -> schema.SubscriptionMoved:
+def _answer(pairs: list[Held], before: list[str], after: list[str]) -> SubscriptionMoved:
     topics = [topic.text for topic, _ in pairs]
-    return schema.SubscriptionMoved(moved=dict(zip(topics, zip(before, after, strict=True), strict=False)))
+    return SubscriptionMoved(moved=dict(zip(topics, zip(before, after, strict=True), strict=False)))

@@ -8,8 +8,17 @@ from typing import Any
 
 import msgspec
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.methods import (
+    TOPICS_FIGURES,
+    TOPICS_INTERNAL_INFO,
+    TOPICS_INTERNAL_STATS,
+    TOPICS_PARTITIONED_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_STATS,
+)
+from messaging.adminrpc.topics import Stats, TopicRef
 from messaging.broker.runtime.admin import stats
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.idle_stats import FIGURES_COST, IdleStats, alert_figures
 from messaging.broker.runtime.admin.internal_info import internal_info
 from messaging.broker.runtime.admin.internal_stats import internal_stats
@@ -44,26 +53,28 @@ class TopicStatsHandlers:
         broker.topics.on_unloaded.append(lambda topic: self._idle.unloaded(topic, self._backlog_ages.known(topic)))
         broker.topics.on_deleted.append(self._idle.deleted)
 
-    async def stats(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_STATS)
+    async def stats(self, request: TopicRef) -> Stats:
         topic = await read_topic(self._broker, request.topic)
         async with self._room_for(topic.name, _expected_bytes(topic)):
-            return schema.Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=True))
+            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=True))
 
-    async def figures(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_FIGURES)
+    async def figures(self, request: TopicRef) -> Stats:
         """The stats that alerts are about; of a partitioned topic those of each partition that exists, under "partitions". Of a
         topic that is not loaded those of when it was unloaded; it is loaded only where they are not known: when it is looked at
         for the first time since the broker's start. Raises `TopicNotFound`."""
         name = await topic_name(self._broker, request.topic)
         parts, slices = await parts_of(self._broker, name), self._slices(name)
         if not parts.partitioned:
-            return schema.Stats(stats=await self._figures(name, slices))
+            return Stats(stats=await self._figures(name, slices))
         found: dict[str, Figures] = {}
         for part in parts.names:
             try:
                 found[str(part.partition)] = await self._figures(part, slices)
             except TopicNotFound:  # nobody has used it yet
                 continue
-        return schema.Stats(stats={"partitions": found})
+        return Stats(stats={"partitions": found})
 
     async def _figures(self, name: TopicName, slices: TurnSlices) -> Figures:
         await slices.spend(FIGURES_COST)
@@ -74,12 +85,14 @@ class TopicStatsHandlers:
         oldest_ms = await self._backlog_ages.of(topic, slices)
         return await alert_figures(topic, oldest_ms, self._broker.now_ms(), slices)
 
-    async def internal_stats(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_INTERNAL_STATS)
+    async def internal_stats(self, request: TopicRef) -> Stats:
         topic = await read_topic(self._broker, request.topic)
         async with self._room_for(topic.name, _expected_bytes(topic)):
-            return schema.Stats(stats=await internal_stats(topic, self._slices(topic.name)))
+            return Stats(stats=await internal_stats(topic, self._slices(topic.name)))
 
-    async def partitioned_stats(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_PARTITIONED_STATS)
+    async def partitioned_stats(self, request: TopicRef) -> Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
         name, partitions = await self._partitions(request)
         slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
@@ -89,25 +102,27 @@ class TopicStatsHandlers:
                 await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
                 sums.add(figures)
                 parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if partitions > ENCODED_ABOVE else figures
-            return schema.Stats(stats=sums.total(parts))
+            return Stats(stats=sums.total(parts))
 
-    async def partitioned_internal_stats(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_PARTITIONED_INTERNAL_STATS)
+    async def partitioned_internal_stats(self, request: TopicRef) -> Stats:
         """Those of each partition."""
         parts = await self._of_partitions(request, internal_stats)
-        return schema.Stats(stats={"metadata": {"partitions": len(parts), "deleted": False}, "partitions": parts})
+        return Stats(stats={"metadata": {"partitions": len(parts), "deleted": False}, "partitions": parts})
 
-    async def internal_info(self, request: schema.TopicRef) -> schema.Stats:
+    @answers(TOPICS_INTERNAL_INFO)
+    async def internal_info(self, request: TopicRef) -> Stats:
         name = await stored_topic_name(self._broker, request.topic, "reading what is stored of", PreconditionFailed)
         if await self._broker.topics.partitioned.get(name) is not None:
-            return schema.Stats(stats={"version": 0, "partitions": await self._of_partitions(request, self._info)})
+            return Stats(stats={"version": 0, "partitions": await self._of_partitions(request, self._info)})
         topic = await read_topic(self._broker, request.topic)
-        return schema.Stats(stats=await self._info(topic, self._slices(topic.name)))
+        return Stats(stats=await self._info(topic, self._slices(topic.name)))
 
     async def _info(self, topic: Topic, slices: TurnSlices) -> Figures:
         await slices.spend(INFO_COST * (1 + len(topic.subscriptions)))
         return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))
 
-    async def _partitions(self, request: schema.TopicRef) -> tuple[TopicName, int]:
+    async def _partitions(self, request: TopicRef) -> tuple[TopicName, int]:
         """Raises `TopicNotFound`."""
         name = await topic_name(self._broker, request.topic)
         record = await self._broker.topics.partitioned.get(name)
@@ -124,7 +139,7 @@ class TopicStatsHandlers:
                 yield topic
 
     async def _of_partitions(
-        self, request: schema.TopicRef, make: Callable[[Topic, TurnSlices], Awaitable[Figures]]
+        self, request: TopicRef, make: Callable[[Topic, TurnSlices], Awaitable[Figures]]
     ) -> dict[str, Figures]:
         """The figures of each partition, by its name and in order. Raises `TopicNotFound`."""
         name, partitions = await self._partitions(request)

@@ -4,7 +4,40 @@ from __future__ import annotations
 
 import structlog
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.base import Empty
+from messaging.adminrpc.methods import (
+    TOPICS_CHANGE_PROPERTIES,
+    TOPICS_CREATE,
+    TOPICS_CREATE_MISSING_PARTITIONS,
+    TOPICS_DELETE,
+    TOPICS_LAST_MESSAGE_ID,
+    TOPICS_LOOKUP,
+    TOPICS_PARTITIONS,
+    TOPICS_PROPERTIES,
+    TOPICS_TERMINATE,
+    TOPICS_TERMINATE_PARTITIONS,
+    TOPICS_TIMES,
+    TOPICS_TRUNCATE,
+    TOPICS_UNLOAD,
+    TOPICS_UPDATE_PARTITIONS,
+)
+from messaging.adminrpc.topics import (
+    LookupAnswer,
+    MessageIdAnswer,
+    Partitions,
+    PartitionsGet,
+    PartitionsUpdate,
+    TerminatedPartitions,
+    TopicCreate,
+    TopicDelete,
+    TopicLookup,
+    TopicProperties,
+    TopicPropertiesChange,
+    TopicRef,
+    TopicsAsked,
+    TopicTimes,
+)
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of
@@ -28,7 +61,8 @@ class TopicHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def create(self, request: schema.TopicCreate) -> schema.Empty:
+    @answers(TOPICS_CREATE)
+    async def create(self, request: TopicCreate) -> Empty:
         name = await topic_name(self._broker, request.topic)
         if request.properties and not name.persistent:
             raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties: leave them out")
@@ -38,9 +72,10 @@ class TopicHandlers:
             await self._broker.topics.create(name, request.properties)
         else:
             await self._broker.topics.partitioned.create(name, request.partitions, request.properties)
-        return schema.Empty()
+        return Empty()
 
-    async def delete(self, request: schema.TopicDelete) -> schema.Empty:
+    @answers(TOPICS_DELETE)
+    async def delete(self, request: TopicDelete) -> Empty:
         name = await topic_name(self._broker, request.topic)
         if request.partitioned:
             await self._broker.topics.partitioned.delete(name, force=request.force)
@@ -48,42 +83,48 @@ class TopicHandlers:
             if name.partition < 0 and await self._broker.topics.partitioned.get(name) is not None:
                 raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
             await self._broker.topics.delete(name, force=request.force)
-        return schema.Empty()
+        return Empty()
 
-    async def partitions(self, request: schema.PartitionsGet) -> schema.Partitions:
+    @answers(TOPICS_PARTITIONS)
+    async def partitions(self, request: PartitionsGet) -> Partitions:
         name = await topic_name(self._broker, request.topic)
         held = await self._broker.topics.partitioned.get(name)
         if held is not None:
-            return schema.Partitions(partitions=held.partitions, properties=held.properties)
+            return Partitions(partitions=held.partitions, properties=held.properties)
         count = await self._broker.partition_count(name, auto_create=request.check_auto_creation)
-        return schema.Partitions(partitions=count)
+        return Partitions(partitions=count)
 
-    async def update_partitions(self, request: schema.PartitionsUpdate) -> schema.Empty:
+    @answers(TOPICS_UPDATE_PARTITIONS)
+    async def update_partitions(self, request: PartitionsUpdate) -> Empty:
         await self._broker.topics.partitioned.grow(await topic_name(self._broker, request.topic), request.partitions)
-        return schema.Empty()
+        return Empty()
 
-    async def times(self, request: schema.TopicsAsked) -> schema.TopicTimes:
+    @answers(TOPICS_TIMES)
+    async def times(self, request: TopicsAsked) -> TopicTimes:
         found: dict[str, int] = {}
         for text in request.topics:
             created_ms = await self._broker.topics.created_ms(parse_topic(text))
             if created_ms is not None:
                 found[text] = created_ms
-        return schema.TopicTimes(created_ms=found)
+        return TopicTimes(created_ms=found)
 
-    async def create_missing_partitions(self, request: schema.TopicRef) -> schema.Empty:
+    @answers(TOPICS_CREATE_MISSING_PARTITIONS)
+    async def create_missing_partitions(self, request: TopicRef) -> Empty:
         await self._broker.topics.partitioned.create_missing(await topic_name(self._broker, request.topic))
-        return schema.Empty()
+        return Empty()
 
-    async def properties(self, request: schema.TopicRef) -> schema.TopicProperties:
+    @answers(TOPICS_PROPERTIES)
+    async def properties(self, request: TopicRef) -> TopicProperties:
         name = await topic_name(self._broker, request.topic)
         held = await self._broker.topics.partitioned.get(name)
         loaded = self._broker.topics.loaded.get(str(name))
         record = held or (loaded.ledger.record if loaded is not None else await self._broker.storage.meta.get_topic(str(name)))
         if record is None:
             raise TopicNotFound(f"topic {name} does not exist")
-        return schema.TopicProperties(properties=record.properties)
+        return TopicProperties(properties=record.properties)
 
-    async def change_properties(self, request: schema.TopicPropertiesChange) -> schema.TopicProperties:
+    @answers(TOPICS_CHANGE_PROPERTIES)
+    async def change_properties(self, request: TopicPropertiesChange) -> TopicProperties:
         """Raises `PreconditionFailed` where the topic would have more properties than any may have."""
         name = await topic_name(self._broker, request.topic)
 
@@ -93,67 +134,73 @@ class TopicHandlers:
             return kept
 
         if await self._broker.topics.partitioned.get(name) is not None:
-            return schema.TopicProperties(properties=await self._broker.topics.partitioned.change_properties(name, changed))
+            return TopicProperties(properties=await self._broker.topics.partitioned.change_properties(name, changed))
         topic = await self._broker.topics.get(name, create=False)
         if not topic.recorded:
             raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties")
-        return schema.TopicProperties(properties=await topic.change_properties(changed))
+        return TopicProperties(properties=await topic.change_properties(changed))
 
-    async def lookup(self, request: schema.TopicLookup) -> schema.LookupAnswer:
+    @answers(TOPICS_LOOKUP)
+    async def lookup(self, request: TopicLookup) -> LookupAnswer:
         await topic_name(self._broker, request.topic)
         here = self._broker.addresses
-        return schema.LookupAnswer(
+        return LookupAnswer(
             broker_url=here.broker_url, broker_url_tls=here.broker_url_tls, http_url=here.http_url, http_url_tls=here.http_url_tls
         )
 
-    async def unload(self, request: schema.TopicRef) -> schema.Empty:
+    @answers(TOPICS_UNLOAD)
+    async def unload(self, request: TopicRef) -> Empty:
         name = await topic_name(self._broker, request.topic)
         parts = await parts_of(self._broker, name)
         if not parts.partitioned and not await self._broker.topics.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
         slices = self._broker.topics.services.slices(name.tenant)
         await all_in_slices(slices, parts.names, CHANGE_COST, self._broker.topics.unload)
-        return schema.Empty()
+        return Empty()
 
-    async def terminate(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
+    @answers(TOPICS_TERMINATE)
+    async def terminate(self, request: TopicRef) -> MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "terminating", NotAcceptable)
         topic = await plain_topic(self._broker, request.topic)
         last = await topic.terminate()
-        return schema.MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
+        return MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
 
-    async def terminate_partitions(self, request: schema.TopicRef) -> schema.TerminatedPartitions:
+    @answers(TOPICS_TERMINATE_PARTITIONS)
+    async def terminate_partitions(self, request: TopicRef) -> TerminatedPartitions:
         """Calling again terminates what a failure left."""
         name = await stored_topic_name(self._broker, request.topic, "terminating")
         parts = await parts_of(self._broker, name)
         if not parts.partitioned:
             raise NotAllowed(f"{name} is not a partitioned topic: terminate it as a plain one")
 
-        async def terminate(part: TopicName) -> schema.MessageIdAnswer:
+        async def terminate(part: TopicName) -> MessageIdAnswer:
             position = await (await self._broker.topics.get(part, create=True)).terminate()
-            return schema.MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
+            return MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
 
         slices = self._broker.topics.services.slices(name.tenant)
-        return schema.TerminatedPartitions(last=await all_in_slices(slices, parts.names, CHANGE_COST, terminate))
+        return TerminatedPartitions(last=await all_in_slices(slices, parts.names, CHANGE_COST, terminate))
 
-    async def last_message_id(self, request: schema.TopicRef) -> schema.MessageIdAnswer:
+    @answers(TOPICS_LAST_MESSAGE_ID)
+    async def last_message_id(self, request: TopicRef) -> MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "asking for the last message id of")
         topic = await read_topic(self._broker, request.topic)
         last = topic.ledger_list.last_confirmed
         size = await batch_size_of(topic, last)
-        return schema.MessageIdAnswer(
+        return MessageIdAnswer(
             ledger_id=last.ledger_id,
             entry_id=last.entry_id,
             partition=topic.name.partition,
             batch_index=-1 if size is None else size - 1,
         )
 
-    async def truncate(self, request: schema.TopicRef) -> schema.Empty:
+    @answers(TOPICS_TRUNCATE)
+    async def truncate(self, request: TopicRef) -> Empty:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
         name = await stored_topic_name(self._broker, request.topic, "truncating", PreconditionFailed)
         names, partitioned = await parts_of(self._broker, name)
         slices = self._broker.topics.services.slices(name.tenant)
         await all_in_slices(slices, names, CHANGE_COST, lambda part: self._truncate(part, create=partitioned))
-        return schema.Empty()
+        return Empty()
 
     async def _truncate(self, name: TopicName, *, create: bool) -> None:
         """Cursors first, then the ledgers: a crash between leaves messages that nobody will get, which retention drops."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.audit import AuditTake, AuditTaken
+from messaging.adminrpc.methods import AUDIT_TAKE, USAGE_FLUSH
+from messaging.adminrpc.usage import UsageFlush, UsageFlushed
+from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 
 
@@ -10,11 +13,13 @@ class UsageHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def flush(self, request: schema.UsageFlush) -> schema.UsageFlushed:
+    @answers(USAGE_FLUSH)
+    async def flush(self, request: UsageFlush) -> UsageFlushed:
         collector = self._broker.metering.usage
         if collector is None:
-            return schema.UsageFlushed(files=[], rows=0)
+            return UsageFlushed(files=[], rows=0)
         return await collector.collect()
 
-    async def take_audit_events(self, request: schema.AuditTake) -> schema.AuditTaken:
+    @answers(AUDIT_TAKE)
+    async def take_audit_events(self, request: AuditTake) -> AuditTaken:
         return self._broker.audit.take(request)

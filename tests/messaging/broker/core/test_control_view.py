@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.adminrpc.schema import FeedChange
+from messaging.adminrpc.feed import FeedChange
 from messaging.broker.core.control_view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
 from messaging.protocol.names import parse_topic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import AppendFailed
 from tests.support.broker_world import BrokerWorld, MakeWorld

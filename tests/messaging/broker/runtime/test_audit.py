@@ -10,7 +10,7 @@ import pytest
 import websockets
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake
-from messaging.adminrpc.schema import SubscriptionCreate, SubscriptionDelete
+from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionDelete
 from messaging.broker.http.websocket.upgrade import WEBSOCKET_ROUTES
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker

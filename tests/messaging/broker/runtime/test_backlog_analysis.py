@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import BacklogAfter, BacklogAnalysis, BacklogAnalyze, TopicCreate, TopicRef
+from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze
+from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.runtime.admin import backlog
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.errors import NotAllowed, NotReady, SubscriptionNotFound, TopicNotFound

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun, TopicRef
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.chunking import chunk_frame, chunk_frames

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from messaging.adminrpc.schema import FeedApply, FeedChange
+from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.identity import create_secrets

@@ -7,7 +7,8 @@ from typing import NoReturn
 
 import pytest
 
-from messaging.adminrpc.schema import CompactionBegin, CompactionCommit, CompactionsDue, TopicRef
+from messaging.adminrpc.compaction import CompactionBegin, CompactionCommit, CompactionsDue
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.compaction.status import RETRY_MS
 from messaging.broker.runtime import compactions
 from messaging.broker.runtime.compactions import SILENT_MS

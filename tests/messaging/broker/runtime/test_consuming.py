@@ -42,7 +42,7 @@ async def test_messages_are_the_bytes_that_were_sent(world: BrokerWorld) -> None
 
 
 async def test_a_partition_is_named_in_ids(world: BrokerWorld) -> None:
-    from messaging.adminrpc.schema import TopicCreate
+    from messaging.adminrpc.topics import TopicCreate
 
     await world.admin.topics.create(TopicCreate(topic=TOPIC, partitions=3))
     client = await filled(world, 1, TOPIC + "-partition-2")

@@ -7,8 +7,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
-from messaging.adminrpc.schema import MaintenanceRun, SubscriptionDelete, TopicCreate, TopicDelete, TopicRef
+from messaging.adminrpc.subscriptions import SubscriptionDelete
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, SubscriptionNotFound
 from messaging.protocol import pulsar_pb2 as pb

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionRef, TopicCreate
+from messaging.adminrpc.subscriptions import SubscriptionRef
+from messaging.adminrpc.topics import TopicCreate
 from messaging.broker.core import dead_letter_moves
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.protocol import frames

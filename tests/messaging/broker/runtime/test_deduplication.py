@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.dedup import SLICE_NAMES, Deduplication
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from messaging.adminrpc import delayed, schema
+from messaging.adminrpc import delayed
+from messaging.adminrpc.diagnosis import MessageTrace
+from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionReset
 from messaging.broker.core.delayed import run_format
 from messaging.errors import Conflict, NotFound, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
@@ -62,7 +64,7 @@ async def test_a_subscription_that_is_created_later_or_moved_back_does_not_get_i
     assert texts(await shared.messages(1)) == [b"1"]
     topic = await topic_of(world)
     await world.admin.subscriptions.reset(
-        schema.SubscriptionReset(topic=TOPIC, subscription="later", ledger_id=EARLIEST[0], entry_id=EARLIEST[1])
+        SubscriptionReset(topic=TOPIC, subscription="later", ledger_id=EARLIEST[0], entry_id=EARLIEST[1])
     )
     again = await consuming(world, "later")
     assert texts(await again.messages(1)) == [b"1"]
@@ -112,7 +114,7 @@ async def test_a_subscription_that_begins_behind_it_never_had_it(world: BrokerWo
     (position,) = await published(world, MINUTE_MS)
     passes(world, clock, 1_000)
     await world.admin.subscriptions.create(
-        schema.SubscriptionCreate(topic=TOPIC, subscription="latest", ledger_id=2**63 - 1, entry_id=2**63 - 1)
+        SubscriptionCreate(topic=TOPIC, subscription="latest", ledger_id=2**63 - 1, entry_id=2**63 - 1)
     )
     assert not (await cancel(world, position)).already
 
@@ -240,9 +242,9 @@ async def test_a_trace_tells_of_it(world: BrokerWorld, clock: Clock) -> None:
     gone, moved = await published(world, MINUTE_MS, MINUTE_MS)
     await cancel(world, gone)
     await move(world, moved, 2 * MINUTE_MS)
-    traced = await world.admin.diagnosis.trace(schema.MessageTrace(topic=TOPIC, ledger_id=gone[0], entry_id=gone[1]))
+    traced = await world.admin.diagnosis.trace(MessageTrace(topic=TOPIC, ledger_id=gone[0], entry_id=gone[1]))
     assert [one.where for one in traced.subscriptions] == ["cancelled"]
-    traced = await world.admin.diagnosis.trace(schema.MessageTrace(topic=TOPIC, ledger_id=moved[0], entry_id=moved[1]))
+    traced = await world.admin.diagnosis.trace(MessageTrace(topic=TOPIC, ledger_id=moved[0], entry_id=moved[1]))
     assert traced.entry is not None and traced.entry.deliver_at_ms == START_MS + 2 * MINUTE_MS
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun
+from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.adminrpc import delayed as schema
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.delayed.due_list import counts, page
 from messaging.broker.core.delayed.run_format import Entries
 from messaging.broker.core.delayed.run_jobs import DueEntry

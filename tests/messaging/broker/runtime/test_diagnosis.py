@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc import schema
+from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
+from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.topics.dispatch.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
 from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound, TopicNotFound
@@ -15,12 +16,12 @@ from tests.support.consuming import TOPIC, ack, filled, id_of
 from tests.support.waiting import eventually
 
 
-async def explained(world: BrokerWorld, subscription: str = "s") -> schema.SubscriptionExplained:
-    return await world.admin.diagnosis.explain(schema.SubscriptionExplain(topic=TOPIC, subscription=subscription))
+async def explained(world: BrokerWorld, subscription: str = "s") -> SubscriptionExplained:
+    return await world.admin.diagnosis.explain(SubscriptionExplain(topic=TOPIC, subscription=subscription))
 
 
-async def traced(world: BrokerWorld, ledger_id: int, entry_id: int) -> schema.MessageTraced:
-    return await world.admin.diagnosis.trace(schema.MessageTrace(topic=TOPIC, ledger_id=ledger_id, entry_id=entry_id))
+async def traced(world: BrokerWorld, ledger_id: int, entry_id: int) -> MessageTraced:
+    return await world.admin.diagnosis.trace(MessageTrace(topic=TOPIC, ledger_id=ledger_id, entry_id=entry_id))
 
 
 async def test_explain_follows_what_happens(world: BrokerWorld) -> None:
@@ -37,7 +38,7 @@ async def test_explain_follows_what_happens(world: BrokerWorld) -> None:
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     await eventually(lambda: topic.subscriptions["s"].backlog_entries == 0)
     assert (await explained(world)).findings[0].reason == "nothing_to_deliver"
-    stats = await world.admin.topic_stats.stats(schema.TopicRef(topic=TOPIC))
+    stats = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
     assert stats.stats["subscriptions"]["s"]["explanation"]["reason"] == "nothing_to_deliver"
 
 
@@ -111,9 +112,9 @@ async def test_what_does_not_exist_is_an_error(world: BrokerWorld) -> None:
         await traced(world, -1, 0)
     with pytest.raises(InvalidValue):
         await traced(world, 1, 1 << 32)
-    await world.admin.topics.create(schema.TopicCreate(topic=TOPIC + "-parts", partitions=2))
+    await world.admin.topics.create(TopicCreate(topic=TOPIC + "-parts", partitions=2))
     with pytest.raises(NotAllowed):
-        await world.admin.diagnosis.explain(schema.SubscriptionExplain(topic=TOPIC + "-parts", subscription="s"))
+        await world.admin.diagnosis.explain(SubscriptionExplain(topic=TOPIC + "-parts", subscription="s"))
 
 
 class Recorded:

@@ -6,7 +6,8 @@ from typing import NoReturn
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun, SubscriptionReset
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.subscriptions import SubscriptionReset
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

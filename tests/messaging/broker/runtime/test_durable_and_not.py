@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionReset, TopicRef
+from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionReset
+from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.consuming import TOPIC, ack, filled, id_of, texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import ProducerBusy
 from messaging.permissions.model import Principal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.adminrpc.schema import FeedApply
+from messaging.adminrpc.feed import FeedApply
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
 

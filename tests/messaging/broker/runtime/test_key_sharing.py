@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.consuming import TOPIC, ack, id_of, texts

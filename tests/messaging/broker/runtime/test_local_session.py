@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import FeedApply, FeedChange, TopicRef
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import (
-    Answer,
-    ChangeProgress,
-    ChangeRef,
-    ChangesList,
-    Empty,
-    MessageIdAnswer,
-    TerminatedPartitions,
-    TopicDelete,
-    TopicRef,
-)
+from messaging.adminrpc.base import Answer, Empty, Method
+from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList
+from messaging.adminrpc.methods import TOPICS_CREATE, TOPICS_DELETE, TOPICS_TERMINATE_PARTITIONS, TOPICS_UNLOAD
+from messaging.adminrpc.topics import MessageIdAnswer, TerminatedPartitions, TopicDelete, TopicRef
 from messaging.broker.runtime.admin import changes
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.errors import Conflict, NotReady, TopicNotFound, UnderWay
@@ -51,17 +45,17 @@ class Gate:
         monkeypatch.setattr(world.service.topics, "delete", gated)
 
 
-async def begun(admin: AdminHandlers, method: str, request: TopicDelete) -> str:
+async def begun(admin: AdminHandlers, method: Method[Any, Any], request: TopicDelete) -> str:
     with pytest.raises(UnderWay) as goes_on:
-        await admin.methods[method](request)
+        await admin.methods[method.name](request)
     return goes_on.value.change
 
 
 async def test_a_long_change_goes_on_is_joined_and_shows_its_progress(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 10 s it was 503, and nobody could see how it went on."""
     gate, methods = Gate(world, 32, monkeypatch), world.admin.methods
-    change = await begun(world.admin, "topics.delete", DELETE)
-    assert await begun(world.admin, "topics.delete", DELETE) == change, "the same change is joined"
+    change = await begun(world.admin, TOPICS_DELETE, DELETE)
+    assert await begun(world.admin, TOPICS_DELETE, DELETE) == change, "the same change is joined"
 
     async def listed(tenant: str = "acme") -> list[tuple[str, str, int, int]]:
         found = (await world.admin.changes.list(ChangesList(tenant=tenant))).changes
@@ -88,7 +82,7 @@ async def test_a_long_change_goes_on_is_joined_and_shows_its_progress(world: Bro
 class Held:
     """Work that ends as it is let."""
 
-    def __init__(self, admin: AdminHandlers, method: str, ends: Answer | Exception) -> None:
+    def __init__(self, admin: AdminHandlers, method: Method[Any, Any], ends: Answer | Exception) -> None:
         self._ends, self._go_on = ends, asyncio.Event()
         self._handler = admin.changes.long(method, self._work)
 
@@ -115,8 +109,8 @@ async def ended(admin: AdminHandlers) -> dict[str, ChangeProgress]:
 
 async def test_the_outcome_of_a_change_is_its_answer_or_its_error(world: BrokerWorld) -> None:
     last = TerminatedPartitions(last=[MessageIdAnswer(ledger_id=1, entry_id=2)] * COUNT)
-    terminated = await Held(world.admin, "topics.terminate_partitions", last).begin()
-    missing = await Held(world.admin, "topics.unload", TopicNotFound("topic p does not exist")).begin()
+    terminated = await Held(world.admin, TOPICS_TERMINATE_PARTITIONS, last).begin()
+    missing = await Held(world.admin, TOPICS_UNLOAD, TopicNotFound("topic p does not exist")).begin()
     shown = await ended(world.admin)
     assert await world.admin.changes.outcome(ChangeRef(id=terminated)) == last
     with pytest.raises(TopicNotFound):
@@ -126,7 +120,7 @@ async def test_the_outcome_of_a_change_is_its_answer_or_its_error(world: BrokerW
 
 
 async def test_who_creates_what_another_creates_does_not_join_it(world: BrokerWorld) -> None:
-    ids = {await Held(world.admin, "topics.create", Conflict("it exists")).begin() for _ in range(2)}
+    ids = {await Held(world.admin, TOPICS_CREATE, Conflict("it exists")).begin() for _ in range(2)}
     assert len(ids) == 2 and {one.state for one in (await ended(world.admin)).values()} == {"failed"}
 
 
@@ -134,7 +128,7 @@ async def test_a_deletion_that_a_stop_cut_off_is_finished_by_asking_again(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate(world, 32, monkeypatch)
-    change = await begun(world.admin, "topics.delete", DELETE)
+    change = await begun(world.admin, TOPICS_DELETE, DELETE)
     await eventually(lambda: len(gate.deleted) == 32)
     await world.admin.changes.stop()
     with pytest.raises(NotReady, match="the broker is stopping"):
@@ -145,7 +139,7 @@ async def test_a_deletion_that_a_stop_cut_off_is_finished_by_asking_again(
     after = AdminHandlers(world.service)
     with pytest.raises(NotReady, match="not known any more"):
         await after.changes.outcome(ChangeRef(id=change))
-    again = await begun(after, "topics.delete", DELETE)
+    again = await begun(after, TOPICS_DELETE, DELETE)
 
     async def done() -> bool:
         return [one.state for one in (await after.changes.list(ChangesList(tenant="acme"))).changes] == ["done"]
@@ -162,6 +156,6 @@ async def test_outcomes_that_are_kept_are_limited_and_charged(world: BrokerWorld
     before = account.tenants.get("acme", 0)
     ids = []
     for index in range(4):
-        ids.append(await Held(world.admin, "topics.unload", Empty()).begin(f"{TOPIC}{index}"))
+        ids.append(await Held(world.admin, TOPICS_UNLOAD, Empty()).begin(f"{TOPIC}{index}"))
     assert list(await ended(world.admin)) == ids[:1:-1]
     assert account.tenants["acme"] - before == 2 * (changes.CHANGE_BYTES + changes.OBJECTS * len("{}"))

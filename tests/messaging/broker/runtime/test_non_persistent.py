@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
 from messaging.errors import NotReady

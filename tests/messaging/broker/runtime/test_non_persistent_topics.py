@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.non_persistent_topics import NonPersistentTopics
 from messaging.protocol import pulsar_pb2 as pb

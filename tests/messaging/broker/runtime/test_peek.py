@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionPeek
+from messaging.adminrpc.subscriptions import SubscriptionPeek
 from messaging.errors import NotFound
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld

@@ -11,14 +11,9 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import (
-    MaintenanceResult,
-    MaintenanceRun,
-    SubscriptionCreate,
-    SubscriptionSkip,
-    TopicCreate,
-    TopicRef,
-)
+from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun
+from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionSkip
+from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import PreconditionFailed

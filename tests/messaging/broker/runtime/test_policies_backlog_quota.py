@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun
+from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.adminrpc.schema import CompactionsDue
+from messaging.adminrpc.compaction import CompactionsDue
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld
 from tests.support.compacting import TOPIC, compact, keyed, publish

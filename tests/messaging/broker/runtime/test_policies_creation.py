@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from messaging.adminrpc.schema import PartitionsGet, SubscriptionCreate, TopicCreate, TopicDelete
+from messaging.adminrpc.subscriptions import SubscriptionCreate
+from messaging.adminrpc.topics import PartitionsGet, TopicCreate, TopicDelete
 from messaging.broker.runtime.topics.partitions import partitions as partitions_module
 from messaging.clock import boottime_ms
 from messaging.errors import Conflict, InvalidValue, MagnetarError, PreconditionFailed, TopicNotFound

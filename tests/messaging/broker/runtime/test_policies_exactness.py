@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionSkip
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicCreate
+from messaging.adminrpc.topics import TopicCreate
 from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.adminrpc.schema import SchemaGiven
+from messaging.adminrpc.schemas import SchemaGiven
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
 from tests.support.policies import set_policies

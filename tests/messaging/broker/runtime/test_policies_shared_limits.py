@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import PolicyPreview, SubscriptionCreate, TopicCreate, TopicDelete
+from messaging.adminrpc.policies import PolicyPreview
+from messaging.adminrpc.subscriptions import SubscriptionCreate
+from messaging.adminrpc.topics import TopicCreate, TopicDelete
 from messaging.errors import PreconditionFailed
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun, PolicyPreview, PolicyPreviewAnswer, SubscriptionSkip
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.policies import PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import TopicNotFound
 from messaging.protocol.names import parse_topic

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import MaintenanceRun, SubscriptionSkip
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.broker.runtime.main import ledger_limits
 from messaging.protocol.names import parse_topic
 from messaging.settings import load

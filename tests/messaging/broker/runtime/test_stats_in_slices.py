@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.turn_budget import SLICE_COST
 from messaging.broker.runtime.admin import topic_stats
 from messaging.broker.runtime.admin.stats import ENCODED_ABOVE, SUBSCRIPTION_COST

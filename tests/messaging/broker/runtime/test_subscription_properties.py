@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.adminrpc.schema import SubscriptionDelete, SubscriptionPropertiesSet, SubscriptionRef, TopicRef
+from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionPropertiesSet, SubscriptionRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.subscriptions import properties as subscription_properties
 from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST

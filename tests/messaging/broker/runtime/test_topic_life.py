@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from messaging.adminrpc.schema import TopicDelete, TopicRef
+from messaging.adminrpc.topics import TopicDelete, TopicRef
 from messaging.errors import PreconditionFailed
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb

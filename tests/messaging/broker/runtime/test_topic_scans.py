@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.backlog import BacklogAnalyze
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveScan
-from messaging.adminrpc.schema import BacklogAnalyze
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.errors import NotReady
 from messaging.fairness.turns import FairTurns

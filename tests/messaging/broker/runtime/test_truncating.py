@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.schema import TopicRef
+from messaging.adminrpc.topics import TopicRef
 from messaging.errors import NotReady, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

@@ -6,14 +6,8 @@ import asyncio
 
 import pytest
 
-from messaging.adminrpc.schema import (
-    MaintenanceResult,
-    MaintenanceRun,
-    MaintenanceTopics,
-    SubscriptionDelete,
-    SubscriptionReset,
-    SubscriptionSkip,
-)
+from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun, MaintenanceTopics
+from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.admin import maintenance
 from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.topic import Topic

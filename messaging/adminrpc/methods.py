@@ -1,0 +1,188 @@
+"""The admin RPC: the typed interface on the broker that web and workers call. One POST per call: ``/rpc/v1/<method>``.
+
+Each method is one constant: `rpc.call(TOPICS_LIST, TopicsList(...))` returns its answer, and `@answers(TOPICS_LIST)` marks its
+handler in the broker. Request and answer are JSON objects. The caller shows its service identity (`messaging.identity`) as a bearer
+token. An error answers with the HTTP status of the error and ``{"code", "message"}``; `messaging.errors.from_code` makes it an
+exception again. Unknown fields are ignored, so that two releases can talk. `METHODS` is the list that the broker's dispatcher
+and the tests of permissions and limits share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.adminrpc.audit import AuditTake, AuditTaken
+from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
+from messaging.adminrpc.base import Answer, Empty, Method, Request
+from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
+from messaging.adminrpc.compaction import (
+    CompactionBegin,
+    CompactionCommit,
+    CompactionEnd,
+    CompactionPage,
+    CompactionRead,
+    CompactionsDue,
+    CompactionsDuePage,
+    CompactionStart,
+    CompactionStatus,
+    CompactionWrite,
+)
+from messaging.adminrpc.delayed import (
+    DelayedChange,
+    DelayedChanged,
+    DelayedCounts,
+    DelayedKeyChange,
+    DelayedKeyChanged,
+    DelayedList,
+    DelayedPage,
+)
+from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
+from messaging.adminrpc.feed import FeedApply, FeedVersion
+from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceResult, MaintenanceRun, MaintenanceTopics
+from messaging.adminrpc.messages import MessageExamine, MessageFind, MessageGet
+from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.redrive import RedriveFoundPage, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan, RedriveTarget
+from messaging.adminrpc.schemas import SchemaCompatible, SchemaDelete, SchemaGet, SchemaGiven, SchemaVersionAnswer, SchemaVersions
+from messaging.adminrpc.status import BrokerStatus
+from messaging.adminrpc.subscriptions import (
+    DeadLetterPolicyAnswer,
+    DeadLetterPolicySet,
+    PeekAnswer,
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionExpire,
+    SubscriptionMoved,
+    SubscriptionNames,
+    SubscriptionPeek,
+    SubscriptionProperties,
+    SubscriptionPropertiesSet,
+    SubscriptionRef,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
+from messaging.adminrpc.topics import (
+    LookupAnswer,
+    MessageIdAnswer,
+    NamespaceLive,
+    NamesSearch,
+    Partitions,
+    PartitionsGet,
+    PartitionsUpdate,
+    SearchResult,
+    Stats,
+    TerminatedPartitions,
+    TopicCreate,
+    TopicDelete,
+    TopicLookup,
+    TopicNames,
+    TopicProperties,
+    TopicPropertiesChange,
+    TopicRef,
+    TopicsAsked,
+    TopicsList,
+    TopicTimes,
+)
+from messaging.adminrpc.usage import UsageFlush, UsageFlushed
+
+STATUS = Method("status", Request, BrokerStatus)
+HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
+
+FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)
+FEED_VERSION = Method("feed.version", Request, FeedVersion)
+FEED_PULL = Method("feed.pull", Request, FeedVersion)
+
+TOPICS_LIST = Method("topics.list", TopicsList, TopicNames, long_read=True)
+TOPICS_CREATE = Method("topics.create", TopicCreate, Empty, long_change=True, idempotent=False)
+TOPICS_DELETE = Method("topics.delete", TopicDelete, Empty, long_change=True)
+TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions)
+TOPICS_UPDATE_PARTITIONS = Method("topics.update_partitions", PartitionsUpdate, Empty, long_change=True)
+# Plain topics, partitions, and partitioned topics.
+TOPICS_TIMES = Method("topics.times", TopicsAsked, TopicTimes)
+TOPICS_CREATE_MISSING_PARTITIONS = Method("topics.create_missing_partitions", TopicRef, Empty, long_change=True)
+TOPICS_PROPERTIES = Method("topics.properties", TopicRef, TopicProperties)
+TOPICS_CHANGE_PROPERTIES = Method("topics.change_properties", TopicPropertiesChange, TopicProperties)
+TOPICS_LOOKUP = Method("topics.lookup", TopicLookup, LookupAnswer)
+TOPICS_STATS = Method("topics.stats", TopicRef, Stats, long_read=True)
+# Those that alerts are about, without loading a topic that was unloaded.
+TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats)
+TOPICS_INTERNAL_STATS = Method("topics.internal_stats", TopicRef, Stats, long_read=True)
+TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", TopicRef, Stats, long_read=True)
+TOPICS_PARTITIONED_INTERNAL_STATS = Method("topics.partitioned_internal_stats", TopicRef, Stats, long_read=True)
+# What is stored of a topic, or of each partition.
+TOPICS_INTERNAL_INFO = Method("topics.internal_info", TopicRef, Stats, long_read=True)
+TOPICS_BACKLOG_SIZE = Method("topics.backlog_size", BacklogAfter, BacklogSize)
+TOPICS_TRIM = Method("topics.trim", TopicRef, Empty, long_change=True)  # retention, at once
+TOPICS_UNLOAD = Method("topics.unload", TopicRef, Empty, long_change=True)
+TOPICS_TERMINATE = Method("topics.terminate", TopicRef, MessageIdAnswer)
+TOPICS_TERMINATE_PARTITIONS = Method("topics.terminate_partitions", TopicRef, TerminatedPartitions, long_change=True)
+# Every message goes, every subscription stands at the end; ids continue rising.
+TOPICS_TRUNCATE = Method("topics.truncate", TopicRef, Empty, long_change=True)
+TOPICS_LAST_MESSAGE_ID = Method("topics.last_message_id", TopicRef, MessageIdAnswer)
+# Conflict: it is under way or requested already.
+TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
+TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
+
+NAMES_SEARCH = Method("names.search", NamesSearch, SearchResult, long_read=True)
+
+SCHEMAS_GET = Method("schemas.get", SchemaGet, SchemaVersions)
+SCHEMAS_LIST = Method("schemas.list", TopicRef, SchemaVersions)
+SCHEMAS_ADD = Method("schemas.add", SchemaGiven, SchemaVersionAnswer)
+SCHEMAS_FIND = Method("schemas.find", SchemaGiven, SchemaVersionAnswer)
+SCHEMAS_CHECK = Method("schemas.check", SchemaGiven, SchemaCompatible)
+SCHEMAS_DELETE = Method("schemas.delete", SchemaDelete, SchemaVersionAnswer)
+
+CHANGES_LIST = Method("changes.list", ChangesList, ChangesUnderWay)
+# That of the change, or under_way; not_ready where it is not known.
+CHANGES_OUTCOME = Method("changes.outcome", ChangeRef, Answer)
+
+NAMESPACES_LIVE = Method("namespaces.live", TopicsList, NamespaceLive, long_read=True)
+# Of a namespace that does not exist: what was made while it was deleted.
+NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=True)
+
+SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames)
+SUBSCRIPTIONS_CREATE = Method("subscriptions.create", SubscriptionCreate, SubscriptionMoved, idempotent=False)
+SUBSCRIPTIONS_DELETE = Method("subscriptions.delete", SubscriptionDelete, SubscriptionMoved)
+SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved)
+SUBSCRIPTIONS_RESET = Method("subscriptions.reset", SubscriptionReset, SubscriptionMoved)
+SUBSCRIPTIONS_EXPIRE = Method("subscriptions.expire", SubscriptionExpire, SubscriptionMoved)
+SUBSCRIPTIONS_DEAD_LETTER_POLICY = Method("subscriptions.dead_letter_policy", SubscriptionRef, DeadLetterPolicyAnswer)
+SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY = Method("subscriptions.set_dead_letter_policy", DeadLetterPolicySet, DeadLetterPolicyAnswer)
+SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY = Method("subscriptions.remove_dead_letter_policy", SubscriptionRef, Empty)
+SUBSCRIPTIONS_PROPERTIES = Method("subscriptions.properties", SubscriptionRef, SubscriptionProperties)
+SUBSCRIPTIONS_SET_PROPERTIES = Method("subscriptions.set_properties", SubscriptionPropertiesSet, Empty)
+SUBSCRIPTIONS_PEEK = Method("subscriptions.peek", SubscriptionPeek, PeekAnswer, long_read=True)
+SUBSCRIPTIONS_ANALYZE_BACKLOG = Method("subscriptions.analyze_backlog", BacklogAnalyze, BacklogAnalysis, long_read=True)
+SUBSCRIPTIONS_EXPLAIN = Method("subscriptions.explain", SubscriptionExplain, SubscriptionExplained, long_read=True)
+
+MESSAGES_GET = Method("messages.get", MessageGet, PeekAnswer, long_read=True)
+MESSAGES_EXAMINE = Method("messages.examine", MessageExamine, PeekAnswer, long_read=True)
+MESSAGES_FIND = Method("messages.find", MessageFind, MessageIdAnswer, long_read=True)
+MESSAGES_TRACE = Method("messages.trace", MessageTrace, MessageTraced, long_read=True)
+
+DELAYED_LIST = Method("delayed.list", DelayedList, DelayedPage, long_read=True)
+DELAYED_COUNTS = Method("delayed.counts", TopicRef, DelayedCounts, long_read=True)
+DELAYED_CHANGE = Method("delayed.change", DelayedChange, DelayedChanged)
+DELAYED_CHANGE_KEY = Method("delayed.change_key", DelayedKeyChange, DelayedKeyChanged)
+
+POLICIES_PREVIEW = Method("policies.preview", PolicyPreview, PolicyPreviewAnswer, long_read=True)
+POLICIES_APPEND_EVENTS = Method("policies.append_events", ChangeEventsAppend, ChangeEventsResult)
+
+COMPACTION_DUE = Method("compaction.due", CompactionsDue, CompactionsDuePage)
+COMPACTION_BEGIN = Method("compaction.begin", CompactionBegin, CompactionStart, idempotent=False)
+COMPACTION_READ = Method("compaction.read", CompactionRead, CompactionPage)
+COMPACTION_WRITE = Method("compaction.write", CompactionWrite, Empty, idempotent=False)
+COMPACTION_COMMIT = Method("compaction.commit", CompactionCommit, Empty, idempotent=False)
+COMPACTION_ABORT = Method("compaction.abort", CompactionEnd, Empty)
+
+REDRIVE_SCAN = Method("redrive.scan", RedriveScan, RedriveFoundPage, long_read=True)
+REDRIVE_PREPARE = Method("redrive.prepare", RedrivePrepare, RedriveTarget)
+REDRIVE_MOVE = Method("redrive.move", RedriveMove, RedriveMoved)
+
+MAINTENANCE_TOPICS = Method("maintenance.topics", MaintenanceTopics, MaintenancePage)
+MAINTENANCE_RUN = Method("maintenance.run", MaintenanceRun, MaintenanceResult)
+
+USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
+
+AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
+
+METHODS: dict[str, Method[Any, Any]] = {method.name: method for method in tuple(globals().values()) if isinstance(method, Method)}
