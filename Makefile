@@ -125,6 +125,10 @@ docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m tests.compat.probes page
 
+.PHONY: schema
+schema: setup ## write anew the tables of a new SQLite database, after a migration was added
+	$(BIN)/python -P -m controlplane.sqlite.schema
+
 .PHONY: clean
 clean: ## remove everything that the targets above made (no data of yours)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov

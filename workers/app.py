@@ -70,7 +70,7 @@ def _runner(environment: Environment | None, entry: TaskEntry) -> Any:
 def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
     from django.db import connections
 
-    from workers.memory import trim_memory
+    from workers.memory import process_memory
     from workers.runs import run_recorded, steps_recorded
 
     work = _function(entry.work)
@@ -79,7 +79,7 @@ def _run(environment: Environment, entry: TaskEntry, task_id: str, arguments: di
             try:
                 return run_recorded(environment, entry.name, task_id, work, **arguments)
             finally:
-                trim_memory()
+                process_memory.used()
         steps = _closing(steps_recorded(environment, entry.name, task_id, work, **arguments))
         try:
             environment.carriers.carry(entry.queue, _function(entry.turn)(**arguments), steps)

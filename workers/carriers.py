@@ -17,7 +17,7 @@ from typing import NamedTuple
 from messaging import logs
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
-from workers.memory import trim_memory
+from workers.memory import process_memory
 from workers.task_catalog import NOTICES, REDRIVES
 
 log = logs.get_logger("magnetar.worker")
@@ -102,8 +102,8 @@ class Carriers:
             self._under_way -= 1
             idle = not self._under_way
             self._changed.notify_all()
-        if idle:  # not after each of many: it takes some milliseconds
-            trim_memory()
+        if idle:
+            process_memory.used()
 
     def _wake(self) -> None:
         while True:

@@ -1,7 +1,9 @@
 """Prepares the database: its tables, and the first tenant, user and key.
 
-`needed` costs a few directory listings, and `prepare` does nothing if it is False. The work runs in a separate process
-(``python -m controlplane.bootstrap``), so that the web process loads neither migrations nor the apps that only they need.
+`needed` costs a few directory listings, and `prepare` does nothing if it is False. A new SQLite file gets its tables from
+`controlplane.sqlite.schema`, without Django, and its first rows from the web process, so that a first start waits for neither.
+Any other database is prepared by a separate process (``python -m controlplane.bootstrap``), so that the web process loads neither
+migrations nor the apps that only they need.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from controlplane.child_process import environment, python
+from controlplane.sqlite import schema
 from messaging.settings import ConfigError, Settings
 
 FULL_BYTES = 1 << 20  # less than one migration transaction may need
@@ -37,12 +40,34 @@ MIGRATED = (
 
 def needed(settings: Settings) -> bool:
     """Whether the database may lack tables or first rows, judged by a stamp file in the data directory."""
-    if not settings.database_url and not (settings.data_path / "control" / "db.sqlite3").exists():
+    if not settings.database_url and not _sqlite_path(settings).exists():
         return True
-    try:
-        return _stamp_path(settings).read_text() != prepared_stamp(settings)
-    except OSError:
+    return not _says(_stamp_path(settings), prepared_stamp(settings))
+
+
+def create_tables(settings: Settings) -> bool:
+    """Whether the tables are there; a new SQLite file gets them. Loads no Django. False: `prepare` has to. Raises `ConfigError`."""
+    if not needed(settings):
         return True
+    if settings.database_url or not schema.matches(migration_names()):
+        return False
+    with _full_disk_named(settings), _locked(settings):
+        if not _sqlite_path(settings).exists():
+            _tables_path(settings).unlink(missing_ok=True)  # of a database that was removed
+            schema.create(_sqlite_path(settings))
+            _tables_path(settings).write_text(prepared_stamp(settings))
+        return _says(_tables_path(settings), prepared_stamp(settings))
+
+
+def create_first_rows(settings: Settings) -> None:
+    """Does nothing if the database has them. Django is set up, and the tables are there. Raises `ConfigError`."""
+    if not needed(settings):
+        return
+    from tenants import first_rows
+
+    with _full_disk_named(settings), _locked(settings):
+        first_rows.create_first_rows(settings)
+        _stamp_path(settings).write_text(prepared_stamp(settings))
 
 
 def prepare(settings: Settings) -> None:
@@ -55,8 +80,33 @@ def prepare(settings: Settings) -> None:
 
 def run(settings: Settings) -> None:
     """Does the work; sets up Django in this process. Raises `ConfigError` if the disk is full."""
+    from controlplane.django_setup import set_up
+    from messaging.identity import create_secrets
+
+    with _full_disk_named(settings):
+        create_secrets(settings)
+        created = create_tables(settings)
+        set_up(settings)
+        if not created:
+            _migrate(settings)
+        create_first_rows(settings)
+
+
+def _migrate(settings: Settings) -> None:
+    from django.core.management import call_command
+
+    with _locked(settings):
+        if needed(settings):  # nobody else did so meanwhile
+            call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
+
+
+@contextmanager
+def _full_disk_named(settings: Settings) -> Iterator[None]:
+    """A failure on a full disk says so."""
     try:
-        _run(settings)
+        yield
+    except ConfigError:
+        raise
     except Exception as error:
         free = shutil.disk_usage(settings.data_path).free
         if free >= FULL_BYTES:
@@ -67,46 +117,50 @@ def run(settings: Settings) -> None:
         ) from None
 
 
-def _run(settings: Settings) -> None:
-    from controlplane.django_setup import set_up
-    from messaging.identity import create_secrets
-
-    create_secrets(settings)
-    (settings.data_path / "control").mkdir(mode=0o700, exist_ok=True)
-    with _locked(settings):
-        if not needed(settings):
-            return
-        set_up(settings)
-        from django.core.management import call_command
-
-        call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
-        from tenants.first_rows import create_first_rows
-
-        create_first_rows(settings)
-        _stamp_path(settings).write_text(prepared_stamp(settings))
-
-
 @contextmanager
 def _locked(settings: Settings) -> Iterator[None]:
+    (settings.data_path / "control").mkdir(mode=0o700, exist_ok=True)
     with (settings.data_path / "control" / "prepare.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
+def _sqlite_path(settings: Settings) -> Path:
+    return settings.data_path / "control" / "db.sqlite3"
+
+
 def _stamp_path(settings: Settings) -> Path:
+    """Written when the first rows are there as well."""
     return settings.data_path / "control" / "prepared"
+
+
+def _tables_path(settings: Settings) -> Path:
+    """Written when a new file has its tables."""
+    return settings.data_path / "control" / "tables"
+
+
+def _says(path: Path, stamp: str) -> bool:
+    try:
+        return path.read_text() == stamp
+    except OSError:
+        return False
 
 
 def prepared_stamp(settings: Settings) -> str:
     """Changes whenever a migration is added, renamed or removed, or the database changes."""
-    digest = hashlib.sha256(settings.database_url.encode())
+    return hashlib.sha256((settings.database_url + migration_names()).encode()).hexdigest()
+
+
+def migration_names() -> str:
+    """Of all packages, by the names of their files."""
+    lines = []
     for package in MIGRATED:
         top, _, below = package.partition("/")
         spec = find_spec(top)
         for folder in (spec.submodule_search_locations or ()) if spec else ():
-            names = sorted(path.name for path in (Path(folder) / below / "migrations").glob("[0-9]*.py"))
-            digest.update("\0".join([package, *names]).encode())
-    return digest.hexdigest()
+            names = sorted(path.stem for path in (Path(folder) / below / "migrations").glob("[0-9]*.py"))
+            lines.append(" ".join([package, *names]))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ def main(settings: Settings) -> int:
     descriptors.raise_limit(descriptors.FILES + descriptors.of_http(settings))
     logging.getLogger("django.request").setLevel(logging.ERROR)  # refused requests are counted by metrics, not logged
     current.use(settings)
-    bootstrap.prepare(settings)
+    if not bootstrap.create_tables(settings):
+        bootstrap.prepare(settings)
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.web_settings"
     listener = _listen(settings.host, settings.web_port)
     context = server_context(settings)
@@ -62,6 +63,7 @@ async def _serve(
     servers = [(_server(settings, context, "web"), listener)]
     if internal is not None:
         servers.append((_server(settings, None, "web-internal"), internal))
+    await asyncio.to_thread(bootstrap.create_first_rows, settings)
     from controlplane.api_calls import ApiMeter
 
     meter = await asyncio.to_thread(ApiMeter, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -49,7 +50,7 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     set_up(settings, "controlplane.worker_settings")
     from workers.carriers import Carriers
     from workers.environment import Environment, environment_of
-    from workers.memory import trim_memory
+    from workers.memory import process_memory
     from workers.process import BEAT_POOL, Beat, Worker, make_workers, pools_of
     from workers.queue import worker_ready_file
     from workers.schedule import ensure_schedule
@@ -72,7 +73,10 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
             _write(ready_file, {"pid": os.getpid()})
             ready = True
             log.info("worker-ready", queue=workers[0].app.conf.broker_url.partition("://")[0])
-            trim_memory()
+            process_memory.used()
+            gc.collect()
+            gc.freeze()  # later collections need not look at what was imported
+        process_memory.trim_if_due()
         stopping.wait(_WATCH_S if ready else 0.01)
     ended_by_itself = not stopping.is_set()
     stopping.set()

@@ -28,12 +28,12 @@ def log_format(settings: Settings) -> str:
 
 
 def needs_preparation(settings: Settings) -> bool:
-    """Whether the database may lack migrations or first rows. Reads a stamp file; does not load Django."""
-    return bootstrap.needed(settings)
+    """Whether the database may lack migrations. Makes the tables of a new SQLite file; does not load Django."""
+    return not bootstrap.create_tables(settings)
 
 
 def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> Plan:
-    """`prepare`: whether the database needs its migrations and first rows before web and worker start."""
+    """`prepare`: whether the database needs its migrations before web and worker start."""
     settings = msgspec.structs.replace(settings, log_format=log_format(settings), data_dir=str(settings.data_path.absolute()))
     data = settings.data_path
     run = data / "run"
