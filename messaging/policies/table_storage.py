@@ -117,7 +117,7 @@ TABLE = (
         path="compactionThreshold",
         levels=m.WITH_TOPICS,
         meaning="When so much is stored that no compaction has seen, the topic is compacted; 0: only on demand.",
-        enforced_by="messaging.broker.runtime.compactions:Compactions.threshold_bytes",
+        enforced_by="messaging.broker.runtime.compaction.compactions:Compactions.threshold_bytes",
     ),
     Policy(
         name="inactive_topic_delete",

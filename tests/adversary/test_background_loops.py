@@ -19,7 +19,7 @@ from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoops
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.broker.runtime.main import start
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets

@@ -10,7 +10,7 @@ import pytest
 from messaging.adminrpc.diagnosis import SubscriptionExplain
 from messaging.adminrpc.subscriptions import SubscriptionRef
 from messaging.broker.core import dead_letter_moves
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.storage.ledger_store import Position
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.chunking import chunk_frames

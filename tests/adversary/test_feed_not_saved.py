@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from messaging.broker.runtime.broker_metrics import broker_samples
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import InvalidValue, StorageFailed
 from messaging.metrics import exposition
 from messaging.protocol import pulsar_pb2 as pb

@@ -14,7 +14,7 @@ import pytest
 
 from messaging.broker.core.feed_plan import FeedPlan
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.feed import FeedFollower
+from messaging.broker.runtime.feed.follower import FeedFollower
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import Topic

@@ -11,7 +11,7 @@ import pytest
 from messaging.broker.core import entries
 from messaging.broker.core.chunks import chunk_of
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.broker.runtime.policy_changes import TOLD_AT_ONCE
+from messaging.broker.runtime.feed.policy_changes import TOLD_AT_ONCE
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic

@@ -37,7 +37,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("messaging.broker.runtime.metering.boottime_ms", lambda: made.now_ms)
+    monkeypatch.setattr("messaging.broker.runtime.metering.metering.boottime_ms", lambda: made.now_ms)
     return made
 
 
@@ -137,7 +137,7 @@ async def test_batches_count_their_messages(world: BrokerWorld, clock: Clock) ->
 
 async def test_very_many_members_are_sampled_in_parts(world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done in one turn of the loop does not grow with the number of subscriptions."""
-    monkeypatch.setattr("messaging.broker.runtime.metering.MEMBERS_MAX", 8)
+    monkeypatch.setattr("messaging.broker.runtime.metering.metering.MEMBERS_MAX", 8)
     client = await world.connected()
     await client.producer(TOPIC)
     for index in range(20):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.feed import Fetch
+from messaging.broker.runtime.feed.follower import Fetch
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import Settings
 from messaging.storage.ledger_store import LedgerStore

@@ -32,8 +32,8 @@ from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.local.sessions import HEALTH_TOPIC, LocalSessions
+from messaging.broker.runtime.metering.setup import meter_usage
 from messaging.broker.runtime.topics.topic import LATEST, Topic
-from messaging.broker.runtime.usage_setup import meter_usage
 from messaging.clock import wall_ms
 from messaging.identity import ServiceVerifier, service_token
 from messaging.permissions.model import Principal
@@ -52,7 +52,7 @@ ADDRESSES = Addresses("pulsar://127.0.0.1:6650", "", "ws://127.0.0.1:8081", "htt
 
 
 class MemoryBroker(TypedCalls):
-    """`feed_page` answers the broker's question for a page of the feed (`messaging.broker.runtime.feed.Fetch`), as the web process
+    """`feed_page` answers the broker's question for a page of the feed (`runtime.feed.follower.Fetch`), as the web process
     does. The broker's clock is `now_ms`, and `ahead_s` more: a test moves it on."""
 
     def __init__(

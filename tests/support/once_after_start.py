@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.usage_setup import meter_stored_topics
+from messaging.broker.runtime.metering.setup import meter_stored_topics
 from tests.support.raising import boom
 from tests.support.waiting import eventually
 

@@ -15,9 +15,9 @@ import structlog
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.broker.core.control_view import ControlView
-from messaging.broker.runtime.feed import FeedFollower, Fetch
-from messaging.broker.runtime.feed_client import fetch as fetch_page
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed.client import fetch as fetch_page
+from messaging.broker.runtime.feed.follower import FeedFollower, Fetch
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier

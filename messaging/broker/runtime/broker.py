@@ -23,16 +23,16 @@ from messaging.broker.core.topic_discovery import TopicDiscovery
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
-from messaging.broker.runtime.compactions import Compactions
-from messaging.broker.runtime.dead_letters import LOOP as DEAD_LETTERS_LOOP
-from messaging.broker.runtime.dead_letters import RETRY_S, DeadLetterMoves
+from messaging.broker.runtime.compaction.compactions import Compactions
+from messaging.broker.runtime.dead_letters.moves import LOOP as DEAD_LETTERS_LOOP
+from messaging.broker.runtime.dead_letters.moves import RETRY_S, DeadLetterMoves
+from messaging.broker.runtime.feed.policy_changes import PolicyChanges
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREADS
-from messaging.broker.runtime.metering import Metering
+from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
-from messaging.broker.runtime.policy_changes import PolicyChanges
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches

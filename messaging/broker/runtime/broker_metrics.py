@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.metering import TOTALS
+from messaging.broker.runtime.metering.metering import TOTALS
 from messaging.broker.runtime.process import resident_bytes
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.topic import Topic

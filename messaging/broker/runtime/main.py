@@ -24,6 +24,7 @@ from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Addresses, Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.orphans import (
     COLLECT_LEFT_S,
     LEFT_LOOP,
@@ -32,7 +33,6 @@ from messaging.broker.runtime.orphans import (
     collect_of_this_run,
 )
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
-from messaging.broker.runtime.usage_setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.tls_listener import TlsListener

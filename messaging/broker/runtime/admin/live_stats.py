@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from messaging.adminrpc.topics import TopicLive
+from messaging.broker.runtime.metering.totals import max_backlog
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
-from messaging.broker.runtime.usage_totals import max_backlog
 
 
 def live(topic: Topic) -> TopicLive:

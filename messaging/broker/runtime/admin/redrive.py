@@ -16,7 +16,7 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady

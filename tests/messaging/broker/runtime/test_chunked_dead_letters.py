@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from messaging.broker.core import dead_letter_moves
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.errors import NotAuthorized
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.chunking import chunk_frames

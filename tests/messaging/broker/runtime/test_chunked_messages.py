@@ -104,7 +104,7 @@ def sampled(world: BrokerWorld, clock: Clock) -> None:
 
 async def test_rates_of_chunks_are_in_the_stats(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("messaging.broker.runtime.metering.boottime_ms", clock)
+    monkeypatch.setattr("messaging.broker.runtime.metering.metering.boottime_ms", clock)
     reader = await world.connected("reader")
     await reader.subscribe(TOPIC, permits=100)
     client = await filled(world, 1)

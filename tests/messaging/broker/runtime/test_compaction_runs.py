@@ -10,8 +10,8 @@ import pytest
 from messaging.adminrpc.compaction import CompactionBegin, CompactionCommit, CompactionsDue
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.compaction.status import RETRY_MS
-from messaging.broker.runtime import compactions
-from messaging.broker.runtime.compactions import SILENT_MS
+from messaging.broker.runtime.compaction import compactions
+from messaging.broker.runtime.compaction.compactions import SILENT_MS
 from messaging.errors import Conflict, NotFound, NotReady, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import DiskFull, LedgerInfo, NoSuchLedger

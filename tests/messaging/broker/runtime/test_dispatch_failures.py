@@ -12,7 +12,7 @@ from messaging.broker.core.delayed.due_ahead import DueAhead
 from messaging.broker.core.dispatch.holding import HoldingDispatch
 from messaging.broker.core.explain import Reason, explain
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.dead_letter_parts import DeadLetterParts
+from messaging.broker.runtime.dead_letters.parts import DeadLetterParts
 from messaging.broker.runtime.topics.backlog import reader as backlog_reader
 from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
 from messaging.broker.runtime.topics.dispatch import retries as dispatch_retries

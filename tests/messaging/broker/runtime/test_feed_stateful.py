@@ -24,9 +24,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from messaging import background
 from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
 from messaging.broker.core.control_view import ControlView
-from messaging.broker.runtime import feed_store
-from messaging.broker.runtime.feed import FeedFollower
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed import store as feed_store
+from messaging.broker.runtime.feed.follower import FeedFollower
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import StorageFailed
 
 PAGE_ENTITIES = 2

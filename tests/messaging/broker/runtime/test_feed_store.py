@@ -12,9 +12,9 @@ import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.core.control_view import ControlView
-from messaging.broker.runtime import feed_store
-from messaging.broker.runtime.feed import FeedFollower
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed import store as feed_store
+from messaging.broker.runtime.feed.follower import FeedFollower
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import StorageFailed
 from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
 

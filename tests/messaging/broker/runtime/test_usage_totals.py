@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker.runtime.usage_setup import meter_stored_topics, meter_usage
-from messaging.broker.runtime.usage_totals import TenantTotals, totals_of
+from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
+from messaging.broker.runtime.metering.totals import TenantTotals, totals_of
 from messaging.broker.usage.record import TopicTotals
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic

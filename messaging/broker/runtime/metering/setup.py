@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.usage_totals import TenantTotals, totals_at_rest
+from messaging.broker.runtime.metering.totals import TenantTotals, totals_at_rest
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
 from messaging.storage.ledger_store import StoreError

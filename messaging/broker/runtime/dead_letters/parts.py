@@ -11,7 +11,7 @@ from messaging.broker.core.dead_letter_moves import SEARCHED_MAX, FoundEntry, Mo
 from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Origin, frames_of, producer_name
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer
+from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady, StorageFailed

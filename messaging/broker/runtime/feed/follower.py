@@ -19,7 +19,7 @@ from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoop
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.core.feed_plan import FeedPlan, FullFeed, Key
-from messaging.broker.runtime.feed_store import FeedStore
+from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import InvalidValue, MagnetarError, StorageFailed
 
 log = structlog.get_logger("broker.feed")
@@ -29,7 +29,7 @@ PAGES_MAX = 100_000  # of one pull: 400 GiB; a feed without end is requested aga
 
 
 class Fetch(Protocol):
-    """Requests a page. Blocks, so it is called in a thread; see `messaging.broker.runtime.feed_client.fetch`."""
+    """Requests a page. Blocks, so it is called in a thread; see `messaging.broker.runtime.feed.client.fetch`."""
 
     def __call__(self, since: int, feed_id: str, after: str) -> FeedApply: ...
 

@@ -27,8 +27,8 @@ from messaging.broker.core.dead_letters import (
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
-from messaging.broker.runtime.dead_letter_parts import DeadLetterParts, select, wanted_of
-from messaging.broker.runtime.dead_letter_producer import DeadLetterProducer, ensure_subscription
+from messaging.broker.runtime.dead_letters.parts import DeadLetterParts, select, wanted_of
+from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
 from messaging.broker.runtime.topics.subscriptions.dead_letter_state import save
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound

@@ -19,7 +19,7 @@ import structlog
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult, bytes_after, is_due
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.runtime.compaction_session import PAGE_BYTES, CompactionSession, Page
+from messaging.broker.runtime.compaction.session import PAGE_BYTES, CompactionSession, Page
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic

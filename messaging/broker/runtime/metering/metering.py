@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from messaging.background import BackgroundLoops
+from messaging.broker.runtime.metering.totals import totals_of
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic, TopicCounters
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import TopicRates
-from messaging.broker.runtime.usage_totals import totals_of
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.record import TopicTotals
 from messaging.clock import boottime_ms

@@ -1,0 +1,1 @@
+"""Metering: rates and totals of topics and tenants, and their usage records."""
