@@ -16,26 +16,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from controlplane.child_process import environment, python
+from controlplane.migration_names import migration_names
 from controlplane.sqlite import schema
 from messaging.settings import ConfigError, Settings
 
 FULL_BYTES = 1 << 20  # less than one migration transaction may need
 NEEDED_BYTES = 16 << 20  # for all tables and the database's journal
-
-# Packages with migrations, whose file names are listed without importing them.
-MIGRATED = (
-    "django/contrib/auth",
-    "django/contrib/contenttypes",
-    "django/contrib/sessions",
-    "django_celery_beat",
-    "tenants",
-    "workers",
-    "admin_ui",
-)
 
 
 def needed(settings: Settings) -> bool:
@@ -149,18 +138,6 @@ def _says(path: Path, stamp: str) -> bool:
 def prepared_stamp(settings: Settings) -> str:
     """Changes whenever a migration is added, renamed or removed, or the database changes."""
     return hashlib.sha256((settings.database_url + migration_names()).encode()).hexdigest()
-
-
-def migration_names() -> str:
-    """Of all packages, by the names of their files."""
-    lines = []
-    for package in MIGRATED:
-        top, _, below = package.partition("/")
-        spec = find_spec(top)
-        for folder in (spec.submodule_search_locations or ()) if spec else ():
-            names = sorted(path.stem for path in (Path(folder) / below / "migrations").glob("[0-9]*.py"))
-            lines.append(" ".join([package, *names]))
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

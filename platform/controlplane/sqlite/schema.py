@@ -59,8 +59,8 @@ def migrated_script() -> str:
     """Migrates an empty database and returns its script. Sets up Django in this process, on a directory of its own."""
     from django.core.management import call_command
 
-    from controlplane import bootstrap
     from controlplane.django_setup import set_up
+    from controlplane.migration_names import migration_names
     from messaging.identity import create_secrets
     from messaging.settings import Settings
 
@@ -72,7 +72,7 @@ def migrated_script() -> str:
         call_command("migrate", interactive=False, verbosity=0, skip_checks=True)
         connection = sqlite3.connect(settings.data_path / "control" / "db.sqlite3")
         try:
-            return script_of(connection, bootstrap.migration_names())
+            return script_of(connection, migration_names())
         finally:
             connection.close()
 

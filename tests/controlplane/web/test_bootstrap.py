@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings as django_settings
 
-from controlplane import bootstrap
+from controlplane import bootstrap, migration_names
 from controlplane.databases import database
 from messaging.errors import AuthenticationFailed
 from messaging.identity import create_secrets
@@ -57,7 +57,7 @@ def test_a_new_migration_or_another_database_is_noticed(settings: Settings, monk
     stamp = bootstrap.prepared_stamp(settings)
     assert stamp == bootstrap.prepared_stamp(settings)
     assert stamp != bootstrap.prepared_stamp(Settings(data_dir=settings.data_dir, database_url="postgresql://h/n"))
-    monkeypatch.setattr(bootstrap, "MIGRATED", bootstrap.MIGRATED[:-3])
+    monkeypatch.setattr(migration_names, "MIGRATED", migration_names.MIGRATED[:-3])
     assert stamp != bootstrap.prepared_stamp(settings)
 
 

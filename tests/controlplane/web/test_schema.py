@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import bootstrap
+from controlplane import bootstrap, migration_names
 from controlplane.sqlite import schema
 from messaging.settings import Settings
 
@@ -34,7 +34,7 @@ def test_a_new_database_has_its_tables_without_django(tmp_path: Path) -> None:
 
 
 def test_other_migrations_than_those_of_the_script_run_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "MIGRATED", bootstrap.MIGRATED[:-1])
+    monkeypatch.setattr(migration_names, "MIGRATED", migration_names.MIGRATED[:-1])
     assert not bootstrap.create_tables(Settings(data_dir=str(tmp_path)))
     assert not (tmp_path / "control").exists()
 
@@ -51,6 +51,6 @@ def test_a_start_that_ended_half_way_begins_anew(tmp_path: Path) -> None:
     (tmp_path / "control").mkdir()
     (tmp_path / "control" / "db.sqlite3.new").write_bytes(b"half a file")
     assert bootstrap.create_tables(settings)
-    assert schema.matches(bootstrap.migration_names())
+    assert schema.matches(migration_names.migration_names())
     (tmp_path / "control" / "db.sqlite3").unlink()
     assert bootstrap.create_tables(settings)
