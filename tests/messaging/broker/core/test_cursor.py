@@ -85,11 +85,23 @@ class CursorMachine(RuleBasedStateMachine):
         exist = self.positions()
         if not exist:
             return
-        to = Position(exist[-1].ledger_id + 5, 3) if beyond else exist[index % len(exist)]
+        to = Position(self.ledger_list.last_id + 5, 3) if beyond else exist[index % len(exist)]
         self.took(self.cursor.acknowledge_up_to(to, self.ledger_list))
         if not beyond:  # what does not exist acknowledges nothing
             self.acked.update(one for one in exist if one <= to)
         self.open_bits = {one: bits for one, bits in self.open_bits.items() if one not in self.acked}
+
+    @rule(index=INDEX)
+    def acknowledge_up_to_a_ledger_that_is_gone(self, index: int) -> None:
+        """Everything before it: its id lies between those of two ledgers that are there."""
+        gone = [
+            between for between in range(self.ledger_list.first_id, self.ledger_list.last_id) if self.ledger_list.dropped(between)
+        ]
+        if gone:
+            to = Position(gone[index % len(gone)], 3)
+            self.took(self.cursor.acknowledge_up_to(to, self.ledger_list))
+            self.acked.update(position for position in self.positions() if position <= to)
+            self.open_bits = {position: bits for position, bits in self.open_bits.items() if position not in self.acked}
 
     @rule(index=INDEX, words=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=3), signed=st.booleans())
     def acknowledge_batch(self, index: int, words: list[int], signed: bool) -> None:
