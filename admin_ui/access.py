@@ -19,8 +19,8 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 
 from admin_ui.addresses import full_name
+from admin_ui.permissions import CONSOLE
 from messaging.permissions.model import NOTHING, Action, Resource
-from messaging.permissions.table import CONSOLE
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
 from tenants.http.errors import deny

@@ -1,4 +1,4 @@
-"""Pages of the console. Each name, with each method, is a row of `messaging/permissions/table_console.py`; a test compares the
+"""Pages of the console. Each name, with each method, is a row of `admin_ui.permissions`; a test compares the
 two.
 """
 

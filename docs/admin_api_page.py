@@ -7,7 +7,7 @@ import re
 import tempfile
 from itertools import groupby
 
-from messaging.permissions.table import REST
+from controlplane.permissions import REST
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, SERVICES, Published, why_not

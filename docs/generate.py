@@ -12,11 +12,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from controlplane import permissions
 from docs import admin_api_page, limits_page
 from messaging import metrics, settings
 from messaging.permissions import table
 from messaging.permissions.audited import (
-    AUDITED,
     BROKER_AUDITED,
     BROKER_DENIED,
     BROKER_RESTART,
@@ -118,7 +118,7 @@ def metrics_page() -> str:
 
 
 def permissions_page() -> str:
-    page = _NOTE.format(source="messaging/permissions/") + (
+    page = _NOTE.format(source="messaging/permissions/ and controlplane.permissions") + (
         "# Permissions\n\n"
         "The permission that each command, path, route and page requires. It is checked in Pulsar's order: superuser, tenant "
         "administrator, grant on the namespace, grant on the topic. To publish to a topic named "
@@ -137,10 +137,10 @@ def permissions_page() -> str:
         ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
         ("WebSocket", {name: action.value for name, action in table.WEBSOCKET.items()}),
         ("Broker HTTP", {name: action.value for name, action in table.BROKER_HTTP.items()}),
-        ("REST", {f"{method} {route}": action.value for (method, route), action in sorted(table.REST.items())}),
-        ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(table.CONSOLE.items())}),
+        ("REST", {f"{method} {route}": action.value for (method, route), action in sorted(permissions.REST.items())}),
+        ("Console", {f"{method} {route}": action.value for (method, route), action in sorted(permissions.CONSOLE.items())}),
     ]
-    audited = {f"{method} {route}": f"`{action}`" for (method, route), action in AUDITED.items()}
+    audited = {f"{method} {route}": f"`{action}`" for (method, route), action in permissions.AUDITED.items()}
     audited |= {what: f"`{action}`" for what, action in BROKER_AUDITED.items()}
     for title, entries in rows:
         page += f"## {title}\n\n| request | required permission | recorded as |\n| --- | --- | --- |\n"

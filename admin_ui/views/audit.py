@@ -10,13 +10,13 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.permissions import RECORDED
 from messaging.errors import InvalidValue
-from messaging.permissions.audited import AUDITED, DENIED
+from messaging.permissions.audited import DENIED
 from tenants.audit_log import audit_page
 from tenants.models import AuditRecord
 
 RECORDS_A_PAGE = 50
-ACTIONS = sorted({*AUDITED.values(), DENIED})
 
 
 @page
@@ -35,7 +35,7 @@ def audit(request: ConsoleRequest, tenant: str) -> HttpResponse:
         navigation(request, "tenant", tenant),
         crumbs=crumbs(tenant),
         records=[audit_row(row) for row in found],
-        actions=ACTIONS,
+        actions=RECORDED,
         older=older,
         first=reverse("console:audit", args=[tenant]),
         action=asked["action"],

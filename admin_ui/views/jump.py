@@ -11,10 +11,10 @@ from django.urls import reverse
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.addresses import short_name
+from admin_ui.permissions import CONSOLE
 from messaging.adminrpc.methods import NAMES_SEARCH
 from messaging.adminrpc.topics import NamesSearch
 from messaging.permissions.model import Action, Resource
-from messaging.permissions.table import CONSOLE
 from messaging.protocol.names import NON_PERSISTENT
 from tenants.models import Key, Namespace
 from tenants.scoping import platform_scope

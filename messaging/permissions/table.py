@@ -1,14 +1,12 @@
-"""The one permission table: every binary command, WebSocket path, admin RPC method, REST route and console page names its action.
+"""The permissions of the broker: every binary command, WebSocket path and HTTP path names its action.
 
-A test enumerates all of them from the protocol schema, the broker's route tables and Django's URL configuration, and fails on
-one that is missing here, and on a row here that nothing answers to. Data only.
+A test enumerates all of them from the protocol schema and the broker's route tables, and fails on one that is missing here, and on
+a row here that nothing answers to. Data only. The rows of the web process are in `controlplane.permissions`.
 """
 
 from __future__ import annotations
 
 from messaging.permissions.model import Action
-from messaging.permissions.table_console import CONSOLE
-from messaging.permissions.table_rest import REST
 
 # Binary protocol: by the name of the command type. Commands that only a broker sends are not listed.
 BINARY: dict[str, Action] = {
@@ -51,5 +49,3 @@ BROKER_HTTP: dict[str, Action] = {
     "/metrics": Action.PUBLIC,  # sums only; series with topic names need SUPERUSER
     "/rpc/v1/{method}": Action.SERVICE,
 }
-
-__all__ = ["BINARY", "BROKER_HTTP", "CONSOLE", "REST", "WEBSOCKET"]

@@ -1,6 +1,6 @@
 """Middleware that records requests in the audit log: those that were carried out and those that were refused.
 
-`messaging.permissions.audited` says which requests are recorded, so that no view can forget it. Actions that change rows write
+`controlplane.permissions.AUDITED` says which requests are recorded, so that no view can forget it. Actions that change rows write
 their own record, with the state before and after, in the transaction of the change; for other requests this middleware records
 what was requested. If a record cannot be written, the caller is told: message contents are then not shown, and a change is
 reported as made but not recorded. Refused requests are recorded one by one up to a limit, and counted beyond it.
@@ -17,16 +17,15 @@ from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 
 from controlplane.denials import Denials, Refused, Uncounted
+from controlplane.permissions import AUDITED, PAYLOAD_READS
 from messaging import logs
 from messaging.client_address import place_of
 from messaging.errors import MagnetarError
 from messaging.permissions.audited import (
-    AUDITED,
     CHANGE_PASSWORD,
     CHANGE_PASSWORD_FAILED,
     DENIED,
     DENIED_MORE,
-    PAYLOAD_READS,
     SIGN_IN,
     SIGN_IN_FAILED,
     SIGN_OUT,

@@ -14,10 +14,10 @@ from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOpera
 from django.http import Http404, HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
 
+from controlplane.permissions import REST
 from messaging import logs
 from messaging.errors import InvalidName, MagnetarError, NotAuthorized
 from messaging.permissions.model import Action, Resource
-from messaging.permissions.table import REST
 from tenants.access import Actor, require
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
@@ -31,7 +31,14 @@ EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 ResourcesOf = Callable[[HttpRequest], list[Resource]]
 OURS = ("api", "billing")  # their views declare the parameters of a query
-TABLED = ("api", "billing", "admin_v2", "lookup", "internal", "health")  # URL namespaces with rows in table_rest
+TABLED = (
+    "api",
+    "billing",
+    "admin_v2",
+    "lookup",
+    "internal",
+    "health",
+)  # URL namespaces with rows in REST
 
 requests_by_status: Counter[int] = Counter()
 

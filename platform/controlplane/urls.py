@@ -1,4 +1,4 @@
-"""Every address of the web process. Their permissions are in messaging/permissions/table_rest.py and table_console.py."""
+"""Every address of the web process. Their permissions: `controlplane.permissions`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalyze
 from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_ANALYZE_BACKLOG,
+    SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DELETE,
     SUBSCRIPTIONS_EXPIRE,
     SUBSCRIPTIONS_LIST,
@@ -90,7 +91,7 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
         try:
             move(
                 request,
-                "subscriptions.create",
+                SUBSCRIPTIONS_CREATE,
                 SubscriptionCreate(
                     topic=partition,
                     subscription=name,
@@ -179,7 +180,7 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
     move(
         request,
-        "subscriptions.reset",
+        SUBSCRIPTIONS_RESET,
         SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded),
     )
 

@@ -9,8 +9,7 @@ from django.test import Client
 
 from controlplane import audit
 from controlplane.denials import EACH, Denials
-from messaging.permissions.audited import AUDITED
-from messaging.permissions.table import CONSOLE
+from controlplane.permissions import AUDITED, CONSOLE
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PASSWORD

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from admin_ui import routing, urls
 from admin_ui.access import page
+from controlplane.permissions import CONSOLE
 from messaging.permissions.model import Action
-from messaging.permissions.table import CONSOLE
 from tenants.access import platform_actor
 from tenants.actions import create_key
 from tenants.models import Tenant, User

@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import URLResolver, get_resolver
 
 from controlplane.middleware import TABLED
-from messaging.permissions.table import REST
+from controlplane.permissions import REST
 
 FILLING = {
     "tenant": "acme",

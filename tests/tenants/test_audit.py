@@ -10,11 +10,10 @@ import msgspec
 import pytest
 from django.urls import resolve
 
+from controlplane.permissions import AUDITED, CONSOLE, PAYLOAD_READS, QUESTIONS, REST
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.clock import wall_ms
-from messaging.permissions.audited import AUDITED, PAYLOAD_READS, QUESTIONS
 from messaging.permissions.model import Action
-from messaging.permissions.table import CONSOLE, REST
 from tenants import actions
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
 from tests.support.rest_routes import addresses

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
-from messaging.permissions.table import REST
+from controlplane.permissions import REST
 from tenants.models import Tenant
 from tenants.rest.document import document
 from tests.tenants.world import Caller, World

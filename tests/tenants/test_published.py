@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.urls import Resolver404, resolve
 
+from controlplane.permissions import REST
 from messaging.adminrpc.methods import TOPICS_STATS
 from messaging.permissions.model import Action
-from messaging.permissions.table import REST
 from tenants.pulsar.published import PUBLISHED, published, why_not
 from tests.tenants.world import Caller, World, status
 

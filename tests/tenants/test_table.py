@@ -8,7 +8,7 @@ from django.test import RequestFactory
 from django.urls import ResolverMatch, URLPattern, URLResolver, get_resolver
 
 from controlplane.middleware import TABLED, PermissionTable
-from messaging.permissions.table import REST
+from controlplane.permissions import REST
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
 

@@ -1,4 +1,4 @@
-"""The billing part of /api/v1. Permissions: messaging/permissions/table_rest.py."""
+"""The billing part of /api/v1. Permissions: `workers.rest.permissions`."""
 
 from __future__ import annotations
 

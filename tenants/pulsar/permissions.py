@@ -1,7 +1,6 @@
-"""REST rows of the permission table: (HTTP method, route name of Django's URL configuration) -> action.
+"""The permission of each route of Pulsar's admin API (`tenants.pulsar.urls`, `lookup_urls`): (HTTP method, route name) -> action.
 
-The web process takes the action of a request from here and from nowhere else: a route without a row is closed. The resource is
-made of the arguments of the route (tenant, namespace, topic, subscription). HEAD counts as GET.
+As in `tenants.rest.permissions`; the routes of policies are made of the tables that their paths are made of.
 """
 
 from __future__ import annotations
@@ -11,134 +10,7 @@ from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from messaging.policies.pulsar_unset import UNSET_BELOW_NAMESPACE, UNSET_BELOW_TOPIC
 
-_API: dict[tuple[str, str], Action] = {
-    ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
-    ("GET", "api:docs"): Action.PUBLIC,
-    ("GET", "api:me"): Action.AUTHENTICATED,
-    ("GET", "api:platform-audit"): Action.SUPERUSER,
-    ("GET", "api:platform-notices"): Action.SUPERUSER,
-    ("GET", "api:platform-notifications"): Action.SUPERUSER,  # with the secret that signs
-    ("PUT", "api:platform-notifications"): Action.SUPERUSER,
-    ("GET", "api:tasks"): Action.SUPERUSER,
-    ("GET", "api:task-runs"): Action.SUPERUSER,
-    ("GET", "api:task-run"): Action.SUPERUSER,
-    ("DELETE", "api:task-run"): Action.SUPERUSER,
-    ("POST", "api:task-run-requeue"): Action.SUPERUSER,
-    ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
-    ("POST", "api:tenants"): Action.SUPERUSER,
-    ("GET", "api:tenant"): Action.TENANT_READ,
-    ("PATCH", "api:tenant"): Action.SUPERUSER,
-    ("DELETE", "api:tenant"): Action.SUPERUSER,
-    ("GET", "api:tenant-labels"): Action.TENANT_READ,
-    ("PUT", "api:tenant-labels"): Action.TENANT_ADMIN,
-    ("GET", "api:tenant-policies"): Action.TENANT_READ,
-    ("PUT", "api:tenant-policies"): Action.SUPERUSER,
-    ("PATCH", "api:tenant-policies"): Action.SUPERUSER,
-    ("GET", "api:tenant-policies-in-force"): Action.TENANT_READ,
-    ("POST", "api:tenant-policies-preview"): Action.SUPERUSER,
-    ("GET", "api:audit"): Action.TENANT_ADMIN,
-    ("GET", "api:alert-rules"): Action.TENANT_READ,
-    ("POST", "api:alert-rules"): Action.TENANT_ADMIN,
-    ("GET", "api:alert-rule"): Action.TENANT_READ,
-    ("DELETE", "api:alert-rule"): Action.TENANT_ADMIN,
-    ("GET", "api:notices"): Action.TENANT_READ,
-    ("GET", "api:notifications"): Action.TENANT_ADMIN,  # with the secret that signs
-    ("PUT", "api:notifications"): Action.TENANT_ADMIN,
-    ("GET", "api:keys"): Action.TENANT_READ,
-    ("POST", "api:keys"): Action.TENANT_ADMIN,
-    ("GET", "api:key"): Action.TENANT_READ,
-    ("DELETE", "api:key"): Action.TENANT_ADMIN,
-    ("GET", "api:members"): Action.TENANT_READ,
-    ("PUT", "api:member"): Action.TENANT_ADMIN,
-    ("DELETE", "api:member"): Action.TENANT_ADMIN,
-    ("GET", "api:namespaces"): Action.TENANT_READ,
-    ("POST", "api:namespaces"): Action.TENANT_ADMIN,
-    ("GET", "api:namespace"): Action.NAMESPACE_READ,
-    ("DELETE", "api:namespace"): Action.TENANT_ADMIN,
-    ("GET", "api:policies"): Action.NAMESPACE_READ,
-    ("PUT", "api:policies"): Action.TENANT_ADMIN,
-    ("PATCH", "api:policies"): Action.TENANT_ADMIN,
-    ("GET", "api:topic-policies"): Action.TENANT_READ,
-    ("PUT", "api:topic-policies"): Action.TENANT_ADMIN,
-    ("PATCH", "api:topic-policies"): Action.TENANT_ADMIN,
-    ("GET", "api:subscription-policies"): Action.TENANT_READ,
-    ("PUT", "api:subscription-policies"): Action.TENANT_ADMIN,
-    ("PATCH", "api:subscription-policies"): Action.TENANT_ADMIN,
-    ("GET", "api:policies-in-force"): Action.NAMESPACE_READ,
-    ("POST", "api:policies-preview"): Action.TENANT_ADMIN,
-    ("GET", "api:topic-policies-in-force"): Action.TENANT_READ,
-    ("POST", "api:topic-policies-preview"): Action.TENANT_ADMIN,
-    ("GET", "api:subscription-policies-in-force"): Action.TENANT_READ,
-    ("POST", "api:subscription-policies-preview"): Action.TENANT_ADMIN,
-    ("GET", "api:permissions"): Action.TENANT_READ,
-    ("PUT", "api:permission"): Action.TENANT_ADMIN,
-    ("DELETE", "api:permission"): Action.TENANT_ADMIN,
-    ("GET", "api:changes"): Action.TENANT_READ,
-    ("GET", "api:topics"): Action.NAMESPACE_READ,
-    ("POST", "api:topics"): Action.TENANT_ADMIN,
-    ("GET", "api:topic"): Action.LOOKUP,
-    ("DELETE", "api:topic"): Action.TENANT_ADMIN,
-    ("GET", "api:topic-stats"): Action.LOOKUP,
-    # Of redrives: and CONSUME on the topic, PRODUCE on the target, on behalf of whoever starts one
-    ("GET", "api:redrives"): Action.TENANT_ADMIN,
-    ("POST", "api:redrives"): Action.TENANT_ADMIN,
-    ("POST", "api:redrive-dry-run"): Action.TENANT_ADMIN,
-    ("GET", "api:redrive"): Action.TENANT_ADMIN,
-    ("DELETE", "api:redrive"): Action.TENANT_ADMIN,
-    ("POST", "api:redrive-pause"): Action.TENANT_ADMIN,
-    ("POST", "api:redrive-resume"): Action.TENANT_ADMIN,
-    ("GET", "api:redrive-outcomes"): Action.TENANT_ADMIN,
-    ("GET", "api:dead-letter-policy"): Action.CONSUME,
-    ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
-    ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
-    ("GET", "api:delayed"): Action.CONSUME,  # with keys and producers of messages
-    ("GET", "api:delayed-counts"): Action.LOOKUP,
-    # Whoever may publish may take back what waits: that is not delivered to anybody
-    ("DELETE", "api:delayed"): Action.PRODUCE,
-    ("PATCH", "api:delayed"): Action.PRODUCE,
-    ("DELETE", "api:delayed-message"): Action.PRODUCE,
-    ("PATCH", "api:delayed-message"): Action.PRODUCE,
-    ("GET", "api:subscription-explain"): Action.LOOKUP,
-    ("GET", "api:message-trace"): Action.LOOKUP,
-}
-
-_BILLING: dict[tuple[str, str], Action] = {
-    ("GET", "billing:price-plans"): Action.SUPERUSER,  # a tenant sees the versions that its own invoices name
-    ("POST", "billing:price-plans"): Action.SUPERUSER,
-    ("GET", "billing:issuer"): Action.SUPERUSER,
-    ("PUT", "billing:issuer"): Action.SUPERUSER,
-    ("GET", "billing:account"): Action.TENANT_ADMIN,
-    ("PATCH", "billing:account"): Action.SUPERUSER,
-    ("GET", "billing:plan-assignments"): Action.TENANT_ADMIN,
-    ("POST", "billing:plan-assignments"): Action.SUPERUSER,
-    ("GET", "billing:credits"): Action.TENANT_ADMIN,
-    ("POST", "billing:credits"): Action.SUPERUSER,
-    ("GET", "billing:invoices"): Action.TENANT_ADMIN,
-    ("GET", "billing:invoice"): Action.TENANT_ADMIN,
-    ("POST", "billing:credit-notes"): Action.SUPERUSER,
-    ("GET", "billing:line-usage"): Action.TENANT_ADMIN,
-    ("GET", "billing:usage-file"): Action.TENANT_READ,
-    ("GET", "billing:costs"): Action.TENANT_READ,
-    ("GET", "billing:estimate"): Action.TENANT_READ,
-    ("GET", "billing:what-if"): Action.TENANT_READ,
-    ("GET", "billing:savings"): Action.TENANT_READ,
-    ("GET", "billing:budgets"): Action.TENANT_ADMIN,  # with the addresses of those who are told
-    ("POST", "billing:budgets"): Action.TENANT_ADMIN,
-    ("GET", "billing:budget"): Action.TENANT_ADMIN,
-    ("PATCH", "billing:budget"): Action.TENANT_ADMIN,
-    ("DELETE", "billing:budget"): Action.TENANT_ADMIN,
-    ("GET", "billing:budget-alerts"): Action.TENANT_ADMIN,
-    ("GET", "billing:report-schedules"): Action.TENANT_ADMIN,
-    ("POST", "billing:report-schedules"): Action.TENANT_ADMIN,
-    ("GET", "billing:report-schedule"): Action.TENANT_ADMIN,
-    ("PATCH", "billing:report-schedule"): Action.TENANT_ADMIN,
-    ("DELETE", "billing:report-schedule"): Action.TENANT_ADMIN,
-    ("GET", "billing:reports"): Action.TENANT_ADMIN,
-    ("GET", "billing:report"): Action.TENANT_ADMIN,
-    ("GET", "billing:report-file"): Action.TENANT_ADMIN,
-}
-
-_PULSAR: dict[tuple[str, str], Action] = {
+_ROUTES: dict[tuple[str, str], Action] = {
     ("GET", "admin_v2:tenants"): Action.SUPERUSER,
     ("GET", "admin_v2:tenant"): Action.TENANT_READ,
     ("PUT", "admin_v2:tenant"): Action.SUPERUSER,
@@ -282,12 +154,97 @@ _UNSET: dict[tuple[str, str], Action] = {
     for method in methods
 }
 
-_PROCESSES: dict[tuple[str, str], Action] = {
-    ("GET", "internal:feed"): Action.SERVICE,
-    ("GET", "health:live"): Action.PUBLIC,
-    ("GET", "health:ready"): Action.PUBLIC,
-    ("GET", "health:metrics"): Action.PUBLIC,  # sums only: no name of any tenant
-    ("GET", "health:status"): Action.PUBLIC,
+ACTIONS: dict[tuple[str, str], Action] = _ROUTES | _POLICIES | _TOPIC_POLICIES | _UNSET
+
+_AUDITED_ROUTES: dict[tuple[str, str], str] = {
+    ("PUT", "admin_v2:tenant"): "tenant.create",
+    ("POST", "admin_v2:tenant"): "tenant.update",
+    ("DELETE", "admin_v2:tenant"): "tenant.delete",
+    ("PUT", "admin_v2:namespace"): "namespace.create",
+    ("DELETE", "admin_v2:namespace"): "namespace.delete",
+    ("PUT", "admin_v2:namespace-unload"): "namespace.unload",
+    ("POST", "admin_v2:namespace-permission"): "permission.grant",
+    ("DELETE", "admin_v2:namespace-permission"): "permission.revoke",
+    ("POST", "admin_v2:subscription-permission"): "subscription.restrict",
+    ("DELETE", "admin_v2:subscription-permission"): "subscription.unrestrict",
+    ("DELETE", "admin_v2:subscription-permission-role"): "subscription.unrestrict",
+    ("POST", "admin_v2:replication"): "namespace.set_policies",
+    ("POST", "admin_v2:backlog-quota"): "namespace.set_policies",
+    ("DELETE", "admin_v2:backlog-quota"): "namespace.set_policies",
+    ("DELETE", "admin_v2:namespace-property"): "namespace.set_policies",
+    ("PUT", "admin_v2:namespace-property-value"): "namespace.set_policies",
+    ("POST", "admin_v2:namespace-clear-backlog"): "namespace.clear_backlog",
+    ("POST", "admin_v2:namespace-clear-backlog-of"): "namespace.clear_backlog",
+    ("POST", "admin_v2:namespace-unsubscribe"): "namespace.unsubscribe",
+    ("PUT", "admin_v2:topic"): "topic.create",
+    ("DELETE", "admin_v2:topic"): "topic.delete",
+    ("PUT", "admin_v2:partitions"): "topic.create",
+    ("POST", "admin_v2:partitions"): "topic.grow",
+    ("DELETE", "admin_v2:partitions"): "topic.delete",
+    ("POST", "admin_v2:missing-partitions"): "topic.create_missing_partitions",
+    ("PUT", "admin_v2:topic-properties"): "topic.set_properties",
+    ("DELETE", "admin_v2:topic-properties"): "topic.set_properties",
+    ("POST", "admin_v2:topic-permission"): "permission.grant",
+    ("DELETE", "admin_v2:topic-permission"): "permission.revoke",
+    ("POST", "admin_v2:topics-grants"): "permission.grant",
+    ("POST", "admin_v2:topics-revocations"): "permission.revoke",
+    ("PUT", "admin_v2:topic-unload"): "topic.unload",
+    ("POST", "admin_v2:topic-terminate"): "topic.terminate",
+    ("POST", "admin_v2:topic-terminate-partitions"): "topic.terminate",
+    ("DELETE", "admin_v2:topic-truncate"): "topic.truncate",
+    ("POST", "admin_v2:topic-trim"): "topic.trim",
+    ("PUT", "admin_v2:topic-compaction"): "topic.compact",
+    ("POST", "admin_v2:schema"): "schema.add",
+    ("DELETE", "admin_v2:schema"): "schema.delete",
+    ("PUT", "admin_v2:subscription"): "subscription.create",
+    ("DELETE", "admin_v2:subscription"): "subscription.delete",
+    ("POST", "admin_v2:skip-all"): "subscription.clear_backlog",
+    ("POST", "admin_v2:skip"): "subscription.skip",
+    ("POST", "admin_v2:expire"): "subscription.expire",
+    ("POST", "admin_v2:expire-to"): "subscription.expire",
+    ("POST", "admin_v2:expire-all"): "topic.expire",
+    ("POST", "admin_v2:reset-cursor"): "subscription.reset",
+    ("POST", "admin_v2:reset-cursor-to-time"): "subscription.reset",
+    ("PUT", "admin_v2:subscription-properties"): "subscription.set_properties",
 }
 
-REST: dict[tuple[str, str], Action] = _API | _BILLING | _PULSAR | _POLICIES | _TOPIC_POLICIES | _UNSET | _PROCESSES
+_AUDITED_POLICIES: dict[tuple[str, str], str] = {
+    (method, f"admin_v2:policy-{path}"): "namespace.set_policies"
+    for path, one in PATHS.items()
+    for method in (one.set_by, "DELETE")
+}
+
+_AUDITED_TOPIC_POLICIES: dict[tuple[str, str], str] = {
+    (method, route): "topic.set_policies"
+    for route, methods in (
+        ("admin_v2:topic-policies", ("DELETE",)),
+        ("admin_v2:topic-backlog-quota", ("POST", "DELETE")),
+        ("admin_v2:subscription-dispatch-rate", ("POST", "DELETE")),
+        *((f"admin_v2:topic-policy-{path}", one.methods[1:]) for path, one in TOPIC_PATHS.items()),
+    )
+    for method in methods
+}
+
+# Routes that read, and whose answer holds what somebody published.
+PAYLOAD_READS: dict[tuple[str, str], str] = {
+    ("GET", "admin_v2:peek"): "subscription.peek",
+    ("GET", "admin_v2:message"): "message.read",
+    ("GET", "admin_v2:examine-message"): "message.read",
+}
+
+# Under which name a request is recorded in the audit log.
+AUDITED: dict[tuple[str, str], str] = _AUDITED_ROUTES | _AUDITED_POLICIES | _AUDITED_TOPIC_POLICIES | PAYLOAD_READS
+
+# They change nothing, although their method says otherwise.
+QUESTIONS = frozenset(
+    {
+        ("POST", "admin_v2:brokers-dynamic-value"),  # refused by name: no setting changes while a broker runs
+        ("DELETE", "admin_v2:brokers-dynamic-name"),
+        ("POST", "admin_v2:schema-compatibility"),
+        ("POST", "admin_v2:schema-find"),
+        ("POST", "admin_v2:analyze-backlog"),
+        ("PUT", "admin_v2:topic-backlog-size"),
+        *(("DELETE", f"admin_v2:namespace-unset-{path}") for path, methods in UNSET_BELOW_NAMESPACE.items() if "DELETE" in methods),
+        *(("DELETE", f"admin_v2:topic-unset-{path}") for path, methods in UNSET_BELOW_TOPIC.items() if "DELETE" in methods),
+    }
+)

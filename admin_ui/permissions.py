@@ -1,4 +1,4 @@
-"""Console rows of the permission table: (HTTP method or "WEBSOCKET", route name) -> action.
+"""The permission of each page of the console (`admin_ui.urls`): (HTTP method or "WEBSOCKET", route name) -> action.
 
 The resource is what the address names: `<tenant>`, `<namespace>`, `<topic>`. HEAD goes by GET's row.
 A page without a row is refused.
@@ -6,7 +6,11 @@ A page without a row is refused.
 
 from __future__ import annotations
 
+from messaging.permissions.audited import CHANGE_PASSWORD, DENIED, SIGN_IN, SIGN_OUT
 from messaging.permissions.model import Action
+from tenants.pulsar.permissions import AUDITED as PULSAR_AUDITED
+from tenants.rest.permissions import AUDITED as API_AUDITED
+from workers.rest.permissions import AUDITED as WORKERS_AUDITED
 
 CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:sign_in"): Action.PUBLIC,
@@ -111,3 +115,44 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:platform_alerts"): Action.SUPERUSER,
     ("POST", "console:platform_alerts"): Action.SUPERUSER,
 }
+
+# Under which name a request is recorded in the audit log.
+AUDITED: dict[tuple[str, str], str] = {
+    ("POST", "console:sign_in"): SIGN_IN,
+    ("POST", "console:sign_out"): SIGN_OUT,
+    ("POST", "console:password"): CHANGE_PASSWORD,
+    ("POST", "console:tenant_create"): "tenant.create",
+    ("POST", "console:tenant_delete"): "tenant.delete",
+    ("POST", "console:tenant_labels"): "tenant.set_labels",
+    ("POST", "console:tenant_policies"): "tenant.set_policies",
+    ("POST", "console:key_create"): "key.create",
+    ("POST", "console:key_revoke"): "key.revoke",
+    ("POST", "console:person_create"): "person.create",
+    ("POST", "console:person_password"): "person.set_password",
+    ("POST", "console:person_active"): "person.set_active",
+    ("POST", "console:namespace_create"): "namespace.create",
+    ("POST", "console:policies"): "namespace.set_policies",
+    ("POST", "console:topic_policies"): "topic.set_policies",
+    ("POST", "console:namespace_delete"): "namespace.delete",
+    ("POST", "console:quick_start"): "key.create",
+    ("POST", "console:topic_create"): "topic.create",
+    ("POST", "console:topic_delete"): "topic.delete",
+    ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
+    ("POST", "console:usage_compute"): "usage.compute",
+    ("POST", "console:task_decide"): "task",  # .requeue or .discard
+    ("POST", "console:delayed"): "delayed",  # .cancel or .reschedule
+    ("POST", "console:redrives"): "redrive.start",
+    ("POST", "console:redrive"): "redrive",  # .pause, .resume or .cancel
+    ("POST", "console:alerts"): "alert_rule",  # .create or .delete, or notifications.set
+    ("POST", "console:price_plan_create"): "price_plan.publish",
+    ("POST", "console:issuer"): "billing.issuer",
+    ("POST", "console:billing"): "billing",  # .account or .credit, or price_plan.assign
+    ("POST", "console:platform_alerts"): "notifications.set",
+    ("POST", "console:budgets"): "budget.create",
+    ("POST", "console:budget_delete"): "budget.delete",
+    ("POST", "console:reports"): "report.create",
+    ("POST", "console:report_delete"): "report.delete",
+}
+
+# All names by which a tenant may look for records.
+RECORDED = sorted({*PULSAR_AUDITED.values(), *API_AUDITED.values(), *WORKERS_AUDITED.values(), *AUDITED.values(), DENIED})

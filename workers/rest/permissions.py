@@ -1,0 +1,106 @@
+"""The permission of each route of /api/v1 that workers have, as in `tenants.rest.permissions`.
+
+The routes are in `workers.rest.urls` and `billing_urls`.
+"""
+
+from __future__ import annotations
+
+from messaging.permissions.model import Action
+
+_API: dict[tuple[str, str], Action] = {
+    ("GET", "api:platform-notices"): Action.SUPERUSER,
+    ("GET", "api:platform-notifications"): Action.SUPERUSER,  # with the secret that signs
+    ("PUT", "api:platform-notifications"): Action.SUPERUSER,
+    ("GET", "api:tasks"): Action.SUPERUSER,
+    ("GET", "api:task-runs"): Action.SUPERUSER,
+    ("GET", "api:task-run"): Action.SUPERUSER,
+    ("DELETE", "api:task-run"): Action.SUPERUSER,
+    ("POST", "api:task-run-requeue"): Action.SUPERUSER,
+    ("GET", "api:alert-rules"): Action.TENANT_READ,
+    ("POST", "api:alert-rules"): Action.TENANT_ADMIN,
+    ("GET", "api:alert-rule"): Action.TENANT_READ,
+    ("DELETE", "api:alert-rule"): Action.TENANT_ADMIN,
+    ("GET", "api:notices"): Action.TENANT_READ,
+    ("GET", "api:notifications"): Action.TENANT_ADMIN,  # with the secret that signs
+    ("PUT", "api:notifications"): Action.TENANT_ADMIN,
+    # Of redrives: and CONSUME on the topic, PRODUCE on the target, on behalf of whoever starts one
+    ("GET", "api:redrives"): Action.TENANT_ADMIN,
+    ("POST", "api:redrives"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-dry-run"): Action.TENANT_ADMIN,
+    ("GET", "api:redrive"): Action.TENANT_ADMIN,
+    ("DELETE", "api:redrive"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-pause"): Action.TENANT_ADMIN,
+    ("POST", "api:redrive-resume"): Action.TENANT_ADMIN,
+    ("GET", "api:redrive-outcomes"): Action.TENANT_ADMIN,
+}
+
+_BILLING: dict[tuple[str, str], Action] = {
+    ("GET", "billing:price-plans"): Action.SUPERUSER,  # a tenant sees the versions that its own invoices name
+    ("POST", "billing:price-plans"): Action.SUPERUSER,
+    ("GET", "billing:issuer"): Action.SUPERUSER,
+    ("PUT", "billing:issuer"): Action.SUPERUSER,
+    ("GET", "billing:account"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:account"): Action.SUPERUSER,
+    ("GET", "billing:plan-assignments"): Action.TENANT_ADMIN,
+    ("POST", "billing:plan-assignments"): Action.SUPERUSER,
+    ("GET", "billing:credits"): Action.TENANT_ADMIN,
+    ("POST", "billing:credits"): Action.SUPERUSER,
+    ("GET", "billing:invoices"): Action.TENANT_ADMIN,
+    ("GET", "billing:invoice"): Action.TENANT_ADMIN,
+    ("POST", "billing:credit-notes"): Action.SUPERUSER,
+    ("GET", "billing:line-usage"): Action.TENANT_ADMIN,
+    ("GET", "billing:usage-file"): Action.TENANT_READ,
+    ("GET", "billing:costs"): Action.TENANT_READ,
+    ("GET", "billing:estimate"): Action.TENANT_READ,
+    ("GET", "billing:what-if"): Action.TENANT_READ,
+    ("GET", "billing:savings"): Action.TENANT_READ,
+    ("GET", "billing:budgets"): Action.TENANT_ADMIN,  # with the addresses of those who are told
+    ("POST", "billing:budgets"): Action.TENANT_ADMIN,
+    ("GET", "billing:budget"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:budget"): Action.TENANT_ADMIN,
+    ("DELETE", "billing:budget"): Action.TENANT_ADMIN,
+    ("GET", "billing:budget-alerts"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-schedules"): Action.TENANT_ADMIN,
+    ("POST", "billing:report-schedules"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("PATCH", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("DELETE", "billing:report-schedule"): Action.TENANT_ADMIN,
+    ("GET", "billing:reports"): Action.TENANT_ADMIN,
+    ("GET", "billing:report"): Action.TENANT_ADMIN,
+    ("GET", "billing:report-file"): Action.TENANT_ADMIN,
+}
+
+ACTIONS: dict[tuple[str, str], Action] = _API | _BILLING
+
+# Under which name a request is recorded in the audit log.
+AUDITED: dict[tuple[str, str], str] = {
+    ("POST", "api:redrives"): "redrive.start",
+    ("POST", "api:redrive-pause"): "redrive.pause",
+    ("POST", "api:redrive-resume"): "redrive.resume",
+    ("DELETE", "api:redrive"): "redrive.cancel",
+    ("POST", "api:alert-rules"): "alert_rule.create",
+    ("DELETE", "api:alert-rule"): "alert_rule.delete",
+    ("PUT", "api:notifications"): "notifications.set",
+    ("PUT", "api:platform-notifications"): "notifications.set",
+    ("POST", "api:task-run-requeue"): "task.requeue",
+    ("DELETE", "api:task-run"): "task.discard",
+    ("POST", "billing:price-plans"): "price_plan.publish",
+    ("POST", "billing:plan-assignments"): "price_plan.assign",
+    ("PATCH", "billing:account"): "billing.account",
+    ("PUT", "billing:issuer"): "billing.issuer",
+    ("POST", "billing:credits"): "billing.credit",
+    ("POST", "billing:credit-notes"): "invoice.take_back",
+    ("POST", "billing:budgets"): "budget.create",
+    ("PATCH", "billing:budget"): "budget.update",
+    ("DELETE", "billing:budget"): "budget.delete",
+    ("POST", "billing:report-schedules"): "report.create",
+    ("PATCH", "billing:report-schedule"): "report.update",
+    ("DELETE", "billing:report-schedule"): "report.delete",
+}
+
+# They change nothing, although their method says otherwise.
+QUESTIONS = frozenset(
+    {
+        ("POST", "api:redrive-dry-run"),
+    }
+)

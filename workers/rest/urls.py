@@ -1,0 +1,27 @@
+"""/api/v1: what workers have. Permissions: `workers.rest.permissions`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from tenants.rest.lazy import LazyView
+from tenants.rest.urls import TENANT, TOPIC
+
+urlpatterns = [
+    path("tasks", LazyView("workers.rest.tasks:Tasks"), name="tasks"),
+    path("task-runs", LazyView("workers.rest.tasks:TaskRuns"), name="task-runs"),
+    path("task-runs/<segment:run_id>", LazyView("workers.rest.tasks:TaskRunOne"), name="task-run"),
+    path("task-runs/<segment:run_id>/requeue", LazyView("workers.rest.tasks:TaskRunRequeue"), name="task-run-requeue"),
+    path("notices", LazyView("workers.alerts.rest:PlatformNotices"), name="platform-notices"),
+    path("notifications", LazyView("workers.alerts.rest:PlatformNotifications"), name="platform-notifications"),
+    path(f"{TENANT}/alert-rules", LazyView("workers.alerts.rest:AlertRules"), name="alert-rules"),
+    path(f"{TENANT}/alert-rules/<segment:rule>", LazyView("workers.alerts.rest:AlertRuleOne"), name="alert-rule"),
+    path(f"{TENANT}/notices", LazyView("workers.alerts.rest:Notices"), name="notices"),
+    path(f"{TENANT}/notifications", LazyView("workers.alerts.rest:Notifications"), name="notifications"),
+    path(f"{TOPIC}/redrives", LazyView("workers.redrive.rest:Redrives"), name="redrives"),
+    path(f"{TOPIC}/redrives/dry-run", LazyView("workers.redrive.rest:RedriveDryRun"), name="redrive-dry-run"),
+    path(f"{TOPIC}/redrives/<segment:job>", LazyView("workers.redrive.rest:RedriveOne"), name="redrive"),
+    path(f"{TOPIC}/redrives/<segment:job>/pause", LazyView("workers.redrive.rest:RedrivePause"), name="redrive-pause"),
+    path(f"{TOPIC}/redrives/<segment:job>/resume", LazyView("workers.redrive.rest:RedriveResume"), name="redrive-resume"),
+    path(f"{TOPIC}/redrives/<segment:job>/outcomes", LazyView("workers.redrive.rest:RedriveOutcomes"), name="redrive-outcomes"),
+]
