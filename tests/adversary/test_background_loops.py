@@ -175,7 +175,7 @@ async def in_dispatch(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 async def in_rate_limits(at: Running, patch: pytest.MonkeyPatch) -> None:
     level: Any = LevelOf(Raises())
-    at.broker.topics.services.rate_limits.timers.begin(level)
+    at.broker.topics.services.limits.rate_limits.timers.begin(level)
     await eventually(lambda: at.loops["rate_limits"].failures)
 
 

@@ -40,7 +40,7 @@ async def clock(world: BrokerWorld) -> Clock:
     made = Clock(NOW_MS)
     give(world.service, made)
     world.service.sweep_memory()
-    world.service.topics.services.delayed_seal_entries = SEALED
+    world.service.topics.services.memory.delayed_seal_entries = SEALED
     return made
 
 
@@ -62,7 +62,7 @@ async def test_times_that_nobody_means(world: BrokerWorld, clock: Clock, full: b
     producer.write(*(frame(10 + number, at_ms) for number, at_ms in enumerate(FUTURE)))
     await receipts(producer, len(FUTURE))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await eventually(lambda: world.service.topics.services.dispatching.failures if full else topic.ledger.record.delayed_runs)
+    await eventually(lambda: world.service.topics.services.loops.dispatching.failures if full else topic.ledger.record.delayed_runs)
     producer.write(send_frame(20, b"20"))
     assert texts(await consumer.messages(1)) == [b"20"]
     clock.pass_(3_600_001)
@@ -81,7 +81,7 @@ async def test_what_is_due_does_not_wait_for_what_others_store(world: BrokerWorl
     await receipts(producer, SEALED)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     await eventually(lambda: topic.ledger.record.delayed_runs)
-    timers = world.service.topics.services.delay_timers
+    timers = world.service.topics.services.loops.delay_timers
     async with AsyncExitStack() as stack:
         for noisy in range(SEALS_MAX):
             await stack.enter_async_context(timers.turn(Seal([], [], 0), f"noisy-{noisy}"))

@@ -74,4 +74,4 @@ async def test_one_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, mo
     await leaving.close()
     consumers = world.service.topics.loaded[TOPIC].subscriptions["s"].consumers
     await eventually(lambda: [one.consumer_id for one in consumers] == [0])
-    assert world.service.topics.loaded[TOPIC].services.dispatching.failures == 1
+    assert world.service.topics.loaded[TOPIC].services.loops.dispatching.failures == 1

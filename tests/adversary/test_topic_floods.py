@@ -97,7 +97,7 @@ async def test_a_count_that_went_astray_refuses_nobody_for_long(make_world: Make
     world = await make_world(topics_per_namespace_max=2)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     now_ms = 1_000
-    world.service.topics.services.quota.add("acme", "acme/orders", 100)
+    world.service.topics.services.limits.quota.add("acme", "acme/orders", 100)
     await world.admin.topics.create(TopicCreate(topic=topic(1)))
     assert isinstance(await refusal(world.admin.topics.create(TopicCreate(topic=topic(2)))), PreconditionFailed)
 

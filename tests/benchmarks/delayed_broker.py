@@ -176,7 +176,7 @@ async def serve(folder: Path, count: int, start_ms: int) -> None:
             log_mb=log_mb,
             resident_mb=resident_mb(),
             pending=subscription.delayed_entries,
-            reads=service.topics.services.backlog_scheduler.reads,
+            reads=service.topics.services.loops.backlog_scheduler.reads,
             longest_ms=turns.taken(),
         )
         wanted = min(DUE_TOGETHER, count // 10)
@@ -184,8 +184,8 @@ async def serve(folder: Path, count: int, start_ms: int) -> None:
         for what, at_ms in (("together", TOGETHER_MS), ("scattered", SCATTERED_MS)):
             end.received, end.late_ms = 0, []
             clock.ahead_ms = start_ms + at_ms - lead_ms - service.storage.clock_ms()
-            reads, cpu = service.topics.services.backlog_scheduler.reads, time.process_time()
-            service.topics.services.delay_timers.check_clock(clock.safe_expiry_ms(), 0)
+            reads, cpu = service.topics.services.loops.backlog_scheduler.reads, time.process_time()
+            service.topics.services.loops.delay_timers.check_clock(clock.safe_expiry_ms(), 0)
             turns.taken()
             await end.wait_for(wanted, lead_ms / 1000 + 90)
             await asyncio.sleep(0.5)
@@ -194,7 +194,7 @@ async def serve(folder: Path, count: int, start_ms: int) -> None:
                 what=what,
                 received=end.received,
                 wanted=wanted,
-                reads=service.topics.services.backlog_scheduler.reads - reads,
+                reads=service.topics.services.loops.backlog_scheduler.reads - reads,
                 p50_ms=float(np.percentile(late, 50)),
                 p99_ms=float(np.percentile(late, 99)),
                 p999_ms=float(np.percentile(late, 99.9)),

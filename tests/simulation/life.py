@@ -154,8 +154,8 @@ class Life:
             expiry_clock=ExpiryClock(wall_ms, boottime_ms),
         )
         store.on_failed = self.service.store_failed
-        self.service.topics.services.delayed_delivery_strict = self._strict
-        self.service.topics.services.delayed_seal_entries = SEALED
+        self.service.topics.services.limits.delayed_delivery_strict = self._strict
+        self.service.topics.services.memory.delayed_seal_entries = SEALED
         self._commands = Commands(self.service)
         self.service.before_stop.append(self._commands.stop)
         feed = [

@@ -24,7 +24,7 @@ def begun(world: BrokerWorld, now_ms: int) -> tuple[BrokerWorld, Clock]:
     clock = Clock(now_ms)
     give(world.service, clock)
     world.service.sweep_memory()
-    world.service.topics.services.delayed_seal_entries = SEALED
+    world.service.topics.services.memory.delayed_seal_entries = SEALED
     return world, clock
 
 

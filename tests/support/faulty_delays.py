@@ -50,7 +50,7 @@ class Faulty:
         self.service = await storage_broker(self._folder, store, self.meta)
         give(self.service, self.clock)
         self.service.sweep_memory()  # it has seen the clock
-        self.service.topics.services.delayed_seal_entries = SEALED
+        self.service.topics.services.memory.delayed_seal_entries = SEALED
 
     async def kill_and_start(self) -> None:
         bad_pages = self.disk.bad_pages
@@ -108,7 +108,7 @@ class Faulty:
 
     @property
     def failures(self) -> int:
-        return self.service.topics.services.dispatching.failures
+        return self.service.topics.services.loops.dispatching.failures
 
     @property
     def damage(self) -> dict[str, int]:

@@ -42,7 +42,7 @@ from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.registry import Topics
-from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.services import Limits, Loops, Memory, Stores, TopicServices
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.clock import boottime_ms
@@ -103,36 +103,38 @@ class Broker:
         self.peers.turn_loop.health = self.background.register("turns", recurs=False)
         self.topics = Topics(
             TopicServices(
-                storage=storage,
-                cursors=cursors,
-                entry_caches=EntryCaches(self.memory_limiter),
-                backlog_scheduler=self.backlog_scheduler,
-                cursor_memory=self.cursor_memory,
-                records=self.memory_limiter.records,
-                delayed_seal_entries=seal_entries(self.memory_limiter.records.limit_bytes),
-                clock_ms=self.now_ms,
-                acknowledges_parts=settings.acknowledgment_at_batch_index_level,
-                key_shared=KeySharedSettings(
-                    settings.subscription_key_shared_use_consistent_hashing,
-                    settings.subscription_key_shared_consistent_hashing_replica_points,
-                ),
-                subscriptions_max=settings.subscriptions_per_topic_max,
-                partitions_max=settings.partitions_per_topic_max,
-                quota=TopicQuota.of(settings),
-                policy=self.policies.value,
+                stores=Stores(storage, cursors),
                 policies=self.policies,
-                message_ttl_s=self.policies.message_ttl_s,
-                deduplicates=self.policies.deduplicates,
+                limits=Limits(
+                    key_shared=KeySharedSettings(
+                        settings.subscription_key_shared_use_consistent_hashing,
+                        settings.subscription_key_shared_consistent_hashing_replica_points,
+                    ),
+                    subscriptions_max=settings.subscriptions_per_topic_max,
+                    partitions_max=settings.partitions_per_topic_max,
+                    acknowledges_parts=settings.acknowledgment_at_batch_index_level,
+                    enabled_domains=enabled_domains(settings),
+                    delayed_delivery_strict=settings.delayed_delivery_strict,
+                    quota=TopicQuota.of(settings),
+                    rate_limits=BrokerRateLimits(settings, self.policies.value),
+                ),
+                memory=Memory(
+                    entry_caches=EntryCaches(self.memory_limiter),
+                    cursor_memory=self.cursor_memory,
+                    records=self.memory_limiter.records,
+                    delayed_seal_entries=seal_entries(self.memory_limiter.records.limit_bytes),
+                ),
+                loops=Loops(
+                    background=self.background,
+                    backlog_scheduler=self.backlog_scheduler,
+                    slices=lambda tenant: TurnSlices(self.peers.turn_loop, tenant),
+                ),
+                clock_ms=self.now_ms,
                 tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
-                background=self.background,
+                admit=self.permission_checks.admit,
                 failed=self.topic_failed,
                 active=lambda topic: self.metering.active(topic),
-                enabled_domains=enabled_domains(settings),
-                delayed_delivery_strict=settings.delayed_delivery_strict,
                 dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
-                admit=self.permission_checks.admit,
-                rate_limits=BrokerRateLimits(settings, self.policies.value),
-                slices=lambda tenant: TurnSlices(self.peers.turn_loop, tenant),
             )
         )
         self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
@@ -282,7 +284,7 @@ class Broker:
         loop.each(self.backlog_scheduler.readers, lambda backlog: backlog.sweep())
         self.cursor_memory.measure()
         passed_ms = round(asyncio.get_running_loop().time() * 1000)
-        self.topics.services.delay_timers.check_clock(self.storage.safe_expiry_ms(), passed_ms)
+        self.topics.services.loops.delay_timers.check_clock(self.storage.safe_expiry_ms(), passed_ms)
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
 
     # --- asking

@@ -91,7 +91,7 @@ def _of_all_topics(service: Broker, topics: list[Topic]) -> Iterator[Sample]:
     yield Sample("magnetar_topics_loaded", len(topics))
     yield Sample("magnetar_producers", producers)
     yield Sample("magnetar_consumers", consumers)
-    yield Sample("magnetar_delayed_messages", sum(one.waiting_entries for one in service.topics.services.delay_timers.topics))
+    yield Sample("magnetar_delayed_messages", sum(one.waiting_entries for one in service.topics.services.loops.delay_timers.topics))
     for name, total in zip(TOTALS, sums, strict=True):
         yield Sample(f"magnetar_{name}_total", total)
 

@@ -17,7 +17,7 @@ from messaging.storage.meta_store import MetaConflict
 def count_subscribe(topic: Topic, consumer: ConsumerIdentity) -> None:
     """A client subscribes. Raises `NotAllowed` if it does so too often."""
     services = topic.services
-    check_subscribe_rate(services.policy, topic, services.rate_limits.subscribes, consumer, services.clock_ms())
+    check_subscribe_rate(services.policies.value, topic, services.limits.rate_limits.subscribes, consumer, services.clock_ms())
 
 
 async def open_subscription(
@@ -27,7 +27,7 @@ async def open_subscription(
     held = topic.subscriptions.get(name)
     if held is not None:
         return held
-    check_creation_by_use(topic.services.policy, topic, name)
+    check_creation_by_use(topic.services.policies.value, topic, name)
     try:
         made = await topic.create_subscription(name, start, properties)
     except MetaConflict:

@@ -25,7 +25,7 @@ def internal_info(topic: Topic, stored: Sequence[SubscriptionRecord]) -> dict[st
         "modificationDate": time_text(max(changed_ms, record.created_ms)),
         "ledgers": [_ledger(one) for one in record.ledgers],
         "cursors": {
-            one.name: _cursor(one, held, topic.services.cursors.last.ledger_id)
+            one.name: _cursor(one, held, topic.services.stores.cursors.last.ledger_id)
             for one in stored
             if (held := topic.subscriptions.get(one.name)) is not None and held.durable
         },

@@ -68,7 +68,7 @@ def _ledger(ledger: LedgerRecord, *, listed: bool = True) -> dict[str, Any]:
 
 def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
     ledger_list, cursor, read = topic.ledger_list, subscription.cursor, subscription.read_position
-    stored = topic.services.cursors.last if subscription.durable else EARLIEST  # the ledger of all cursors
+    stored = topic.services.stores.cursors.last if subscription.durable else EARLIEST  # the ledger of all cursors
     waits = bool(subscription.consumers) and subscription.can_dispatch() and subscription.next_due() is None
     pending = topic.pending_reads(subscription)
     to_read = ledger_list.count_up_to(Position(read.ledger_id, read.entry_id - 1)) + 1  # and the next one: Pulsar counts it too
@@ -81,7 +81,9 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "cursorLedger": stored.ledger_id,
         "cursorLedgerLastEntry": stored.entry_id,
         "individuallyDeletedMessages": _ack_ranges_text(subscription),
-        "lastLedgerSwitchTimestamp": time_text(topic.services.cursors.opened_ms if subscription.durable else topic.created_ms),
+        "lastLedgerSwitchTimestamp": time_text(
+            topic.services.stores.cursors.opened_ms if subscription.durable else topic.created_ms
+        ),
         "state": "Open" if subscription.durable else "NoLedger",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": to_read - ledger_list.count_up_to(cursor.mark_delete),

@@ -93,11 +93,11 @@ class PolicyHandlers:
         found = []
         for scope, name in [*places[:NAMESPACES_MAX], *([("tenant", tenant)] if level is Level.TENANT else [])]:
             held = {
-                "producers": services.producers.of(name),
-                "consumers": services.consumers.of(name),
+                "producers": services.limits.producers.of(name),
+                "consumers": services.limits.consumers.of(name),
                 "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
                 "namespaces": len(self._namespaces(tenant)),
-                DELAYED: services.delayed_counts.waiting(tenant),
+                DELAYED: services.memory.delayed_counts.waiting(tenant),
                 "topics": topics.get(name, 0) if scope == "namespace" else sum(topics.values()),
             }
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")

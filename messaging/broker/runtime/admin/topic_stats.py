@@ -152,12 +152,12 @@ class TopicStatsHandlers:
         broker = self._broker
         result = broker.compactions.result(topic.text)
         context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result)
-        quota = quota_of(topic.services.policy, topic.name)
+        quota = quota_of(topic.services.policies.value, topic.name)
         limits = (quota.bytes_max, quota.age_max_s) if topic.keeps_messages else (0, 0)  # no backlog, no quota: as in Pulsar
         return completed(await stats.topic_stats(topic, context, slices, encoded=encoded), *limits)
 
     def _slices(self, name: TopicName) -> TurnSlices:
-        return self._broker.topics.services.slices(name.tenant)
+        return self._broker.topics.services.loops.slices(name.tenant)
 
     def _room_for(self, name: TopicName, size_bytes: int) -> AbstractAsyncContextManager[None]:
         """A large answer is made in it, charged to the topic's tenant. Raises `NotReady`."""

@@ -154,7 +154,7 @@ class TopicHandlers:
         parts = await parts_of(self._broker, name)
         if not parts.partitioned and not await self._broker.topics.exists(name):
             raise TopicNotFound(f"topic {name} does not exist")
-        slices = self._broker.topics.services.slices(name.tenant)
+        slices = self._broker.topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, parts.names, CHANGE_COST, self._broker.topics.unload)
         return Empty()
 
@@ -177,7 +177,7 @@ class TopicHandlers:
             position = await (await self._broker.topics.get(part, create=True)).terminate()
             return MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
 
-        slices = self._broker.topics.services.slices(name.tenant)
+        slices = self._broker.topics.services.loops.slices(name.tenant)
         return TerminatedPartitions(last=await all_in_slices(slices, parts.names, CHANGE_COST, terminate))
 
     @answers(TOPICS_LAST_MESSAGE_ID)
@@ -198,7 +198,7 @@ class TopicHandlers:
         """Of a partitioned topic: every partition. Clients stay connected. Calling again finishes what was cut off."""
         name = await stored_topic_name(self._broker, request.topic, "truncating", PreconditionFailed)
         names, partitioned = await parts_of(self._broker, name)
-        slices = self._broker.topics.services.slices(name.tenant)
+        slices = self._broker.topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, names, CHANGE_COST, lambda part: self._truncate(part, create=partitioned))
         return Empty()
 

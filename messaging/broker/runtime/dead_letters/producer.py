@@ -21,7 +21,7 @@ class DeadLetterProducer(BrokerProducer):
 async def ensure_subscription(target: Topic, name: str) -> None:
     """So that nothing is lost before somebody subscribes. Raises `SubscriptionNotFound` where the namespace creates none by use."""
     if name not in target.subscriptions:
-        check_creation_by_use(target.services.policy, target, name)
+        check_creation_by_use(target.services.policies.value, target, name)
         try:
             await target.create_subscription(name, EARLIEST)
         except MetaConflict:

@@ -35,7 +35,7 @@ class PolicyChanges:
             elif kind == "tenant":
                 for namespace in self._namespaces_to_tell(key):
                     told |= dict.fromkeys(self._topics.loaded_of(namespace))
-        turns = self._topics.services.dispatch_turns
+        turns = self._topics.services.loops.dispatch_turns
         for number, topic in enumerate(told):
             if number < TOLD_AT_ONCE:
                 self._tell(topic)
@@ -61,7 +61,7 @@ class PolicyChanges:
     def _tell(self, topic: Topic) -> None:
         """One that raises keeps neither the others nor the feed from going on."""
         if topic.closed is None:
-            with topic.services.dispatching.guard(topic=topic.text):
+            with topic.services.loops.dispatching.guard(topic=topic.text):
                 topic.policies_changed()
 
     def _namespaces_to_tell(self, tenant: str) -> list[str]:
@@ -82,4 +82,4 @@ class PolicyTurn(NamedTuple):
     topic: Topic
 
     def run(self) -> None:
-        self.topic.services.dispatch_turns.turns.left -= self.changes.tell(self.topic)
+        self.topic.services.loops.dispatch_turns.turns.left -= self.changes.tell(self.topic)

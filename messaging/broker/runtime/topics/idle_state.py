@@ -15,7 +15,7 @@ log = structlog.get_logger("broker.topics")
 
 async def store(topic: TopicContext) -> None:
     """Only where policies delete inactive topics or subscriptions. If storing fails, the time counts from the broker's start."""
-    if topic.ledger.closed or not inactivity_policies(lambda name: topic.services.policy(name, topic.name)).in_force:
+    if topic.ledger.closed or not inactivity_policies(lambda name: topic.services.policies.value(name, topic.name)).in_force:
         return
     times = topic.idle.to_store(one.name for one in topic.subscriptions.values() if one.durable)
     try:

@@ -40,7 +40,7 @@ class NonPersistentTopic(Topic):
     keeps_messages = False
 
     def __init__(self, name: TopicName, services: TopicServices, record: TopicRecord) -> None:
-        ledger = NoLedger(services.storage, record, {})
+        ledger = NoLedger(services.stores.storage, record, {})
         super().__init__(name, services, ledger)
         self.id_tail = REPEATED_ID + self.id_tail
         self.publisher = NonPersistentPublisher(self, ledger)
@@ -73,7 +73,7 @@ class NonPersistentTopic(Topic):
             if not readers:
                 return False
             self._fan_out = FanOut(self)
-            self.services.dispatch_turns.wait(self.name.tenant, self._fan_out)
+            self.services.loops.dispatch_turns.wait(self.name.tenant, self._fan_out)
         self._fan_out.add(block, readers, done)
         return True
 
@@ -102,7 +102,7 @@ class NonPersistentTopic(Topic):
 
     def _make_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
         return NonPersistentSubscription(
-            name, topic=self.text, partition=self.name.partition, key_shared=self.services.key_shared, properties=properties
+            name, topic=self.text, partition=self.name.partition, key_shared=self.services.limits.key_shared, properties=properties
         )
 
     def create_reader(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:

@@ -27,7 +27,7 @@ def check_enabled(services: TopicServices, name: TopicName) -> None:
     """Raises `NotAllowed` if the settings turn this kind of topic off, or the name belongs to the broker."""
     if is_reserved(name):
         raise NotAllowed(f"{name}: topics of this name belong to the broker; choose another name")
-    if not services.enabled_domains[name.domain] and name.tenant != OWN_TENANT:
+    if not services.limits.enabled_domains[name.domain] and name.tenant != OWN_TENANT:
         setting = {PERSISTENT: "enable_persistent_topics", NON_PERSISTENT: "enable_non_persistent_topics"}[name.domain]
         raise NotAllowed(f"{name}: {name.domain} topics are turned off by the setting {setting}")
 
@@ -35,7 +35,7 @@ def check_enabled(services: TopicServices, name: TopicName) -> None:
 async def make_topic(services: TopicServices, name: TopicName, *, recorded: bool, writable: bool) -> Topic:
     """A topic that does not exist yet: nothing of it is looked for. `recorded`: its record is stored, `writable`: with a first
     ledger. Raises `MetaConflict`: it was made meanwhile, or cannot be beside a partitioned topic; `StoreError`."""
-    storage = services.storage
+    storage = services.stores.storage
     record = TopicRecord(str(name), created_ms=services.clock_ms())
     if not name.persistent:
         made = await storage.meta.cas_topic(storage.fence, record) if recorded else record
@@ -53,11 +53,11 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
         return NonPersistentTopic(name, services, record)
     idle = IdleTimes(record.idle_since, max(idle_since_ms, record.created_ms))
     if record.idle_since:  # as long as it is loaded, what is stored is not so
-        record = await services.storage.meta.cas_topic(services.storage.fence, replace(record, idle_since=NO_TIMES))
-    ledger = await ManagedLedger.open(services.storage, record, {"tenant": name.tenant})
+        record = await services.stores.storage.meta.cas_topic(services.stores.storage.fence, replace(record, idle_since=NO_TIMES))
+    ledger = await ManagedLedger.open(services.stores.storage, record, {"tenant": name.tenant})
     topic = Topic(name, services, ledger)
     topic.idle = idle
-    for stored in await services.storage.meta.subscriptions(topic.text):
+    for stored in await services.stores.storage.meta.subscriptions(topic.text):
         topic.restore(stored)
     await dead_letter_state.restore(topic)
     await dedup_state.follow_policy(topic)

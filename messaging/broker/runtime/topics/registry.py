@@ -31,7 +31,7 @@ CLOSING_MAX = 1_000  # topics closed concurrently when the broker stops
 class Topics:
     def __init__(self, services: TopicServices) -> None:
         self.services = services
-        self.meta = services.storage.meta
+        self.meta = services.stores.storage.meta
         self.reservations = TopicReservations(services)
         self.partitioned = Partitions(self)
         self.loaded: dict[str, Topic] = {}
@@ -117,7 +117,7 @@ class Topics:
         topic.claim()
         self.recover_dead_letters(topic)
         if policies.version != version:  # only loaded topics are told of changes
-            with self.services.dispatching.guard(topic=text):
+            with self.services.loops.dispatching.guard(topic=text):
                 topic.policies_changed()
         return topic
 
@@ -181,7 +181,8 @@ class Topics:
         try:
             async with self.reservations.reserved(name, 1):
                 await self.meta.cas_topic(
-                    self.services.storage.fence, TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties)
+                    self.services.stores.storage.fence,
+                    TopicRecord(text, created_ms=self.services.clock_ms(), properties=properties),
                 )
         except MetaConflict as error:
             raise Conflict(f"{error}: choose another name") from None
@@ -233,7 +234,7 @@ class Topics:
             if delete and topic.recorded:
                 await self._remove(topic.name)
                 for subscription in topic.subscriptions.values():
-                    self.services.cursors.forget(subscription.subscription_id)
+                    self.services.stores.cursors.forget(subscription.subscription_id)
         finally:
             if self.loaded.get(topic.text) is topic:
                 del self.loaded[topic.text]
@@ -246,16 +247,16 @@ class Topics:
         text = str(name)
         record = await self.meta.get_topic(text)
         values = (dedup_state.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text), stored_moves.key_of(text))
-        await self.meta.delete_topic(self.services.storage.fence, text, values=values)
+        await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
-        self.services.subscription_counts.forget(name.tenant)
+        self.services.limits.subscription_counts.forget(name.tenant)
         if record is not None:
             self.reservations.gone(name, recorded=True)
             self.list_changed(name, False)
         for tell in self.on_deleted:
             tell(text)
         for ledger_id in record.ledger_ids if record else ():
-            await self.services.storage.delete_ledger(ledger_id)
+            await self.services.stores.storage.delete_ledger(ledger_id)
 
     async def delete_unused(self, topic: Topic) -> bool:
         """Deletes a loaded topic if nobody uses it at this moment: what connects from now on finds no such topic."""
@@ -289,11 +290,11 @@ class Topics:
             if not name.persistent:
                 return  # as in Pulsar: it is gone already
             raise TopicNotFound(f"topic {text} does not exist")
-        self.services.delayed_counts.deleted(text)
+        self.services.memory.delayed_counts.deleted(text)
         subscriptions = await self.meta.subscriptions(text)
         await self._remove(name)
         for stored in subscriptions:
-            self.services.cursors.forget(stored.subscription_id)
+            self.services.stores.cursors.forget(stored.subscription_id)
 
     async def close_all(self, why: MagnetarError) -> None:
         """Closes many topics concurrently: their last writes share commits. What is not closed is recovered when it is loaded."""

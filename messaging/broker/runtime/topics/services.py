@@ -1,4 +1,4 @@
-"""Services that all topics of a broker share."""
+"""Services that all topics of a broker share, in groups: stores, policies, limits, memory, loops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import MagnetarError, NotReady, StorageFailed
-from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import LedgerClosed, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import Storage
@@ -42,49 +41,78 @@ class DispatchTurn(Protocol):
 
 
 @dataclass(slots=True)
-class TopicServices:
+class Stores:
+    """Where topics are stored."""
+
     storage: Storage
     cursors: CursorLog
-    entry_caches: EntryCaches
-    backlog_scheduler: BacklogScheduler
-    cursor_memory: CursorMemory
-    records: MemoryAccount  # deduplication state of all producers
-    clock_ms: Callable[[], int]
+
+
+@dataclass(slots=True)
+class Limits:
+    """What settings say of every topic, and what topics share and count together."""
+
     key_shared: KeySharedSettings
     subscriptions_max: int  # of one topic
     partitions_max: int  # the same
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
-    quota: TopicQuota
-    policy: Callable[[str, TopicName], Any]  # the effective value of a policy: `messaging.policies`
-    policies: EffectivePolicies
-    message_ttl_s: Callable[[TopicName], int]
-    deduplicates: Callable[[TopicName], bool]
-    tenant_uid: Callable[[str], str]
-    background: BackgroundLoops
-    failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
-    active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
     enabled_domains: Mapping[str, bool]  # the settings `enable_persistent_topics` and `enable_non_persistent_topics`
     delayed_delivery_strict: bool  # no message is delivered before its delivery time
-    dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
-    admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
-    rate_limits: BrokerRateLimits  # that topics share
-    slices: Callable[[str], TurnSlices]  # for long work on behalf of a tenant
+    quota: TopicQuota
+    rate_limits: BrokerRateLimits
     producers: ConnectedCounts = field(default_factory=ConnectedCounts)
     consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)
-    delay_timers: DelayTimers = field(default_factory=DelayTimers)
+
+
+@dataclass(slots=True)
+class Memory:
+    """The memory that topics share."""
+
+    entry_caches: EntryCaches
+    cursor_memory: CursorMemory
+    records: MemoryAccount  # deduplication state of all producers
     delayed_seal_entries: int = SEAL_ENTRIES
     delayed_counts: DelayedCounts = field(default_factory=DelayedCounts)
-    snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
-    dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
     delivery_records: DeliveryRecords = field(init=False)
-    dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
 
     def __post_init__(self) -> None:
         self.delivery_records = DeliveryRecords(self.records)
-        health = self.background.register("dispatch", recurs=False)
-        self.rate_limits.timers.health = self.background.register("rate_limits", recurs=False)
-        self.dispatching = self.dispatch_turns.health = self.backlog_scheduler.health = health
+
+
+@dataclass(slots=True)
+class Loops:
+    """What runs later, or in turns with the rest of the broker."""
+
+    background: BackgroundLoops
+    backlog_scheduler: BacklogScheduler
+    slices: Callable[[str], TurnSlices]  # for long work on behalf of a tenant
+    delay_timers: DelayTimers = field(default_factory=DelayTimers)
+    snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
+    dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
+    dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
+
+    def __post_init__(self) -> None:
+        self.dispatching = self.background.register("dispatch", recurs=False)
+        self.dispatch_turns.health = self.backlog_scheduler.health = self.dispatching
+
+
+@dataclass(slots=True)
+class TopicServices:
+    stores: Stores
+    policies: EffectivePolicies
+    limits: Limits
+    memory: Memory
+    loops: Loops
+    clock_ms: Callable[[], int]
+    tenant_uid: Callable[[str], str]
+    admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
+    failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
+    active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
+    dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
+
+    def __post_init__(self) -> None:
+        self.limits.rate_limits.timers.health = self.loops.background.register("rate_limits", recurs=False)
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

@@ -109,15 +109,15 @@ class Topic(TopicSubscriptions):
     def policies_changed(self) -> None:
         close_unencrypted(self)
         self.follow_unacked_limits()
-        if self.services.deduplicates(self.name) != (self.publisher.dedup is not None):
-            self.services.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
+        if self.services.policies.deduplicates(self.name) != (self.publisher.dedup is not None):
+            self.services.loops.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
         dedup_state.follow_interval(self)
         super().policies_changed()
         self._follow_publish_policies()
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
 
     def _follow_publish_policies(self) -> None:
-        quota = quota_of(self.services.policy, self.name)
+        quota = quota_of(self.services.policies.value, self.name)
         self.publisher.follow_policies()
         if self.backlog_quota is None or self.backlog_quota.quota != quota:
             self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
@@ -156,7 +156,7 @@ class Topic(TopicSubscriptions):
         permission was withdrawn meanwhile.
         """
         self.check_writable()
-        check_encryption(self.services.policy, self, producer)
+        check_encryption(self.services.policies.value, self, producer)
         if producer.access is AccessMode.SHARED:  # an exclusive one is alone
             check_producer(self, producer.name)
         check_another_producer(self, producer.name)
@@ -182,7 +182,7 @@ class Topic(TopicSubscriptions):
             exclusive_access.departed(self, departure)
 
     def _count_producers(self) -> None:
-        self.services.producers.now(self.name, self.text, len(self.producers))
+        self.services.limits.producers.now(self.name, self.text, len(self.producers))
 
     # --- called by the publisher
 
@@ -228,7 +228,7 @@ class Topic(TopicSubscriptions):
         for producer in (*members, *waiting):
             producer.closed = True
             self.publisher.drop_parked(producer)
-            with self.services.dispatching.guard(topic=self.text, producer=producer.name):
+            with self.services.loops.dispatching.guard(topic=self.text, producer=producer.name):
                 producer.sink.closed(producer)
 
     async def recover(self) -> bool:
@@ -280,9 +280,9 @@ class Topic(TopicSubscriptions):
         finally:
             dedup_state.release(self)
             for subscription in self.subscriptions.values():
-                self.services.cursor_memory.release(self.name.tenant, subscription)
+                self.services.memory.cursor_memory.release(self.name.tenant, subscription)
             self.release_properties()
-            await self.services.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
+            await self.services.stores.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
 
     async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""

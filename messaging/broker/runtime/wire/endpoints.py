@@ -209,5 +209,5 @@ class Endpoints:
 
 def _detach(topic: Topic, detach: Callable[..., None], *held: Any) -> None:
     """One that fails keeps no other attached."""
-    with topic.services.dispatching.guard(topic=topic.text):
+    with topic.services.loops.dispatching.guard(topic=topic.text):
         detach(*held)

@@ -206,7 +206,7 @@ async def test_what_a_run_had_released_and_was_rescheduled_comes_after_a_kill(
     positions = await published(world, *[at * MINUTE_MS for at in range(1, SEALED + 1)])
     await eventually(lambda: len(runs(world)) == 1)
     await world.service.topics.unload(parse_topic(TOPIC))
-    world.service.topics.services.delayed_seal_entries = SEALED // 2
+    world.service.topics.services.memory.delayed_seal_entries = SEALED // 2
     topic, [run] = await topic_of(world), runs(world)
     passes(world, clock, 2 * MINUTE_MS)
     await eventually(lambda: topic.delayed.waiting_entries < SEALED)
@@ -222,7 +222,7 @@ async def test_what_a_run_had_released_and_was_rescheduled_comes_after_a_kill(
 async def test_what_cannot_be_stored_is_not_confirmed(world: BrokerWorld, clock: Clock) -> None:
     (position,) = await published(world, MINUTE_MS)
     topic = await topic_of(world)
-    await world.meta.acquire(topic.services.storage.fence.scope)  # another owner: nothing is written any more
+    await world.meta.acquire(topic.services.stores.storage.fence.scope)  # another owner: nothing is written any more
     with pytest.raises(StorageFailed, match="a restart may undo it"):
         await cancel(world, position)
 

@@ -127,7 +127,7 @@ async def test_a_directory_that_cannot_be_read_is_made_again_of_its_blocks(fault
     await faulty.publish(TOPIC, 0, SEALED)
     run = await faulty.run_of()
     await faulty.service.topics.unload(parse_topic(TOPIC))
-    faulty.service.topics.services.delayed_seal_entries = SEALED // 2  # so many released make it worth while
+    faulty.service.topics.services.memory.delayed_seal_entries = SEALED // 2  # so many released make it worth while
     inbox, topic = await faulty.consume(), await faulty.topic()
     assert faulty.disk.damage(await faulty.stored(run, run.directory_entry))
     faulty.pass_(HOUR_MS + HOUR_MS * 3 // 4)
@@ -151,7 +151,7 @@ async def test_what_is_released_while_a_directory_is_written_comes_again_after_a
     await faulty.publish(TOPIC, 0, SEALED)
     run, append = await faulty.run_of(), run_entries.append
     await faulty.service.topics.unload(parse_topic(TOPIC))
-    faulty.service.topics.services.delayed_seal_entries = SEALED // 2
+    faulty.service.topics.services.memory.delayed_seal_entries = SEALED // 2
     inbox, topic = await faulty.consume(), await faulty.topic()
 
     async def slowly(writer: LedgerWriter, entries: Iterable[bytes]) -> None:
@@ -179,7 +179,7 @@ async def test_a_directory_does_not_name_what_is_pending_again_behind_its_blocks
     await faulty.publish(TOPIC, 0, SEALED)
     run = await faulty.run_of()
     await faulty.service.topics.unload(parse_topic(TOPIC))
-    faulty.service.topics.services.delayed_seal_entries = SEALED // 2
+    faulty.service.topics.services.memory.delayed_seal_entries = SEALED // 2
     inbox, topic = await faulty.consume(), await faulty.topic()
     faulty.pass_(HOUR_MS + HOUR_MS // 8)
     await eventually(lambda: len(inbox.messages) > 128)

@@ -37,7 +37,7 @@ def begun(world: BrokerWorld, now_ms: int) -> tuple[BrokerWorld, Clock]:
     clock = Clock(now_ms)
     give(world.service, clock)
     world.service.sweep_memory()
-    world.service.topics.services.delayed_seal_entries = SEALED
+    world.service.topics.services.memory.delayed_seal_entries = SEALED
     return world, clock
 
 
@@ -97,7 +97,7 @@ async def test_what_is_sealed_is_there_after_a_kill_and_nothing_of_it_is_read(wo
         assert texts(await consumer.messages(1)) == [b"60"]
         assert await consumer.quiet() == []
     assert [one.delayed_entries for one in topic.subscriptions.values()] == [60, 60]
-    assert world.service.topics.services.backlog_scheduler.reads == 0
+    assert world.service.topics.services.loops.backlog_scheduler.reads == 0
     assert sorted(await all_of(world, clock, consumers[0], 60)) == list(range(60))
     assert sorted(int(text) for text in texts(await consumers[1].messages(60))) == list(range(60))
     assert await consumers[0].quiet() == [] == await consumers[1].quiet()
@@ -115,7 +115,7 @@ async def test_what_is_due_soon_is_read_before_its_time(world: BrokerWorld, make
     await publish(world, [0], first=60)
     assert texts(await consumer.messages(1)) == [b"60"]
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    delays, scheduler = topic.subscriptions["s"].state.delays, world.service.topics.services.backlog_scheduler
+    delays, scheduler = topic.subscriptions["s"].state.delays, world.service.topics.services.loops.backlog_scheduler
     assert delays is not None
     await eventually(lambda: delays.ahead.held_entries == 60)
     assert await consumer.quiet() == []
@@ -226,7 +226,7 @@ async def test_on_a_full_disk_nothing_is_sealed_and_everything_is_delivered(worl
     assert texts(await consumer.messages(1)) == [b"0"]
     world.ledgers.fail_next("create", DiskFull("full"))
     await publish(world, [60_000] * SEALED)
-    failures = world.service.topics.services.dispatching
+    failures = world.service.topics.services.loops.dispatching
     await eventually(lambda: failures.failures == 1)
     assert runs_of(world) == ()
     clock = Clock(START_MS)

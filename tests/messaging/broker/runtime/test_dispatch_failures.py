@@ -67,7 +67,7 @@ async def test_what_raises_is_tried_again(
     producer.write(*(send_frame(number, b"%d" % number) for number in range(20)))
     assert texts(await consumer.messages(20)) == [b"%d" % number for number in range(20)]
     assert await consumer.quiet() == []
-    assert failing.raised == 3 and world.service.topics.services.dispatching.failures >= 3
+    assert failing.raised == 3 and world.service.topics.services.loops.dispatching.failures >= 3
     subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
     assert [one.permits for one in subscription.consumers] == [80]
 

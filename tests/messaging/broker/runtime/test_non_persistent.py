@@ -95,7 +95,7 @@ async def test_closing_the_topic_ends_what_is_on_its_way(world: BrokerWorld) -> 
     topic.begin_close(NotReady("it is unloaded"))
     await consumer.quiet()
     assert sum(one.messages_out + one.messages_dropped for one in topic.subscriptions.values()) == READERS_AT_ONCE
-    assert not world.service.topics.services.dispatch_turns.turns.waiting
+    assert not world.service.topics.services.loops.dispatch_turns.turns.waiting
 
 
 async def test_delivery_times_acknowledgements_and_seeks_mean_nothing(world: BrokerWorld) -> None:

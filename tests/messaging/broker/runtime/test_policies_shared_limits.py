@@ -154,7 +154,7 @@ async def test_many_at_once_get_as_many_as_there_is_room_for(world: BrokerWorld)
     clients = [await world.connected("owner") for _ in range(9)]
     answers = await asyncio.gather(*(subscribed(client, HERE, 1, "reader", durable=False) for client in clients))
     assert sum(answer == "SUCCESS" for answer in answers) == 7
-    assert world.service.topics.services.consumers.of("acme/orders") == 7
+    assert world.service.topics.services.limits.consumers.of("acme/orders") == 7
 
 
 async def test_what_leaves_in_any_way_is_counted_no_more(world: BrokerWorld) -> None:
@@ -163,11 +163,11 @@ async def test_what_leaves_in_any_way_is_counted_no_more(world: BrokerWorld) -> 
     for number, client in enumerate((first, second)):
         assert await opened(client, HERE, 1, f"p{number}") == "PRODUCER_SUCCESS"
         assert await subscribed(client, HERE, 1) == "SUCCESS"
-    assert (services.producers.of("acme"), services.consumers.of("acme")) == (2, 2)
+    assert (services.limits.producers.of("acme"), services.limits.consumers.of("acme")) == (2, 2)
     await first.close()
-    await eventually(lambda: (services.producers.of("acme"), services.consumers.of("acme")) == (1, 1))
+    await eventually(lambda: (services.limits.producers.of("acme"), services.limits.consumers.of("acme")) == (1, 1))
     await world.service.topics.unload(parse_topic(HERE))
-    assert (services.producers.of("acme"), services.consumers.of("acme")) == (0, 0)
+    assert (services.limits.producers.of("acme"), services.limits.consumers.of("acme")) == (0, 0)
 
 
 async def test_a_producer_that_connects_again_is_counted_once(world: BrokerWorld) -> None:
@@ -177,7 +177,7 @@ async def test_a_producer_that_connects_again_is_counted_once(world: BrokerWorld
     await first.close()
     second = await world.connected("owner")
     assert await opened(second, HERE, 1, "mine") == "PRODUCER_SUCCESS"
-    assert world.service.topics.services.producers.of("acme/orders") == 1
+    assert world.service.topics.services.limits.producers.of("acme/orders") == 1
     second.write(send_frame(0, b"x"))
     await second.expect("SEND_RECEIPT")
 

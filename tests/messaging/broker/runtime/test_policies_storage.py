@@ -92,7 +92,7 @@ async def acknowledging(world: VirtualWorld, messages: int, **policies: Any) -> 
 async def acknowledged_each(world: VirtualWorld, topic: Topic, count: int, every_s: float) -> list[float]:
     """When each of so many acknowledgements was durable, in seconds from the first on. The last answers come 20 s later."""
     subscription, times = topic.subscription("s"), [0.0] * count
-    loop_time = world.service.topics.services.rate_limits.timers.now_s
+    loop_time = world.service.topics.services.limits.rate_limits.timers.now_s
     begin = loop_time()
     for number in range(count):
         delta = subscription.acknowledge(None, topic.ledger_list.last_id, (2 * number,), world.service.now_ms())
@@ -213,7 +213,7 @@ async def test_a_topic_that_is_gone_has_no_timer(world: VirtualWorld) -> None:
     client = await world.producing(producer_name="p")
     client.publish(0, 1)
     await world.pass_s(1)
-    timers = world.service.topics.services.snapshot_timers
+    timers = world.service.topics.services.loops.snapshot_timers
     assert list(timers) == [TOPIC]
     await world.service.topics.unload(parse_topic(TOPIC))
     assert timers == {}

@@ -31,7 +31,7 @@ async def test_a_topic_that_raises_keeps_neither_others_nor_the_feed_from_follow
     for limit in (1000, 2000):
         await set_policies(world, backlog_quota_bytes=limit)
         assert [limit_of(topic) for topic in others] == [limit, limit]
-    assert world.service.topics.services.dispatching.failures == 2
+    assert world.service.topics.services.loops.dispatching.failures == 2
 
 
 async def test_a_topic_follows_policies_that_change_while_it_is_opened(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:

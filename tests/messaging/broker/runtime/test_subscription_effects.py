@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from unittest import mock
 
 import pytest
 
@@ -116,8 +117,8 @@ def return_permits(held: Held) -> None:
 
 
 def follow_unacked_limits(held: Held) -> None:
-    held.topic.services.policy = lambda policy, name: UNACKED_MAX + 1
-    held.topic.follow_unacked_limits()
+    with mock.patch.object(held.topic.services.policies, "value", lambda policy, name: UNACKED_MAX + 1):
+        held.topic.follow_unacked_limits()
 
 
 def follow_dead_letters(held: Held) -> None:

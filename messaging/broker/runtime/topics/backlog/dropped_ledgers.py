@@ -15,7 +15,7 @@ def forget_ledgers(topic: TopicContext, gone: Sequence[LedgerRecord]) -> None:
     """They are not in the ledger list any more. Durable subscriptions have acknowledged everything in them; others lose it."""
     for subscription in topic.subscriptions.values():
         if forget_gone(subscription.cursor, topic.ledger_list):
-            topic.services.cursor_memory.changed(topic.name.tenant, subscription)
+            topic.services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         state = subscription.state
         for ledger in gone:
             ledger_id, last = ledger.ledger_id, ledger.last_entry

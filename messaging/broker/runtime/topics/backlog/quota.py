@@ -168,7 +168,7 @@ class TopicBacklogQuota:
     def _begin_measuring(self, now_ms: int) -> None:
         if not self._measuring:
             self._measuring = True
-            self._topic.services.background.spawn(self._measure_age(now_ms), f"age of the backlog of {self._topic.text}")
+            self._topic.services.loops.background.spawn(self._measure_age(now_ms), f"age of the backlog of {self._topic.text}")
 
     async def _measure_age(self, now_ms: int) -> None:
         self._measuring = True
@@ -183,7 +183,7 @@ class TopicBacklogQuota:
         self._check_age_at_ms = (at_ms or now_ms) + self.quota.age_max_s * 1000
 
     async def _evict_old(self) -> None:
-        cutoff_ms = self._topic.services.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
+        cutoff_ms = self._topic.services.stores.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
         last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
         await self._topic.expire_each_up_to(durable(self._topic), last)
         self._oldest = None
@@ -192,7 +192,9 @@ class TopicBacklogQuota:
 
     def _begin_eviction(self, evict: Callable[[], Awaitable[None]]) -> None:
         if self._evicting is None:
-            self._evicting = self._topic.services.background.spawn(self._run(evict), f"evict the backlog of {self._topic.text}")
+            self._evicting = self._topic.services.loops.background.spawn(
+                self._run(evict), f"evict the backlog of {self._topic.text}"
+            )
 
     async def _run(self, evict: Callable[[], Awaitable[None]]) -> None:
         try:

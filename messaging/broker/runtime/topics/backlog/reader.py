@@ -61,7 +61,7 @@ class BacklogReader:
         self._released = released  # called when nothing is read or held any more
         self.tenant = dispatcher.tenant
         self.plan = BacklogPlan(log.ledger_list, lambda position: dispatcher.cache.find(position) is not None, entries_of)
-        self._scheduler = dispatcher.topic.services.backlog_scheduler
+        self._scheduler = dispatcher.topic.services.loops.backlog_scheduler
         self._tasks: dict[BacklogRead, asyncio.Task[list[Block]]] = {}
         self._scheduler.readers[self] = None
 
@@ -101,7 +101,7 @@ class BacklogReader:
         if isinstance(found, int):
             self._ask(read, found)
         else:
-            self.dispatcher.topic.services.background.spawn(
+            self.dispatcher.topic.services.loops.background.spawn(
                 self._forecast_later(read, found), f"forecast {self.dispatcher.topic_name}"
             )
 
@@ -144,8 +144,8 @@ class BacklogReader:
             else:
                 self._failed(read, error)
         except Exception as unexpected:  # whoever waits for this read does not wait for ever
-            topic.services.dispatching.failed(unexpected, topic=topic.text, position=str(read.first))
-            with topic.services.dispatching.guard(topic=topic.text, position=str(read.first)):
+            topic.services.loops.dispatching.failed(unexpected, topic=topic.text, position=str(read.first))
+            with topic.services.loops.dispatching.guard(topic=topic.text, position=str(read.first)):
                 self._failed(read, unexpected)
             for subscription in waiting:
                 asyncio.get_running_loop().call_later(READ_RETRY_S, self.dispatcher.dispatch, subscription)
@@ -167,7 +167,7 @@ class BacklogReader:
 
     def _skip(self, subscription: Subscription, error: Corrupt) -> None:
         topic = self.dispatcher.topic
-        topic.services.storage.damage["delivery"] += 1
+        topic.services.stores.storage.damage["delivery"] += 1
         log.error("entry.corrupt", topic=topic.text, ledger_id=error.ledger_id, entry_id=error.entry_id, error=str(error))
         if not subscription.state.reading.skip_lost(error.ledger_id, error.resume_entry):
             for delta in subscription.skip_lost(error.ledger_id, error.resume_entry):

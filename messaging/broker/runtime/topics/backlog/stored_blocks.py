@@ -73,8 +73,8 @@ class StoredBlocks:
     def _read_ahead(self, ahead: DueAhead, source: DelayedEntries, position: Position) -> tuple[GatheredBlock | None, bool]:
         """What was read before it was due; and whether that is still being read."""
         topic = self._dispatcher.topic
-        ttl_s = topic.services.message_ttl_s(topic.name)
-        stored_from_ms = topic.services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
+        ttl_s = topic.services.policies.message_ttl_s(topic.name)
+        stored_from_ms = topic.services.stores.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s else 0
         gathered = ahead.find(position, source.due[position.ledger_id], stored_from_ms)
         return gathered, gathered is None and ahead.waits(position, source)
 
@@ -114,7 +114,7 @@ class StoredBlocks:
         if former is not None and former.log.ledger_list.last_id == compacted.ledger_id:
             return former
         entries_of = partial(compacted_block, base_ledger_id=compacted.base_ledger_id)
-        log = CompactedLog(topic.services.storage, compacted)
+        log = CompactedLog(topic.services.stores.storage, compacted)
         reader = self._compacted = BacklogReader(self._dispatcher, log, entries_of, self._reader_released)
         if former is not None:  # of a compacted ledger that was replaced
             former.close()

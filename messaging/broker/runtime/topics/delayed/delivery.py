@@ -70,7 +70,7 @@ class DelayedDelivery:
         self._topic = topic
         self._dispatch = dispatch
         self._failed = failed
-        self._charge = Charge(topic.services.records, topic.name.tenant)
+        self._charge = Charge(topic.services.memory.records, topic.name.tenant)
         self._measured_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None  # the time for which it is set
@@ -79,11 +79,11 @@ class DelayedDelivery:
         self._jobs: set[asyncio.Task[None]] = set()
         self._retrying: asyncio.TimerHandle | None = None  # a job failed: none but loads of others begins before this
         self._put_off: list[Load] = []  # that failed
-        self.index = RunIndex(self._policy.resolution_ms, topic.services.delayed_seal_entries)
+        self.index = RunIndex(self._policy.resolution_ms, topic.services.memory.delayed_seal_entries)
         self.delays = TopicDelays(self.index, self.allows)
         self.overrides = OverrideStore(topic, self.delays)
         self._due_reader = DueReader(topic, self.delays, cache, self.allows, self._read_ahead)
-        topic.services.delay_timers.topics[self] = None
+        topic.services.loops.delay_timers.topics[self] = None
         ledger_list = topic.ledger_list
         stored_before = ledger_list.entries - ledger_list.added_entries
         if stored_before > 0:  # what was stored before the topic was loaded may be missing in the index
@@ -92,9 +92,9 @@ class DelayedDelivery:
     def _current_policy(self) -> DelayPolicy:
         services, name = self._topic.services, self._topic.name
         return DelayPolicy(
-            bool(services.policy("delayed_delivery", name)),
-            int(services.policy("delayed_delivery_tick_ms", name)),
-            services.delayed_delivery_strict,
+            bool(services.policies.value("delayed_delivery", name)),
+            int(services.policies.value("delayed_delivery_tick_ms", name)),
+            services.limits.delayed_delivery_strict,
         )
 
     async def restore(self, overrides: Overrides | None) -> None:
@@ -146,15 +146,15 @@ class DelayedDelivery:
     def wake_soon(self) -> None:
         """Wakes in its turn: very many topics may be due at the same moment."""
         services = self._topic.services
-        if self in services.delay_timers.topics:
-            services.dispatch_turns.wait(self._topic.name.tenant, self)
+        if self in services.loops.delay_timers.topics:
+            services.loops.dispatch_turns.wait(self._topic.name.tenant, self)
 
     def run(self) -> None:
         """It is this topic's turn."""
         services = self._topic.services
-        if self in services.delay_timers.topics:
+        if self in services.loops.delay_timers.topics:
             self.wake()
-        services.dispatch_turns.turns.left -= WAKE_COST
+        services.loops.dispatch_turns.turns.left -= WAKE_COST
 
     def wake(self) -> None:
         """Some may be due: their time has come, the clock jumped, or the policy changed. What raises is tried again."""
@@ -166,7 +166,7 @@ class DelayedDelivery:
                 self._dispatch_all()
             self._update_memory_and_timer()
         except Exception as error:
-            self._topic.services.dispatching.failed(error, topic=self._topic.text)
+            self._topic.services.loops.dispatching.failed(error, topic=self._topic.text)
             self._wake_again(error)
 
     def _wake_again(self, error: Exception) -> None:
@@ -206,7 +206,7 @@ class DelayedDelivery:
             if timer is not None:
                 timer.cancel()
         self._timer = self._timer_ms = self._retrying = None
-        self._topic.services.delay_timers.topics.pop(self, None)
+        self._topic.services.loops.delay_timers.topics.pop(self, None)
         self._due_reader.close()
         self._charge.end()
 
@@ -215,7 +215,7 @@ class DelayedDelivery:
         try:
             await self.overrides.save()
         except StoreError as error:  # whoever waits for it is told the same
-            self._topic.services.dispatching.failed(error, topic=self._topic.text)
+            self._topic.services.loops.dispatching.failed(error, topic=self._topic.text)
         if self._jobs:
             await asyncio.wait(self._jobs)
         job = self.index.seal(self._now_ms(), SEALED_AT_CLOSE)
@@ -259,17 +259,17 @@ class DelayedDelivery:
     async def _do(self, job: Job) -> None:
         """Never raises."""
         topic = self._topic
-        with topic.services.dispatching.guard(topic=topic.text, job=type(job).__name__):
+        with topic.services.loops.dispatching.guard(topic=topic.text, job=type(job).__name__):
             done = False
             try:
-                async with topic.services.delay_timers.turn(job, topic.name.tenant):
+                async with topic.services.loops.delay_timers.turn(job, topic.name.tenant):
                     lost = await self._runs.do(self.index, job)
                 done = True
                 if topic.closed is None and lost:
                     self.delays.ahead.clear()  # when they are due is not known: each is looked at
                     self._send(self.delays.release(lost))
             except StoreError as error:
-                topic.services.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
+                topic.services.loops.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
             finally:
                 if not done:
                     self._retry_later(job)
@@ -322,8 +322,8 @@ class DelayedDelivery:
         return min(times, default=None)
 
     def _now_ms(self) -> int:
-        return self._topic.services.storage.safe_expiry_ms()
+        return self._topic.services.stores.storage.safe_expiry_ms()
 
     def allows(self, size: int) -> bool:
-        account = self._topic.services.records
+        account = self._topic.services.memory.records
         return self._charge.allows(size) and account.used_bytes + size <= account.limit_bytes - account.limit_bytes // KEPT_FREE

@@ -133,7 +133,7 @@ def _start_of(run: StoredRun, block: int, until_ms: int) -> int:
 async def due_counts(topic: Topic) -> DueCounts:
     """How many delayed messages are due when. Raises `NotReady`, `StorageFailed`."""
     complete = await _caught_up(topic)
-    now_ms = topic.services.storage.safe_expiry_ms()
+    now_ms = topic.services.stores.storage.safe_expiry_ms()
     edges = edges_from(now_ms)
     buckets, exact = await _unless_merged(topic, partial(_counted, topic, edges))
     entries = topic.delayed.waiting_entries
@@ -202,5 +202,5 @@ async def _unless_merged(topic: Topic, work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _threaded(topic: Topic, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    async with topic.services.delay_timers.list_turn(topic.name.tenant):
+    async with topic.services.loops.delay_timers.list_turn(topic.name.tenant):
         return await asyncio.to_thread(work, *arguments, **named)

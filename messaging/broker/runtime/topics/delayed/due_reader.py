@@ -92,7 +92,7 @@ class DueReader:
     # --- reading
 
     def _read(self) -> None:
-        ahead, scheduler = self._delays.ahead, self._topic.services.backlog_scheduler
+        ahead, scheduler = self._delays.ahead, self._topic.services.loops.backlog_scheduler
         while len(self._reads) < READS_MAX and self._allows(READ_BYTES_MAX):
             read = ahead.next_read(lambda ledger_id: self._entry_bytes.get(ledger_id, READ_BYTES_MIN))
             if read is None:
@@ -111,10 +111,10 @@ class DueReader:
 
     def _ended(self, asked: BacklogRead, task: asyncio.Task[list[Block]]) -> None:
         topic, ahead = self._topic, self._delays.ahead
-        scheduler = topic.services.backlog_scheduler
+        scheduler = topic.services.loops.backlog_scheduler
         read = self._reads.pop(asked)
         scheduler.resized(self.tenant, asked.size_bytes, 0)
-        with topic.services.dispatching.guard(topic=topic.text, position=str(asked.first)):
+        with topic.services.loops.dispatching.guard(topic=topic.text, position=str(asked.first)):
             found = [] if task.cancelled() or task.exception() is not None else task.result()
             try:
                 blocks = _with(found, read.wanted)
@@ -139,7 +139,7 @@ class DueReader:
 
     def close(self) -> None:
         for read in self._reads:
-            self._topic.services.backlog_scheduler.withdraw(self, read)
+            self._topic.services.loops.backlog_scheduler.withdraw(self, read)
         self._delays.ahead.clear()
 
 

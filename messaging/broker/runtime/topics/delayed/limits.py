@@ -33,7 +33,7 @@ class DelayLimits(NamedTuple):
 
 def delay_limits(topic: TopicContext) -> DelayLimits | None:
     """None: there are none."""
-    policy, name = topic.services.policy, topic.name
+    policy, name = topic.services.policies.value, topic.name
     waiting_max, level = topic.services.policies.resolved("max_delayed_messages_per_tenant", name)
     found = DelayLimits(given_delays(policy, name), int(policy("delayed_delivery_max_ms", name)), int(waiting_max), level)
     return found if found[:3] != (NONE_GIVEN, 0, 0) else None
@@ -49,7 +49,7 @@ class DelayCheck:
     """Judges the messages of one block in their order. Each that may be stored is counted until it is stored, or is not."""
 
     def __init__(self, topic: TopicContext, limits: DelayLimits, now_ms: int) -> None:
-        self._counts = topic.services.delayed_counts
+        self._counts = topic.services.memory.delayed_counts
         self._tenant = topic.name.tenant
         self._limits = limits
         self._now_ms = now_ms

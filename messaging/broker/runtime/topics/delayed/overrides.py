@@ -28,13 +28,13 @@ async def stored(topic: TopicContext) -> Overrides | None:
     """Called while a topic is loaded. Raises `StoreError`."""
     if not topic.ledger_list.ids and topic.ledger_list.compacted is None:
         return None
-    data = await topic.services.storage.meta.get_value(key_of(topic.text))
+    data = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
     if not data:
         return None
     try:
         return await asyncio.to_thread(Overrides.decode, data)
     except ValueError as error:
-        topic.services.storage.damage["delayed"] += 1
+        topic.services.stores.storage.damage["delayed"] += 1
         log.critical("delayed.overrides_damaged", topic=topic.text, error=str(error))
         return None
 
@@ -71,7 +71,7 @@ class OverrideStore:
         overrides, topic, changes = self._delays.overrides, self._topic, self._changes
         if overrides is None:
             return
-        ledger_list, storage = topic.ledger_list, topic.services.storage
+        ledger_list, storage = topic.ledger_list, topic.services.stores.storage
         overrides.forget(ledger_list, storage.safe_expiry_ms(), self._delays.index.pending)
         if overrides:
             data = await asyncio.to_thread(overrides.copy().encode)

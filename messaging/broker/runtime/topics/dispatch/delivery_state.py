@@ -20,17 +20,17 @@ def delivery_state(
 ) -> DeliveryState:
     services, name = topic.services, topic.name
     waiting, under_way = (0, 0) if stored is None else stored.reads_of(subscription)
-    held = services.records.tenants.get(name.tenant, 0)
+    held = services.memory.records.tenants.get(name.tenant, 0)
     return DeliveryState(
         now_ms=services.clock_ms(),
         reads_waiting=waiting,
         reads_under_way=under_way,
         next_delayed_ms=None if delayed is None else delayed.delays.next_ms(),
-        message_ttl_s=services.message_ttl_s(name),
-        backlog_quota_bytes=int(services.policy("backlog_quota_bytes", name)),
+        message_ttl_s=services.policies.message_ttl_s(name),
+        backlog_quota_bytes=int(services.policies.value("backlog_quota_bytes", name)),
         no_room=delayed is not None and delayed.delays.full,
         delayed_bytes=held,
-        delayed_bytes_max=held + services.records.share(name.tenant),
+        delayed_bytes_max=held + services.memory.records.share(name.tenant),
         blocked_by=None if limits is None else limits.blocked_by(subscription),
         rate_waits=NO_WAITS if limits is None else limits.waits(subscription),
     )

@@ -56,7 +56,7 @@ class Dispatcher:
         self.closed = False
         self.records: Records | None = None
         self.retries: DispatchRetries | None = None  # None until a dispatch raises
-        topic.services.delivery_records.open(self, topic.services.clock_ms())
+        topic.services.memory.delivery_records.open(self, topic.services.clock_ms())
 
     @property
     def overrides(self) -> Overrides | None:
@@ -73,7 +73,7 @@ class Dispatcher:
     def publish(self, pending: PendingPublish, readers: list[Subscription]) -> None:
         """A block is durable: caches it if one of `readers`, the subscriptions with consumers, may need it soon, and sends it."""
         if self.stored is None or not self.stored.all_far_behind(len(readers)):
-            self.cache.add(pending.block(), self.topic.services.entry_caches)
+            self.cache.add(pending.block(), self.topic.services.memory.entry_caches)
         cost = 0
         for number, subscription in enumerate(readers):
             if number < READERS_AT_ONCE and cost < DISPATCH_COST:
@@ -103,7 +103,7 @@ class Dispatcher:
         except Exception as error:
             self.failed(subscription, error)
             return
-        self.topic.services.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
+        self.topic.services.loops.dispatch_turns.wait(self.topic.name.tenant, DueDispatch(self, subscription))
 
     def dispatch_slice(self, subscription: Subscription, cost_max: int) -> tuple[int, bool]:
         """Returns the part of `cost_max` that was spent, and whether there is more to send. Never raises."""
@@ -127,7 +127,7 @@ class Dispatcher:
             source, position = due
             block = self.cache.find(position)
             if block is None:
-                self.topic.services.backlog_scheduler.schedule(self, subscription)
+                self.topic.services.loops.backlog_scheduler.schedule(self, subscription)
                 return cost, False
             if source.sequential and self.stored is not None:
                 self.stored.forget(subscription)
@@ -193,12 +193,12 @@ class Dispatcher:
         """`error` was raised: it is counted, and nothing that `subscription` was to be sent is forgotten. Returns whether it is one
         of this topic still. Never raises."""
         topic = self.topic
-        topic.services.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
+        topic.services.loops.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
         try:
             for delta in subscription.recover():
                 topic.store(subscription, delta)
         except Exception as another:  # when it is tried again, it begins with this
-            topic.services.dispatching.failed(another, topic=topic.text, subscription=subscription.name)
+            topic.services.loops.dispatching.failed(another, topic=topic.text, subscription=subscription.name)
         return topic.subscriptions.get(subscription.key) is subscription
 
     def _try_again(self, subscription: Subscription) -> None:
@@ -228,9 +228,9 @@ class Dispatcher:
 
     def _go_on(self, subscription: Subscription) -> None:
         """The rate limits allow to send more: sends what is in memory at once. Never raises."""
-        with self.topic.services.dispatching.guard(topic=self.topic.text, subscription=subscription.name):
+        with self.topic.services.loops.dispatching.guard(topic=self.topic.text, subscription=subscription.name):
             if self.dispatch_backlog(subscription, TURN_BYTES):
-                self.topic.services.backlog_scheduler.schedule(self, subscription)
+                self.topic.services.loops.backlog_scheduler.schedule(self, subscription)
 
     def _send(
         self, subscription: Subscription, source: EntrySource, block: EntryBlock, position: Position, last: int
@@ -239,8 +239,8 @@ class Dispatcher:
         topic = self.topic
         services = topic.services
         now_ms = services.clock_ms()
-        ttl_s = services.message_ttl_s(topic.name)
-        expired_before_ms = services.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s and not block.compacted else 0
+        ttl_s = services.policies.message_ttl_s(topic.name)
+        expired_before_ms = services.stores.storage.safe_expiry_ms() - ttl_s * 1000 if ttl_s and not block.compacted else 0
         topic.mark_active()
         limits, messages_before = self.limits, self.messages_out
         if limits is not None and block.broker_time_ms >= expired_before_ms:
@@ -255,7 +255,7 @@ class Dispatcher:
         if delayed is not None:
             delayed.end(subscription)
         if block.chunked:
-            services.cursor_memory.changed(topic.name.tenant, subscription)
+            services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
         records, name, ledger_id = self.records, subscription.name, block.ledger_id
         unsent = subscription.state.unsent
@@ -288,7 +288,7 @@ class Dispatcher:
     def delay(self) -> DelayedDelivery:
         """The topic has its first delayed messages."""
         self.delayed = found = DelayedDelivery(self.topic, self.cache, self.dispatch_soon, self.failed)
-        self.topic.services.delayed_counts.loaded(self.topic.text, self.tenant, found.index.pending)
+        self.topic.services.memory.delayed_counts.loaded(self.topic.text, self.tenant, found.index.pending)
         return found
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
@@ -307,7 +307,7 @@ class Dispatcher:
     def delivery_records(self) -> list[DeliveryRecord]:
         """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
         records = [DeliveryRecord(*one) for one in self.records or ()]
-        self.topic.services.delivery_records.open(self, self.topic.services.clock_ms())
+        self.topic.services.memory.delivery_records.open(self, self.topic.services.clock_ms())
         return records
 
     def record(self, event: DeliveryEvent, subscription: Subscription, position: Position) -> None:
@@ -349,17 +349,17 @@ class Dispatcher:
 
     def close(self) -> None:
         self.closed = True
-        self.topic.services.delivery_records.close(self)
+        self.topic.services.memory.delivery_records.close(self)
         if self.delayed is not None:
             self.delayed.close()
-            self.topic.services.delayed_counts.closed(self.topic.text, deleted=isinstance(self.topic.closed, TopicNotFound))
+            self.topic.services.memory.delayed_counts.closed(self.topic.text, deleted=isinstance(self.topic.closed, TopicNotFound))
         if self.limits is not None:
             self.limits.close()
         if self.retries is not None:
             self.retries.close()
         if self.stored is not None:
             self.stored.close()
-        self.topic.services.entry_caches.clear(self.cache)
+        self.topic.services.memory.entry_caches.clear(self.cache)
 
 
 def _within_own_heads(subscription: Subscription, block: EntryBlock, position: Position, last: int) -> tuple[int, int]:
@@ -382,7 +382,7 @@ class DueDispatch(NamedTuple):
     def run(self) -> str | None:
         """Sends one slice. Returns the tenant to queue under for the rest, or None."""
         dispatcher, subscription = self
-        turns = dispatcher.topic.services.dispatch_turns.turns
+        turns = dispatcher.topic.services.loops.dispatch_turns.turns
         cost, more = dispatcher.dispatch_slice(subscription, min(DISPATCH_COST, turns.left_to_waiting))
         turns.left -= cost + BLOCK
         return dispatcher.topic.name.tenant if more else None

@@ -53,10 +53,10 @@ def close_unencrypted(topic: ProducerTopic) -> None:
     """Policies have changed: closes the producers that may not publish any more."""
     for producer in topic.producers:
         try:
-            check_encryption(topic.services.policy, topic, producer)
+            check_encryption(topic.services.policies.value, topic, producer)
         except EncryptionRequired:
             topic.detach_producer(producer)
-            with topic.services.dispatching.guard(topic=topic.text, producer=producer.name):
+            with topic.services.loops.dispatching.guard(topic=topic.text, producer=producer.name):
                 producer.sink.closed(producer)
 
 

@@ -55,8 +55,8 @@ def _is_limited(topic: TopicContext) -> bool:
     if name.tenant == OWN_TENANT:
         return False
     return (
-        bool(services.rate_limits.dispatch.of(name))
-        or any(services.policy(rate, name) > 0 for rate in RATES)
+        bool(services.limits.rate_limits.dispatch.of(name))
+        or any(services.policies.value(rate, name) > 0 for rate in RATES)
         or bool(services.policies.subscriptions_with_own(name))
     )
 
@@ -83,8 +83,8 @@ class DispatchLimits:
         self._of_subscriptions: dict[Subscription, LevelLimiter] = {}
         self._throttles: dict[Subscription, Throttle] = {}
         self._allowed: Allowance | None = None  # what was allowed last; None: anything
-        self._counts_entries = topic.services.rate_limits.counts_entries
-        self._exempts_cached = topic.services.rate_limits.exempts_cached
+        self._counts_entries = topic.services.limits.rate_limits.counts_entries
+        self._exempts_cached = topic.services.limits.rate_limits.exempts_cached
         self.follow()
 
     # --- sending
@@ -104,7 +104,7 @@ class DispatchLimits:
         return self._asks(subscription)
 
     def _asks(self, subscription: Subscription) -> bool:
-        self._allowed = self._throttle(subscription).allowance(self._topic.services.rate_limits.timers.now_s())
+        self._allowed = self._throttle(subscription).allowance(self._topic.services.limits.rate_limits.timers.now_s())
         return bool(self._allowed)
 
     def last_within(self, block: EntryBlock, position: Position, last: int) -> int:
@@ -148,7 +148,7 @@ class DispatchLimits:
     def _throttle(self, subscription: Subscription) -> Throttle:
         throttle = self._throttles.get(subscription)
         if throttle is None:
-            begin_wait = self._topic.services.rate_limits.timers.begin
+            begin_wait = self._topic.services.limits.rate_limits.timers.begin
             go_on, drops = partial(self._go_on, subscription), not self._topic.keeps_messages
             throttle = Throttle(self._topic.name.tenant, (), go_on, begin_wait, drops=drops)
             self._throttles[subscription] = throttle
@@ -167,7 +167,7 @@ class DispatchLimits:
             throttle.follow(self._levels(subscription, rate))
 
     def _rate(self, prefix: str) -> DispatchRate:
-        return dispatch_rate(self._topic.services.policy, prefix, self._topic.name)
+        return dispatch_rate(self._topic.services.policies.value, prefix, self._topic.name)
 
     def _subscription_rate(self, subscription: Subscription) -> DispatchRate:
         resolve = self._topic.services.policies.value_of_subscription
@@ -178,11 +178,11 @@ class DispatchLimits:
         own = self._limiter(held, RateLevel.SUBSCRIPTION, SUBSCRIPTION_RATE, rate)
         if own is not None:
             self._of_subscriptions[subscription] = own
-        shared = self._topic.services.rate_limits.dispatch.of(self._topic.name)
+        shared = self._topic.services.limits.rate_limits.dispatch.of(self._topic.name)
         return tuple(one for one in (own, self._of_topic, *shared) if one is not None)
 
     def _limiter(self, held: LevelLimiter | None, level: RateLevel, policy: str, rate: DispatchRate) -> LevelLimiter | None:
-        timers = self._topic.services.rate_limits.timers
+        timers = self._topic.services.limits.rate_limits.timers
         if rate.limit.unlimited:
             return None
         if held is None:

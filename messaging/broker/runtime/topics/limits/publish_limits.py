@@ -75,11 +75,11 @@ class PublishRate(NamedTuple):
 
 
 def publish_rate(topic: TopicContext) -> PublishRate:
-    policy, name = topic.services.policy, topic.name
+    policy, name = topic.services.policies.value, topic.name
     if name.tenant == OWN_TENANT:  # it has to answer whatever clients do
         return PublishRate(NO_LIMIT, ())
     own = RateLimit.per_period(policy("publish_rate_messages", name), policy("publish_rate_bytes", name))
-    return PublishRate(own, topic.services.rate_limits.publish.of(name))
+    return PublishRate(own, topic.services.limits.rate_limits.publish.of(name))
 
 
 def following(held: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:
@@ -101,7 +101,7 @@ class PublishLimits:
         self._own: LevelLimiter | None = None
         self._parked: OrderedDict[Producer, deque[ParkedBlock | Act]] = OrderedDict()  # in the order of their turns
         self.passing = False
-        timers = publisher.topic.services.rate_limits.timers
+        timers = publisher.topic.services.limits.rate_limits.timers
         self._throttle = Throttle(publisher.topic.name.tenant, (), self._go_on, timers.begin)
         self._throttle.follow(self._levels(rate))
 
@@ -151,7 +151,7 @@ class PublishLimits:
             producer.sink.parked(ACT_BYTES)
 
     def _allowance(self) -> Allowance:
-        return self._throttle.allowance(self._publisher.topic.services.rate_limits.timers.now_s())
+        return self._throttle.allowance(self._publisher.topic.services.limits.rate_limits.timers.now_s())
 
     def _pass(
         self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
@@ -167,7 +167,7 @@ class PublishLimits:
     def _go_on(self) -> None:
         """Publishes what is allowed now of what is parked. Never raises."""
         topic = self._publisher.topic
-        with topic.services.dispatching.guard(topic=topic.text):
+        with topic.services.loops.dispatching.guard(topic=topic.text):
             for _ in range(PIECES_A_TURN):
                 if not self._parked:
                     break
@@ -220,7 +220,7 @@ class PublishLimits:
         return self
 
     def _levels(self, rate: PublishRate) -> tuple[LevelLimiter, ...]:
-        timers = self._publisher.topic.services.rate_limits.timers
+        timers = self._publisher.topic.services.limits.rate_limits.timers
         if rate.limit.unlimited:
             self._own = None
             return rate.levels

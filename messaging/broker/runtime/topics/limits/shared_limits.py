@@ -16,7 +16,7 @@ COUNTS_MAX = 5  # of one request
 def check_another_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     if topic.producers.get(name) is None:
-        held = topic.services.producers.of
+        held = topic.services.limits.producers.of
         refusal = _reached(topic, "producers", lambda level, whose: held(whose), "close some")
         if refusal:
             raise ProducerBusy(refusal)
@@ -24,7 +24,7 @@ def check_another_producer(topic: TopicContext, name: str) -> None:
 
 def check_another_consumer(topic: TopicContext) -> None:
     """Raises `ConsumerBusy`."""
-    held = topic.services.consumers.of
+    held = topic.services.limits.consumers.of
     refusal = _reached(topic, "consumers", lambda level, whose: held(whose), "close some")
     if refusal:
         raise ConsumerBusy(refusal)
@@ -34,7 +34,7 @@ def check_another_consumer(topic: TopicContext) -> None:
 async def room_for_subscription(topic: TopicContext) -> AsyncIterator[None]:
     """A durable subscription is created in the `with` block. Raises `PreconditionFailed` if that is one too many."""
     services, tenant, namespace = topic.services, topic.name.tenant, str(topic.name.namespace)
-    counts, limited = services.subscription_counts, _limited(topic, "subscriptions")
+    counts, limited = services.limits.subscription_counts, _limited(topic, "subscriptions")
 
     def refusal() -> str:
         return _reached(
@@ -59,11 +59,11 @@ async def room_for_subscription(topic: TopicContext) -> AsyncIterator[None]:
 
 async def _count(services: TopicServices, tenant: str) -> None:
     """Raises `NotReady` where partitions with subscriptions are being made all the time."""
-    counts = services.subscription_counts
+    counts = services.limits.subscription_counts
     for _ in range(COUNTS_MAX):
         counting = counts.begin(tenant)
         try:
-            counts.learn(tenant, counting, await services.storage.meta.count_subscriptions(tenant), boottime_ms())
+            counts.learn(tenant, counting, await services.stores.storage.meta.count_subscriptions(tenant), boottime_ms())
         finally:
             counts.end(tenant, counting)
         if counts.knows(tenant):
@@ -72,7 +72,7 @@ async def _count(services: TopicServices, tenant: str) -> None:
 
 
 def _limited(topic: TopicContext, things: str) -> bool:
-    policy, name = topic.services.policy, topic.name
+    policy, name = topic.services.policies.value, topic.name
     return bool(policy(f"max_{things}_per_namespace", name) or policy(f"max_{things}_per_tenant", name))
 
 

@@ -18,18 +18,21 @@ class TopicReservations:
 
     def check_rate(self, name: TopicName) -> None:
         """Raises `NotReady` if clients of the tenant create topics too fast."""
-        refusal = self._services.quota.too_fast(name.tenant, boottime_ms())
+        refusal = self._services.limits.quota.too_fast(name.tenant, boottime_ms())
         if refusal is not None:
             raise refusal
 
     @asynccontextmanager
     async def reserved(self, name: TopicName, count: int, *, limited: bool = True) -> AsyncIterator[None]:
         """Reserves room for `count` topics created in the `with` block; released if it raises. Raises `PreconditionFailed`."""
-        quota, tenant, namespace = self._services.quota, name.tenant, str(name.namespace)
-        limits = self._services.policy("max_topics_per_namespace", name), self._services.policy("max_topics_per_tenant", name)
+        quota, tenant, namespace = self._services.limits.quota, name.tenant, str(name.namespace)
+        limits = (
+            self._services.policies.value("max_topics_per_namespace", name),
+            self._services.policies.value("max_topics_per_tenant", name),
+        )
         refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, *limits) is not None
         if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
-            stored = Counter(await self._services.storage.meta.count_topics(tenant))
+            stored = Counter(await self._services.stores.storage.meta.count_topics(tenant))
             quota.learn(tenant, stored + self._unrecorded[tenant], boottime_ms())
         if limited and (refusal := quota.refusal(tenant, namespace, count, *limits)):
             raise refusal
@@ -48,4 +51,4 @@ class TopicReservations:
         """A topic exists no longer."""
         if not recorded:
             self._unrecorded[name.tenant][str(name.namespace)] -= 1
-        self._services.quota.add(name.tenant, str(name.namespace), -1)
+        self._services.limits.quota.add(name.tenant, str(name.namespace), -1)

@@ -40,7 +40,7 @@ class PartitionTopics:
     def __init__(self, topics: TopicStore) -> None:
         self._topics = topics
         self._meta = topics.meta
-        self._fence = topics.services.storage.fence
+        self._fence = topics.services.stores.storage.fence
 
     async def subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
         """The durable subscriptions of the first partitions, without those in `known`."""
@@ -50,7 +50,7 @@ class PartitionTopics:
             records = await self._meta.subscriptions(str(name.of_partition(index)))
             found.update((one.name, one.properties) for one in records if one.name not in known)
 
-        slices = self._topics.services.slices(name.tenant)
+        slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, range(partitions), READ_COST, look)
         return found
 
@@ -73,6 +73,6 @@ class PartitionTopics:
                     return
                 self._topics.list_changed(name.of_partition(index), True)
 
-        slices = self._topics.services.slices(name.tenant)
+        slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, indexes, MAKE_COST * max(1, len(subscriptions)), make)
-        self._topics.services.subscription_counts.made_elsewhere(name.tenant)
+        self._topics.services.limits.subscription_counts.made_elsewhere(name.tenant)

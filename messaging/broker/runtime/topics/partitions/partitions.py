@@ -35,9 +35,9 @@ class Partitions:
     def __init__(self, topics: TopicStore) -> None:
         self._topics = topics
         self._meta = topics.meta
-        self._fence = topics.services.storage.fence
+        self._fence = topics.services.stores.storage.fence
         self._parts = PartitionTopics(topics)
-        self._partitions_max = topics.services.partitions_max
+        self._partitions_max = topics.services.limits.partitions_max
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
 
@@ -277,7 +277,7 @@ class Partitions:
             except TopicNotFound:
                 await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
-        slices = self._topics.services.slices(name.tenant)
+        slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, range(max(held.partitions, held.growing_to)), DELETE_COST, remove)
         self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))

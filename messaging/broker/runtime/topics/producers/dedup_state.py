@@ -43,7 +43,7 @@ async def follow_policy(topic: DeduplicatedTopic) -> None:
         return
     publisher.dedup_changes = True
     try:
-        while topic.closed is None and topic.services.deduplicates(topic.name) != (publisher.dedup is not None):
+        while topic.closed is None and topic.services.policies.deduplicates(topic.name) != (publisher.dedup is not None):
             await (begin if publisher.dedup is None else end)(topic)
     finally:
         publisher.dedup_changes = False
@@ -55,7 +55,7 @@ async def begin(topic: DeduplicatedTopic) -> None:
     Damage does not keep the topic from loading: unreadable entries are skipped and logged. If the only record of a sequence id was
     lost, a resent message with that id is stored a second time. Raises `StoreError` if the stores cannot be reached.
     """
-    stored = await topic.services.storage.meta.get_value(key_of(topic.text))
+    stored = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
     dedup = await _restored(topic, stored)
     try:
         if stored:
@@ -91,7 +91,7 @@ async def _restored(topic: DeduplicatedTopic, stored: bytes | None) -> Deduplica
 
 
 def _unknowing(topic: DeduplicatedTopic) -> Deduplication:
-    return Deduplication(Charge(topic.services.records, topic.name.tenant))
+    return Deduplication(Charge(topic.services.memory.records, topic.name.tenant))
 
 
 async def _replay(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
@@ -121,7 +121,7 @@ def _take(topic: DeduplicatedTopic, dedup: Deduplication, block: Block) -> None:
 
 
 def _lost(topic: DeduplicatedTopic, why: str) -> None:
-    topic.services.storage.damage["deduplication"] += 1
+    topic.services.stores.storage.damage["deduplication"] += 1
     log.error("deduplication.damaged", topic=topic.text, error=why)
 
 
@@ -129,11 +129,11 @@ def save_later(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
     """A block was stored: its entries are in a snapshot within the interval of the policy, or now where there are many of them."""
     if dedup.entries_since_snapshot >= SNAPSHOT_ENTRIES:
         _save_soon(topic, dedup)
-    elif topic.text not in topic.services.snapshot_timers:
-        interval_s = topic.services.policy("deduplication_snapshot_interval_s", topic.name)
+    elif topic.text not in topic.services.loops.snapshot_timers:
+        interval_s = topic.services.policies.value("deduplication_snapshot_interval_s", topic.name)
         if interval_s:
             timer = asyncio.get_running_loop().call_later(interval_s, _save_soon, topic, dedup)
-            topic.services.snapshot_timers[topic.text] = timer
+            topic.services.loops.snapshot_timers[topic.text] = timer
 
 
 def follow_interval(topic: DeduplicatedTopic) -> None:
@@ -148,11 +148,11 @@ def _save_soon(topic: DeduplicatedTopic, dedup: Deduplication) -> None:
     _cancel_timer(topic)
     if dedup.entries_since_snapshot and _holds(topic, dedup):
         dedup.entries_since_snapshot = 0
-        topic.services.background.spawn(save(topic), f"snapshot {topic.text}")
+        topic.services.loops.background.spawn(save(topic), f"snapshot {topic.text}")
 
 
 def _cancel_timer(topic: DeduplicatedTopic) -> None:
-    timer = topic.services.snapshot_timers.pop(topic.text, None)
+    timer = topic.services.loops.snapshot_timers.pop(topic.text, None)
     if timer is not None:
         timer.cancel()
 
@@ -172,7 +172,7 @@ async def save(topic: DeduplicatedTopic) -> None:
             return
         _cancel_timer(topic)
         dedup.entries_since_snapshot = 0
-        dedup.forget_unused(topic.services.storage.safe_expiry_ms() - UNUSED_MS_MAX)
+        dedup.forget_unused(topic.services.stores.storage.safe_expiry_ms() - UNUSED_MS_MAX)
         dedup.widen()
         position = topic.ledger_list.last
         parts = []
@@ -181,7 +181,7 @@ async def save(topic: DeduplicatedTopic) -> None:
             await asyncio.sleep(0)
         if not _holds(topic, dedup):
             return
-        await topic.services.storage.meta.put_value(topic.services.storage.fence, key_of(topic.text), b"".join(parts))
+        await topic.services.stores.storage.meta.put_value(topic.services.stores.storage.fence, key_of(topic.text), b"".join(parts))
         dedup.snapshot_position = position
 
 
@@ -192,7 +192,7 @@ def _holds(topic: DeduplicatedTopic, dedup: Deduplication) -> bool:
 async def end(topic: DeduplicatedTopic) -> None:
     """Turns deduplication off and deletes the stored state. Raises `StoreError`."""
     release(topic)
-    await topic.services.storage.meta.delete_value(topic.services.storage.fence, key_of(topic.text))
+    await topic.services.stores.storage.meta.delete_value(topic.services.stores.storage.fence, key_of(topic.text))
 
 
 def release(topic: DeduplicatedTopic) -> None:

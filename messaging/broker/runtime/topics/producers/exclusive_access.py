@@ -57,7 +57,7 @@ def admitted(topic: OwnedTopic, admission: Admission) -> None:
 def departed(topic: OwnedTopic, departure: Departure) -> None:
     _refuse(topic, departure.refused)
     if departure.promoted is not None:
-        topic.services.background.spawn(_promote(topic, departure.promoted), "promote a waiting producer")
+        topic.services.loops.background.spawn(_promote(topic, departure.promoted), "promote a waiting producer")
 
 
 def _fence(topic: OwnedTopic, producer: Producer) -> None:
@@ -70,7 +70,7 @@ def _fence(topic: OwnedTopic, producer: Producer) -> None:
 def _refuse(topic: OwnedTopic, waited: Iterable[Producer]) -> None:
     for producer in waited:
         producer.closed = True
-        with topic.services.dispatching.guard(topic=topic.text, producer=producer.name):
+        with topic.services.loops.dispatching.guard(topic=topic.text, producer=producer.name):
             producer.sink.refused(producer, fenced_out(producer))
 
 

@@ -140,7 +140,7 @@ class Publisher:
 
     def follow_policies(self) -> None:
         """Policies of the topic have changed."""
-        self.message_bytes_max = int(self.topic.services.policy("max_message_size_bytes", self.topic.name))
+        self.message_bytes_max = int(self.topic.services.policies.value("max_message_size_bytes", self.topic.name))
         self.delay_limits = delay_limits(self.topic)
 
     def delivery_time_max(self, now_ms: int) -> int | None:
@@ -193,7 +193,7 @@ class Publisher:
         """Called after each completed block: runs the callbacks that waited for it."""
         after_pending = self.after_pending
         while after_pending and after_pending[0][0] <= self.completed_blocks:
-            with self.topic.services.dispatching.guard(topic=self.topic.text):  # the others run all the same
+            with self.topic.services.loops.dispatching.guard(topic=self.topic.text):  # the others run all the same
                 after_pending.popleft()[1](stored)
         if not after_pending:
             self.after_pending = None
@@ -253,14 +253,14 @@ class PendingPublish(PendingAppend):
         try:
             self._complete(error)
         except Exception as unexpected:
-            topic.services.dispatching.failed(unexpected, topic=topic.text, producer=self.producer.name)
+            topic.services.loops.dispatching.failed(unexpected, topic=topic.text, producer=self.producer.name)
         try:
             if error is None:
                 topic.stored(self)
             else:
                 topic.append_failed(error)
         except Exception as unexpected:
-            topic.services.dispatching.failed(unexpected, topic=topic.text)
+            topic.services.loops.dispatching.failed(unexpected, topic=topic.text)
         publisher.completed_blocks += 1
         if publisher.after_pending is not None:
             publisher.run_due(error is None)

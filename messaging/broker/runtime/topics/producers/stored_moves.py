@@ -97,7 +97,7 @@ class StoredMoves:
     async def _read(self) -> dict[str, _StoredMove]:
         async with self._reading:
             if self._moves is None:
-                stored = await self._topic.services.storage.meta.get_value(key_of(self._topic.text))
+                stored = await self._topic.services.stores.storage.meta.get_value(key_of(self._topic.text))
                 try:
                     self._moves = msgspec.json.decode(stored, type=dict[str, _StoredMove]) if stored else {}
                 except ValueError as error:
@@ -107,7 +107,7 @@ class StoredMoves:
 
     async def _save(self, moves: dict[str, _StoredMove]) -> None:
         """The store executes calls in order, so that the last one counts."""
-        storage = self._topic.services.storage
+        storage = self._topic.services.stores.storage
         await storage.meta.put_value(storage.fence, key_of(self._topic.text), msgspec.json.encode(moves))
 
 

@@ -89,7 +89,7 @@ class AckRequest(NamedTuple):
         return [*deltas, delta], refused
 
     def _apply_part(self, position: Position, words: Sequence[int]) -> tuple[bytes, str]:
-        if not self.topic.services.acknowledges_parts:  # as in Pulsar, which says nothing: the whole entry stays
+        if not self.topic.services.limits.acknowledges_parts:  # as in Pulsar, which says nothing: the whole entry stays
             return b"", ""
         try:
             return self.subscription.acknowledge_batch(self.consumer, position, words, self.now_ms), ""

@@ -16,7 +16,9 @@ log = structlog.get_logger("broker.subscriptions")
 
 def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: SubscriptionRecord) -> Cursor:
     """Where the snapshot or a delta is damaged, acknowledged messages are delivered again."""
-    held = services.cursors.states.cursors.get(record.subscription_id)  # if it could not be saved when the topic was unloaded
+    held = services.stores.cursors.states.cursors.get(
+        record.subscription_id
+    )  # if it could not be saved when the topic was unloaded
     if isinstance(held, Cursor):
         forget_gone(held, ledger_list)
         return held
@@ -25,7 +27,7 @@ def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: S
     except ValueError as error:
         _count_damage(services, record, error)
         cursor = Cursor(record.mark_delete)
-    for delta in merged(services.cursors.recovered_deltas(record.subscription_id)):
+    for delta in merged(services.stores.cursors.recovered_deltas(record.subscription_id)):
         try:
             cursor.apply(delta, ledger_list)
         except ValueError as error:
@@ -35,5 +37,5 @@ def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: S
 
 
 def _count_damage(services: TopicServices, record: SubscriptionRecord, error: ValueError) -> None:
-    services.storage.damage["cursor"] += 1
+    services.stores.storage.damage["cursor"] += 1
     log.critical("cursor.damaged", topic=record.topic, subscription=record.name, error=str(error))

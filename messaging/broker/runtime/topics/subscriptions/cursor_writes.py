@@ -22,13 +22,13 @@ CHANGE_BYTES = 128  # what a change costs that waits, beside its bytes
 
 def following(held: CursorWrites | None, topic: TopicContext) -> CursorWrites | None:
     """The writes as the policy has them now; None: a change is written at once."""
-    rate = float(topic.services.policy(MARK_DELETE_RATE, topic.name)) if topic.name.persistent else 0.0
+    rate = float(topic.services.policies.value(MARK_DELETE_RATE, topic.name)) if topic.name.persistent else 0.0
     if held is not None and held.rate != rate:
         held.close()
         held = None
     if not rate or held is not None:
         return held
-    return CursorWrites(topic.services.cursors, Charge(topic.services.records, topic.name.tenant), rate)
+    return CursorWrites(topic.services.stores.cursors, Charge(topic.services.memory.records, topic.name.tenant), rate)
 
 
 class _Waiting:

@@ -21,7 +21,7 @@ async def restore(topic: TopicContext) -> None:
     """Called while a topic is loaded. Raises `StoreError`."""
     if not any(one.durable for one in topic.subscriptions.values()):
         return
-    stored = await topic.services.storage.meta.get_value(key_of(topic.text))
+    stored = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
     if not stored:
         return
     try:
@@ -41,7 +41,7 @@ async def restore(topic: TopicContext) -> None:
 
 async def save(topic: TopicContext) -> None:
     """Raises `StoreError`. The store executes calls in order, so that the last one counts."""
-    storage = topic.services.storage
+    storage = topic.services.stores.storage
     records = {one.name: one.dead_letters.record for one in topic.subscriptions.values() if one.dead_letters is not None}
     if records:
         await storage.meta.put_value(storage.fence, key_of(topic.text), encode(records))

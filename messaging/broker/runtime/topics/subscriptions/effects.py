@@ -117,13 +117,13 @@ class SubscriptionEffects(TopicContext):
         """
         if delta:
             self.mark_active()
-            self.services.cursor_memory.changed(self.name.tenant, subscription)
+            self.services.memory.cursor_memory.changed(self.name.tenant, subscription)
         if self.writes is not None and subscription.durable:
             self.writes.append(subscription.subscription_id, delta, stored)
         elif delta and subscription.durable:
-            self.services.cursors.append(subscription.subscription_id, delta, stored)
+            self.services.stores.cursors.append(subscription.subscription_id, delta, stored)
         elif stored is not None and subscription.durable:
-            self.services.cursors.when_durable(stored)
+            self.services.stores.cursors.when_durable(stored)
         elif stored is not None:
             stored(None)
 
@@ -175,7 +175,7 @@ class SubscriptionEffects(TopicContext):
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
-        redeliveries, cursor_memory = subscription.state.redeliveries, self.services.cursor_memory
+        redeliveries, cursor_memory = subscription.state.redeliveries, self.services.memory.cursor_memory
         uncounted_before = redeliveries.uncounted
         try:
             subscription.redeliver(consumer, positions)
@@ -282,7 +282,7 @@ class SubscriptionEffects(TopicContext):
 
     def follow_unacked_limits(self) -> None:
         """A policy may have changed."""
-        policy = self.services.policy
+        policy = self.services.policies.value
         limits = policy("max_unacked_per_consumer", self.name), policy("max_unacked_per_subscription", self.name)
         for subscription in self.subscriptions.values():
             subscription.state.limit_unacked(*limits)

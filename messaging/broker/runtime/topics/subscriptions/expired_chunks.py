@@ -9,7 +9,7 @@ from messaging.broker.runtime.topics.subscriptions.effects import SubscriptionEf
 
 async def expire_chunks(topic: SubscriptionEffects, subscription: Subscription, silent_ms: int) -> int:
     """Acknowledges chunks of messages that nobody completed for `silent_ms`. Returns how many. Raises `StorageFailed`."""
-    found = subscription.state.unfinished_chunks(topic.services.storage.safe_expiry_ms(), silent_ms)
+    found = subscription.state.unfinished_chunks(topic.services.stores.storage.safe_expiry_ms(), silent_ms)
     if found:
         subscription.entries_expired += len(found)
         await topic.acknowledge_entries(subscription, found, DeliveryEvent.EXPIRED)

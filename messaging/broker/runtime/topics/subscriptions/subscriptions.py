@@ -74,8 +74,8 @@ class TopicSubscriptions(SubscriptionEffects):
             raise
         admitted()
         subscription.attach(consumer, kind)
-        self.services.consumers.add(self.name, 1)
-        self.services.cursor_memory.changed(self.name.tenant, subscription)
+        self.services.limits.consumers.add(self.name, 1)
+        self.services.memory.cursor_memory.changed(self.name.tenant, subscription)
         if consumer.read_compacted and subscription.durable:
             self._finish_all(subscription, subscription.state.pass_over_end(), None)
 
@@ -91,15 +91,15 @@ class TopicSubscriptions(SubscriptionEffects):
         """Takes over the recovered deltas. Called last, because a load that fails must leave them for the next one."""
         for subscription in self.subscriptions.values():
             cursor = subscription.cursor
-            self.services.cursors.claim(subscription.subscription_id, cursor)
+            self.services.stores.cursors.claim(subscription.subscription_id, cursor)
             if cursor.individual_acks or cursor.batches:
-                self.services.cursor_memory.charge(self.name.tenant, subscription)
+                self.services.memory.cursor_memory.charge(self.name.tenant, subscription)
             if subscription.properties:
                 self._properties_memory().change(pairs_bytes(subscription.properties))
 
     def _properties_memory(self) -> SubscriptionProperties:
         if self._properties is None:
-            self._properties = SubscriptionProperties(self.services.records, self.name.tenant, self.text)
+            self._properties = SubscriptionProperties(self.services.memory.records, self.name.tenant, self.text)
         return self._properties
 
     def _room_for(self, properties: dict[str, str] | None, before: dict[str, str] | None = None) -> AbstractContextManager[None]:
@@ -126,14 +126,14 @@ class TopicSubscriptions(SubscriptionEffects):
             durable=subscription_id != 0,
             topic=self.text,
             partition=self.name.partition,
-            unacked_max=self.services.policy("max_unacked_per_consumer", self.name),
-            unacked_of_all_max=self.services.policy("max_unacked_per_subscription", self.name),
-            key_shared=self.services.key_shared,
+            unacked_max=self.services.policies.value("max_unacked_per_consumer", self.name),
+            unacked_of_all_max=self.services.policies.value("max_unacked_per_subscription", self.name),
+            key_shared=self.services.limits.key_shared,
             properties=properties,
         )
 
     def _add(self, subscription: Subscription) -> Subscription:
-        may_keep = partial(self.services.cursor_memory.allows, self.name.tenant)
+        may_keep = partial(self.services.memory.cursor_memory.allows, self.name.tenant)
         subscription.may_keep = subscription.state.redeliveries.may_keep = may_keep
         delay_overrides.acknowledge_in(self, subscription)
         if self.subscriptions is NO_SUBSCRIPTIONS:
@@ -174,8 +174,8 @@ class TopicSubscriptions(SubscriptionEffects):
             mark_delete = self.mark_delete_for(start)
             async with room_for_subscription(self):
                 with self._room_for(properties):
-                    record = await self.services.storage.meta.create_subscription(
-                        self.services.storage.fence,
+                    record = await self.services.stores.storage.meta.create_subscription(
+                        self.services.stores.storage.fence,
                         self.text,
                         name,
                         created_ms=self.services.clock_ms(),
@@ -183,7 +183,7 @@ class TopicSubscriptions(SubscriptionEffects):
                         properties=properties or {},
                     )
             made = self._new_subscription(name, Cursor(mark_delete), record.subscription_id, record.properties, record.created_ms)
-            self.services.cursors.claim(record.subscription_id, made.cursor)
+            self.services.stores.cursors.claim(record.subscription_id, made.cursor)
             self.idle.left(name, self.ledger.stamp())
             return made
 
@@ -194,7 +194,7 @@ class TopicSubscriptions(SubscriptionEffects):
 
     def _check_room(self) -> None:
         """Raises `PreconditionFailed` if one more subscription is too many; those being created count."""
-        limit, held = self.services.subscriptions_max, len(self.subscriptions)
+        limit, held = self.services.limits.subscriptions_max, len(self.subscriptions)
         if held + self._being_created >= limit:
             raise PreconditionFailed(
                 f"topic {self.text} has {held} subscriptions, which is subscriptions_per_topic_max = {limit}: delete unused ones"
@@ -228,15 +228,17 @@ class TopicSubscriptions(SubscriptionEffects):
             try:
                 self.close_consumers(subscription)
                 if subscription.durable:
-                    await self.services.storage.meta.delete_subscription(self.services.storage.fence, self.text, subscription.name)
-                    self.services.subscription_counts.forget(self.name.tenant)
+                    await self.services.stores.storage.meta.delete_subscription(
+                        self.services.stores.storage.fence, self.text, subscription.name
+                    )
+                    self.services.limits.subscription_counts.forget(self.name.tenant)
                 self.subscriptions.pop(key, None)
                 self.idle.forget(key, self.ledger.stamp())
                 self._removed(subscription)
                 if subscription.dead_letters is not None:
                     await dead_letter_state.save(self)
-                self.services.cursor_memory.release(self.name.tenant, subscription)
-                self.services.cursors.forget(subscription.subscription_id)
+                self.services.memory.cursor_memory.release(self.name.tenant, subscription)
+                self.services.stores.cursors.forget(subscription.subscription_id)
             finally:
                 subscription.fenced = False
 
@@ -246,18 +248,18 @@ class TopicSubscriptions(SubscriptionEffects):
             self.check_current(subscription)
             with self._room_for(properties, subscription.properties):
                 if subscription.durable:
-                    await self.services.storage.meta.set_subscription_properties(
-                        self.services.storage.fence, self.text, subscription.name, properties
+                    await self.services.stores.storage.meta.set_subscription_properties(
+                        self.services.stores.storage.fence, self.text, subscription.name, properties
                     )
             subscription.properties = properties
 
     def detach(self, subscription: Subscription, consumer: Consumer) -> None:
-        self.services.consumers.add(self.name, -int(consumer in subscription.consumers))
+        self.services.limits.consumers.add(self.name, -int(consumer in subscription.consumers))
         try:
             subscription.detach(consumer)
         except Exception as error:
             self._ensure_dispatcher().failed(subscription, error)
-        self.services.cursor_memory.changed(self.name.tenant, subscription)  # what it held is given back
+        self.services.memory.cursor_memory.changed(self.name.tenant, subscription)  # what it held is given back
         if not subscription.consumers:
             self._left(subscription)
             self._release_reads(subscription)
@@ -271,7 +273,7 @@ class TopicSubscriptions(SubscriptionEffects):
         if not stays and self.holds(subscription):
             del self.subscriptions[subscription.key]
             self._removed(subscription)
-            self.services.cursor_memory.release(self.name.tenant, subscription)
+            self.services.memory.cursor_memory.release(self.name.tenant, subscription)
 
     async def seek(self, subscription: Subscription, target: SeekTarget) -> None:
         """Moves a subscription so that it continues at `target`. Returns when that is durable.
@@ -309,11 +311,11 @@ class TopicSubscriptions(SubscriptionEffects):
     def close_consumers(self, subscription: Subscription) -> None:
         if subscription.consumers:
             self._left(subscription)
-            self.services.consumers.add(self.name, -len(subscription.consumers))
+            self.services.limits.consumers.add(self.name, -len(subscription.consumers))
         for consumer in list(subscription.consumers):
-            with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
+            with self.services.loops.dispatching.guard(topic=self.text, consumer=consumer.name):
                 subscription.detach(consumer)
-            with self.services.dispatching.guard(topic=self.text, consumer=consumer.name):
+            with self.services.loops.dispatching.guard(topic=self.text, consumer=consumer.name):
                 consumer.sink.closed(consumer)
         self._release_reads(subscription)
 
