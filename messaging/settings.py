@@ -59,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
-    redis_url: str = ""  # empty: the Valkey server that `standalone` starts
+    redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
     broker_id: str = "broker-1"  # name of this broker in usage records and metrics
     # Access
@@ -167,7 +167,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     disk_alert_clear_percent: Percent = 80  # and that it is over, below this
     key_notice_interval_s: Positive = 3_600  # how often keys that expire soon are looked for
     webhook_allowed_networks: str = ""  # networks that are not public and that webhooks may reach: 10.1.0.0/16, fd00::/8
-    repeat_interval_s: Positive = 15  # how often tasks that failed or were lost, and change events that wait, are looked for
+    repeat_interval_s: Positive = 15  # how often change events that wait are looked for
     worker_pools: str = ""  # which tasks a worker process runs: control, maintenance, usage, redrives, notices; empty: all
     forget_interval_s: Positive = 3_600  # how often runs and versions are deleted that are too old
     task_history_days: Positive = 7  # how long runs of tasks are kept
@@ -209,6 +209,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             networks(self.trusted_proxies)
         except ValueError as error:
             raise ConfigError(f"trusted_proxies: {error}; give addresses (10.0.0.5) or networks (10.0.0.0/8)") from None
+        if self.redis_url and self.redis_url.partition("://")[0] not in ("redis", "rediss", "redis+socket", "unix"):
+            raise ConfigError(
+                f"redis_url = {self.redis_url.partition('://')[0][:40]}://... is not the URL of a Redis or Valkey server: "
+                "redis://host:6379/0"
+            )
         if self.memory_budget_bytes < 2 * self.message_bytes_max:
             raise ConfigError(
                 f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "

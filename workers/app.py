@@ -1,57 +1,42 @@
-"""The Celery application. Importing this brings Celery (0.3 s, 10 MiB): the web process does so when somebody asks for a run."""
+"""The Celery application: what a task of the catalog is when Celery's worker runs it."""
 
 from __future__ import annotations
 
 import importlib
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from celery import Celery
-from django.conf import settings as django_settings
 from kombu.entity import Queue
 
 from messaging.errors import NotReady
-from messaging.settings import Settings
 from workers.environment import Environment
-from workers.queue import queue_configuration
-from workers.task_catalog import QUEUE, QUEUES, TASKS, TaskEntry
-
-RESULTS_KEPT_S = 3600
+from workers.task_catalog import QUEUE, TASKS, TaskEntry
 
 
-def make_app(settings: Settings, environment: Environment | None = None, queues: Sequence[str] = QUEUES) -> Celery:
-    """An application of its own. With `environment` it can run tasks, those of `queues`; without, it only sends them.
+def make_app(environment: Environment) -> Celery:
+    """An application of its own, with the tasks of the catalog. `workers.queue` is its queue.
 
     Celery's own Django fixup is left out: it runs all system checks at start (loading every URL and view) and puts the current
     folder first on the import path. What is needed of it, closing connections after a task, is in `_run`.
     """
     app = Celery("magnetar", fixups=set(), set_as_current=False)
     app.conf.update(
-        **queue_configuration(settings),
+        broker_url="database://",
+        broker_transport="workers.transport:Transport",
         accept_content=["json"],
         task_serializer="json",
-        result_serializer="json",
-        result_expires=RESULTS_KEPT_S,
         timezone="UTC",
         enable_utc=True,
         task_default_queue=QUEUE,
-        task_queues=[Queue(name) for name in queues],  # type: ignore[no-untyped-call]
-        task_routes={entry.name: {"queue": entry.queue} for entry in TASKS},
-        # Runs are recorded in the database. Who wants a result says so when sending: the sender then subscribes to it on the
-        # server, for good if it never looks, and waits for twenty seconds where there is no server.
-        task_ignore_result=True,
-        task_acks_late=True,  # tasks are idempotent: better twice than not
-        task_reject_on_worker_lost=True,
-        worker_prefetch_multiplier=1,
+        task_queues=[Queue(QUEUE)],  # type: ignore[no-untyped-call]
+        task_ignore_result=True,  # the row says how a run ended
+        task_acks_late=True,  # a run counts as one of its pool's until it has ended
+        worker_prefetch_multiplier=0,  # the transport hands out no more than there are threads
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_enable_remote_control=False,
         worker_send_task_events=False,
-        worker_cancel_long_running_tasks_on_connection_loss=False,
-        broker_connection_retry_on_startup=True,
-        broker_connection_max_retries=None,
-        task_publish_retry_policy={"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2},
     )
     for entry in TASKS:
         # Not shared: a shared task is added to every other application of the process, with this one's environment.
@@ -59,9 +44,8 @@ def make_app(settings: Settings, environment: Environment | None = None, queues:
     return app
 
 
-def _runner(environment: Environment | None, entry: TaskEntry) -> Any:
+def _runner(environment: Environment, entry: TaskEntry) -> Any:
     def run(task: Any, **arguments: Any) -> dict[str, Any]:
-        assert environment is not None, "this application only sends tasks"
         return _run(environment, entry, str(task.request.id), arguments)
 
     return run
@@ -107,16 +91,3 @@ def _closing(steps: Iterator[float]) -> Iterator[float]:
         finally:
             connections.close_all()
         yield wait_s
-
-
-_lock = threading.Lock()
-sender_app: Celery | None = None
-
-
-def sender() -> Celery:
-    """The application of a process that only sends tasks; made at the first use."""
-    global sender_app
-    with _lock:
-        if sender_app is None:
-            sender_app = make_app(django_settings.MAGNETAR)
-        return sender_app

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.settings import Settings
@@ -36,9 +37,17 @@ def environment_of(settings: Settings) -> Environment:
 
 
 class Stopping(Exception):
-    """The worker is ending; the task will be delivered again, or beat's next tick does its work."""
+    """The worker is ending; the task is repeated, or beat's next tick does its work."""
 
 
 class StoppingWithProgress(Stopping):
     """The task ends early, but has come on since it began: earlier attempts no longer count. One that takes days may meet any
     number of broker restarts."""
+
+
+class Failed(Exception):
+    """The work was not done, as the summary says: it is repeated if tasks of its kind are."""
+
+    def __init__(self, summary: dict[str, Any]) -> None:
+        super().__init__(str(summary))
+        self.summary = summary

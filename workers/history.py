@@ -10,7 +10,7 @@ from django.db import transaction
 from tenants.access import Actor
 from tenants.actions.change import record
 from workers.models import TaskRun
-from workers.sending import discard, requeue
+from workers.queue import discard, requeue
 from workers.task_catalog import TASKS
 
 DECISIONS = {"requeue": requeue, "discard": discard}

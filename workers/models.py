@@ -1,7 +1,8 @@
-"""Task runs, leases, and the usage of the current version of each hour."""
+"""Task runs, and the usage of the current version of each hour."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 from django.db import models
@@ -17,15 +18,12 @@ from workers.redrive import models as redrive  # noqa: F401
 
 
 class TaskRun(models.Model):
-    """One run of a task, by the id of its message. A message delivered again finds its row: finished work is not done twice.
-
-    What was asked for has a row before its message is sent, in the transaction that asks: a message that is lost is sent again.
-    """
+    """One run of a task, from the moment that it is asked for: the rows that are due are the queue (`workers.queue`)."""
 
     class Outcome(models.TextChoices):
         QUEUED = "queued"
         RUNNING = "running"
-        RETRYING = "retrying"  # it failed, and is repeated at `next_try_at`
+        RETRYING = "retrying"  # it failed, and is repeated when it is due
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         SKIPPED = "skipped"  # another run of the same task was in progress
@@ -34,11 +32,12 @@ class TaskRun(models.Model):
 
     task_id = models.CharField(primary_key=True, max_length=64)
     name = models.CharField(max_length=100)
+    key = models.CharField(max_length=250, default="")  # of which one run at a time is running: the task, or it with its ids
     arguments = models.JSONField(default=dict)  # ids
     requested_by = models.CharField(max_length=2 * NAME_LENGTH_MAX, blank=True, default="")  # empty: the schedule
     started_at = models.DateTimeField()  # of the last attempt; of one that did not start yet, when it was asked for
     finished_at = models.DateTimeField(null=True)
-    next_try_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True)  # when a worker may take it: `workers.queue` says what that means for each outcome
     attempts = models.PositiveIntegerField(default=0)
     progress = models.JSONField(default=dict)  # of a run: what it counts
     outcome = models.CharField(max_length=16, choices=Outcome.choices, default=Outcome.RUNNING)
@@ -50,21 +49,19 @@ class TaskRun(models.Model):
             models.Index(fields=["name", "-started_at"], name="task_run_by_name"),
             models.Index(fields=["started_at"], name="task_run_by_start"),
             models.Index(fields=["outcome", "-started_at"], name="task_run_by_outcome"),
+            models.Index(fields=["due_at"], condition=models.Q(due_at__isnull=False), name="task_run_by_due"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["key"], condition=models.Q(outcome="running"), name="one_run_of_a_key_at_a_time")
         ]
 
     def __str__(self) -> str:
         return f"{self.name} {self.task_id}"
 
-
-class TaskLease(models.Model):
-    """At most one holder of a name at a time, for a while: a worker that dies gives up its lease by not renewing it."""
-
-    name = models.CharField(primary_key=True, max_length=200)
-    holder = models.CharField(max_length=64, blank=True)
-    until = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"{self.name} by {self.holder} until {self.until:%H:%M:%S}"
+    @property
+    def next_try_at(self) -> datetime | None:
+        """When it is repeated, if it failed."""
+        return self.due_at if self.outcome == self.Outcome.RETRYING else None
 
 
 class AuditCursor(models.Model):

@@ -1,10 +1,10 @@
-"""Celery's workers, one for each pool, and beat, as threads of a process that somebody else starts, watches and stops."""
+"""Celery's worker and beat, as threads of a process that somebody else starts, watches and stops."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any
+from pathlib import Path
 
 from celery import Celery
 
@@ -15,7 +15,6 @@ from workers.environment import Environment
 from workers.task_catalog import POOLS, Pool
 
 log = logs.get_logger("magnetar.worker")
-CONCURRENCY = 6  # tasks at once of a worker that takes all queues
 BEAT_POOL = "control"  # the process with this pool has beat
 _BEAT_INTERVAL_S = 5  # how soon a changed schedule is seen
 _RETRY_S = 1.0
@@ -30,50 +29,32 @@ def pools_of(settings: Settings) -> dict[str, Pool]:
     return {name: POOLS[name] for name in wanted}
 
 
-def make_workers(settings: Settings, environment: Environment) -> list[Worker]:
-    """One for each pool. Not started. Raises `ConfigError`."""
-    return [Worker(make_app(settings, environment, pool.queues), pool.threads, name) for name, pool in pools_of(settings).items()]
+def ready_file_of(settings: Settings) -> Path:
+    """Of a process with some of the pools a file of its own."""
+    pools = "".join(f"-{name.strip()}" for name in settings.worker_pools.split(",") if name.strip())
+    return settings.data_path / "run" / f"worker{pools}.json"
 
 
 class Worker:
-    """`start` returns at once; `started` is set when tasks are taken. `stop` asks, `join` waits."""
+    """`start` returns at once; `started` is set when tasks are taken. `stop` asks, `join` waits. Raises `ConfigError`."""
 
-    def __init__(self, app: Celery, threads: int = CONCURRENCY, name: str = "magnetar") -> None:
-        app.set_current()
-        app.set_default()
-        app.finalize()
-        self.started = threading.Event()
+    def __init__(self, environment: Environment) -> None:
+        self.started, self._ending = threading.Event(), threading.Event()
         self.failed: BaseException | None = None
-        self.app, self._threads, self._name = app, threads, name
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"worker-{name}", daemon=True)
-        self._controller: Any = None
+        self._pools = pools_of(environment.settings)
+        self.app = make_app(environment)
+        self.app.conf.broker_transport_options = {"pools": self._pools, "ending": self._ending}
+        # Celery runs a task of the current application, whichever worker took it.
+        self.app.set_current()
+        self.app.set_default()
+        self.app.finalize()
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
 
     def start(self) -> None:
-        from celery.worker import state
-        from kombu.asynchronous import set_event_loop
-
-        state.should_stop = state.should_terminate = None  # of another worker of this process, before (tests)
-        # Else Celery takes the event loop of the worker before: each thread would read the connections of the others.
-        set_event_loop(None)
-        with warnings.catch_warnings():
-            # As root Celery warns of pickled messages on each start; this application accepts JSON alone.
-            warnings.simplefilter("ignore")
-            self._controller = self.app.WorkController(
-                pool="threads",
-                concurrency=self._threads,
-                hostname=self._name,
-                without_gossip=True,
-                without_mingle=True,
-                without_heartbeat=True,
-                ready_callback=lambda consumer: self.started.set(),
-            )
         self._thread.start()
 
     def stop(self) -> None:
-        from celery.worker import state
-
-        state.should_stop = 0
+        self._ending.set()
 
     def join(self, timeout_s: float) -> bool:
         """Whether it has ended."""
@@ -82,16 +63,29 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        return self._ended.is_set()
+        return self._thread.ident is not None and not self._thread.is_alive()
 
     def _run(self) -> None:
+        from django.db import connections
+
         try:
-            self._controller.start()
+            with warnings.catch_warnings():
+                # As root Celery warns of pickled messages on each start; this application accepts JSON alone.
+                warnings.simplefilter("ignore")
+                controller = self.app.WorkController(
+                    pool="threads",
+                    concurrency=sum(pool.threads for pool in self._pools.values()),
+                    without_gossip=True,
+                    without_mingle=True,
+                    without_heartbeat=True,
+                    ready_callback=lambda consumer: self.started.set(),
+                )
+            controller.start()
         except BaseException as error:
             self.failed = error
             log.exception("worker-failed")
         finally:
-            self._ended.set()
+            connections.close_all()  # of this thread
 
 
 class Beat:

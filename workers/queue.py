@@ -1,69 +1,100 @@
-"""Where the queue of tasks is. Redis or Valkey; without either, files: a message taken by a worker that dies is lost then, which
-beat's next tick makes good."""
+"""The queue of tasks: the table of their runs, `TaskRun`, with a row for each run from the moment that it is asked for.
+
+A row is written in the transaction of whoever asks, and is taken by a worker when it is due; no message has to arrive, so none can
+be lost. `due_at` says when a worker may take the row, whatever became of the one before:
+
+    queued      at once; from the moment that it is taken, `LEASE_S` later, should it not begin
+    running     when its lease ends, which the work renews: its worker died
+    retrying    when it is to be tried again
+    otherwise   never: it is over
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
-from kombu.transport import TRANSPORT_ALIASES
+from django.db import transaction
+from django.db.models import Q
 
-from messaging.settings import ConfigError, Settings
+from messaging.errors import NotFound, PreconditionFailed
+from workers.models import TaskRun
+from workers.task_catalog import BY_NAME, WAIT_S_MAX, pool_of
 
-TRANSPORT_ALIASES["filesystem"] = "workers.file_queue:Transport"
-_SCHEMES = ("redis", "rediss", "redis+socket", "filesystem")
-# A task that was not finished when its worker died is given to another after this time. No task may take longer than that.
-VISIBILITY_TIMEOUT_MARGIN_S = 600
-# Said explicitly: redis-py 8 makes its own choice of 5 s, which ends idle waits.
-SOCKET_TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 5.0
-_POLL_S = 0.5
-
-
-def queue_url(settings: Settings) -> str:
-    """As Celery spells it. Raises `ConfigError` for a URL that is none of a queue."""
-    url = settings.redis_url
-    if not url:
-        socket = settings.data_path.absolute() / "run" / "valkey.sock"
-        return f"redis+socket://{quote(str(socket))}" if socket.exists() else "filesystem://"
-    if url.startswith("unix://"):
-        url = "redis+socket://" + url.removeprefix("unix://")
-    if url.partition("://")[0] not in _SCHEMES:
-        raise ConfigError(
-            f"redis_url = {url.partition('://')[0]}://... is not the URL of a Redis or Valkey server: redis://host:6379/0"
-        )
-    return url
+Outcome = TaskRun.Outcome
+ID_LENGTH_MAX = 100
+LEASE_S = 60  # after a crash its work is taken up again at most this much later; who runs it renews the lease far more often
+SKEW_S = 60  # by which the clocks of two workers may differ
 
 
-def queue_configuration(settings: Settings) -> dict[str, Any]:
-    """Celery's settings for the queue and for results."""
-    url = queue_url(settings)
-    if url.startswith("filesystem"):
-        folder = settings.data_path / "run" / "queue"
-        for name in ("messages", "control", "results"):
-            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        options = {
-            "data_folder_in": str(folder / "messages"),
-            "data_folder_out": str(folder / "messages"),  # one folder: what is sent is what is received
-            "control_folder": str(folder / "control"),
-            "polling_interval": _POLL_S,
-        }
-        return {"broker_url": url, "broker_transport_options": options, "result_backend": f"file://{folder / 'results'}"}
-    return {
-        "broker_url": url,
-        "broker_transport_options": {
-            "visibility_timeout": settings.usage_job_timeout_s + VISIBILITY_TIMEOUT_MARGIN_S,
-            "socket_timeout": SOCKET_TIMEOUT_S,
-            "socket_connect_timeout": CONNECT_TIMEOUT_S,
-        },
-        "result_backend": url,
-        "redis_socket_timeout": SOCKET_TIMEOUT_S,
-        "redis_socket_connect_timeout": CONNECT_TIMEOUT_S,
+def ask_for(name: str, requested_by: str = "", task_id: str = "", **ids: str) -> TaskRun:
+    """A run of the task, due when the caller's transaction is committed. `ids`: exactly those of its entry. Whether that may be
+    asked for is the caller's to check.
+
+    A task without ids does all there is to do: if a run of it waits, that is the answer, and it is due now. So is the run that
+    was asked for with this `task_id` before."""
+    entry, now = BY_NAME[name], datetime.now(UTC)
+    assert set(ids) == set(entry.ids), f"{name} takes {entry.ids}"
+    assert all(isinstance(value, str) and len(value) <= ID_LENGTH_MAX for value in ids.values()), "ids only"
+    if not ids:
+        waiting = TaskRun.objects.filter(name=name, outcome__in=(Outcome.QUEUED, Outcome.RETRYING)).first()
+        if waiting is not None:
+            TaskRun.objects.filter(task_id=waiting.task_id, outcome=Outcome.RETRYING).update(due_at=now)
+            return waiting
+    values = {
+        "name": name,
+        "arguments": ids,
+        "requested_by": requested_by,
+        "started_at": now,
+        "due_at": now,
+        "outcome": Outcome.QUEUED,
     }
+    return TaskRun.objects.get_or_create(task_id=task_id or uuid.uuid4().hex, defaults=values)[0]
 
 
-def worker_ready_file(settings: Settings) -> Path:
-    """Of a process with some of the pools a file of its own."""
-    pools = "".join(f"-{name.strip()}" for name in settings.worker_pools.split(",") if name.strip())
-    return settings.data_path / "run" / f"worker{pools}.json"
+def take(free: Mapping[str, int], now: datetime) -> list[TaskRun]:
+    """Runs that are due, the longest first, and no more than `free` of each pool. For `LEASE_S` no other worker gets them.
+
+    Costs one read where nothing is due."""
+    left = dict(free)
+    names = [name for name, entry in BY_NAME.items() if left.get(pool_of(entry))]
+    # The clock went back: nothing is due that late. A living holder gets the time of a lease to renew it, a dead one no more.
+    ahead = Q(due_at__gt=now + timedelta(seconds=LEASE_S + SKEW_S)) & ~Q(outcome=Outcome.RETRYING)
+    ahead |= Q(due_at__gt=now + timedelta(seconds=WAIT_S_MAX + SKEW_S))
+    due = TaskRun.objects.filter(Q(due_at__lte=now) | ahead, name__in=names).order_by("due_at")
+    taken = []
+    for run in due[: sum(left.values())]:
+        pool = pool_of(BY_NAME[run.name])
+        unchanged = TaskRun.objects.filter(task_id=run.task_id, due_at=run.due_at)
+        lease_ends = now + timedelta(seconds=LEASE_S)
+        if run.due_at is None or run.due_at > now:
+            unchanged.update(due_at=lease_ends)
+        elif left[pool]:
+            # Whoever ran it is gone. It is not skipped for another run of its key: its work has begun.
+            outcome = Outcome.RETRYING if run.outcome == Outcome.RUNNING else run.outcome
+            if unchanged.update(due_at=lease_ends, outcome=outcome):
+                left[pool] -= 1
+                taken.append(run)
+    return taken
+
+
+def requeue(task_id: str) -> TaskRun:
+    """Tries a quarantined run again, as if it had never failed. Raises `NotFound`, `PreconditionFailed`."""
+    return _decide(task_id, outcome=Outcome.QUEUED, attempts=0, due_at=datetime.now(UTC), finished_at=None)
+
+
+def discard(task_id: str) -> TaskRun:
+    """Gives a quarantined run up. Raises `NotFound`, `PreconditionFailed`."""
+    return _decide(task_id, outcome=Outcome.DISCARDED)
+
+
+def _decide(task_id: str, **values: object) -> TaskRun:
+    with transaction.atomic():
+        decided = TaskRun.objects.filter(task_id=task_id, outcome=Outcome.QUARANTINED).update(**values)
+        run = TaskRun.objects.filter(task_id=task_id).first()
+        if run is None:
+            raise NotFound(f"task run {task_id[:64]!r} does not exist")
+        if not decided:
+            raise PreconditionFailed(f"task run {task_id} is {run.outcome}, not quarantined: there is nothing to decide")
+        return run

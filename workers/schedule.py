@@ -11,10 +11,7 @@ PREFIX = "magnetar: "
 
 
 def ensure_schedule(settings: Settings) -> None:
-    """Idempotent. Intervals follow the settings; whether a row is enabled is left as an administrator set it.
-
-    A message that waited longer than its interval is dropped: the next one does the same work.
-    """
+    """Idempotent. Intervals follow the settings; whether a row is enabled is left as an administrator set it."""
     from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
 
     wanted = {PREFIX + entry.title: entry for entry in TASKS if entry.interval}
@@ -26,13 +23,7 @@ def ensure_schedule(settings: Settings) -> None:
             interval = IntervalSchedule.objects.filter(every=seconds, period=IntervalSchedule.SECONDS).first()
             if interval is None:
                 interval = IntervalSchedule.objects.create(every=seconds, period=IntervalSchedule.SECONDS)
-            fields = {
-                "task": entry.name,
-                "interval": interval,
-                "expire_seconds": seconds,
-                "description": entry.title,
-                "queue": entry.queue,
-            }
+            fields = {"task": entry.name, "interval": interval, "description": entry.title, "expire_seconds": None, "queue": None}
             row = PeriodicTask.objects.filter(name=name).first()
             if row is None:
                 PeriodicTask.objects.create(name=name, **fields)

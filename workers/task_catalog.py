@@ -16,10 +16,9 @@ REDRIVE = "workers.redrive"
 EVALUATE_ALERTS = "workers.evaluate_alerts"
 NOTICE_KEYS = "workers.notice_keys"
 SEND_NOTICE = "workers.send_notice"
-REPEAT_TASKS = "workers.repeat_tasks"
 FORGET_OLD = "workers.forget_old"
 
-QUEUE = "magnetar"  # of messages that name none
+QUEUE = "magnetar"  # of tasks that name none
 MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
 REDRIVES, NOTICES = "magnetar.redrives", "magnetar.notices"
 
@@ -46,8 +45,9 @@ class TaskEntry(NamedTuple):
     only when it is asked for. `ids`: its arguments, each the id of a row or a name. `turn`: as `work`, says whose turn a run
     takes, for tasks that any number of tenants may ask for: `workers.carriers` has them.
 
-    A run that failed, or whose worker died, is repeated: after `retry_s`, and then after twice as long each time, up to an hour.
-    One that fails `task_attempts_max` times is quarantined. 0: it is not repeated, because the schedule soon does the same."""
+    A run whose worker died is taken up again. One that failed is repeated: after `retry_s`, and then after twice as long each time,
+    up to an hour; after `task_attempts_max` failures it is quarantined, or left to the schedule where there is an `interval`.
+    0: it is not repeated, because the schedule soon does the same."""
 
     name: str
     title: str
@@ -65,7 +65,14 @@ TASKS: tuple[TaskEntry, ...] = (
     ),
     TaskEntry(COMPACT_TOPICS, "Compact topics", "workers.tasks.compaction:compact_topics", "compaction_interval_s", MAINTENANCE),
     TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s", USAGE),
-    TaskEntry(RUN_USAGE_JOB, "Compute hourly usage", "workers.tasks.usage_job:run_usage_job", "usage_job_interval_s", USAGE),
+    TaskEntry(
+        RUN_USAGE_JOB,
+        "Compute hourly usage",
+        "workers.tasks.usage_job:run_usage_job",
+        "usage_job_interval_s",
+        USAGE,
+        retry_s=120,
+    ),
     TaskEntry(
         MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s", BILLING
     ),
@@ -108,14 +115,16 @@ TASKS: tuple[TaskEntry, ...] = (
         retry_s=30,
         turn="workers.alerts.tasks:turn_of",
     ),
-    TaskEntry(REPEAT_TASKS, "Repeat what failed or was lost", "workers.tasks.repeating:repeat_tasks", "repeat_interval_s", CONTROL),
     TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )
 BY_NAME: dict[str, TaskEntry] = {entry.name: entry for entry in TASKS}
 QUEUES: tuple[str, ...] = tuple(sorted({QUEUE, *(entry.queue for entry in TASKS)}))
-
-
+_POOL_OF_QUEUE: dict[str, str] = {queue: name for name, pool in POOLS.items() for queue in pool.queues}
 WAIT_S_MAX = 3600
+
+
+def pool_of(entry: TaskEntry) -> str:
+    return _POOL_OF_QUEUE[entry.queue]
 
 
 def wait_s(entry: TaskEntry, attempts: int) -> int:
@@ -123,7 +132,7 @@ def wait_s(entry: TaskEntry, attempts: int) -> int:
     return min(entry.retry_s << min(attempts - 1, 20), WAIT_S_MAX)
 
 
-def lease_name(name: str, arguments: dict[str, str]) -> str:
-    """What one run at a time has: a task, or a task with these arguments."""
+def key_of(name: str, arguments: dict[str, str]) -> str:
+    """Of what one run at a time is running: a task, or a task with these ids."""
     entry = BY_NAME.get(name)
-    return ":".join([name, *(arguments[one] for one in entry.ids if one in arguments)]) if entry is not None else name
+    return ":".join([name, *(arguments[field] for field in entry.ids if field in arguments)]) if entry is not None else name

@@ -1,4 +1,4 @@
-"""The worker process, `python -m controlplane.worker`: Celery workers and beat in one process, until SIGTERM or SIGINT."""
+"""The worker process, `python -m controlplane.worker`: Celery's worker and beat in one process, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -51,28 +51,27 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     from workers.carriers import Carriers
     from workers.environment import Environment, environment_of
     from workers.memory import process_memory
-    from workers.process import BEAT_POOL, Beat, Worker, make_workers, pools_of
-    from workers.queue import worker_ready_file
+    from workers.process import BEAT_POOL, Beat, Worker, pools_of, ready_file_of
     from workers.schedule import ensure_schedule
 
     real = environment_of(settings)
     carriers = Carriers()
     environment = Environment(settings, real.rpc, stopping, real.now, carriers)
-    workers = make_workers(settings, environment)
-    beat = Beat(workers[0].app) if BEAT_POOL in pools_of(settings) else None
+    worker = Worker(environment)
+    beat = Beat(worker.app) if BEAT_POOL in pools_of(settings) else None
     if beat is not None:
         ensure_schedule(settings)
-    ready_file = worker_ready_file(settings)
+    ready_file = ready_file_of(settings)
     ready_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    parts: list[Worker | Beat] = [*workers, *([beat] if beat is not None else [])]
+    parts: list[Worker | Beat] = [worker, *([beat] if beat is not None else [])]
     for part in parts:
         part.start()
     ready = False
-    while not stopping.is_set() and not any(worker.ended for worker in workers):
+    while not stopping.is_set() and not worker.ended:
         if not ready and all(part.started.is_set() for part in parts):
             _write(ready_file, {"pid": os.getpid()})
             ready = True
-            log.info("worker-ready", queue=workers[0].app.conf.broker_url.partition("://")[0])
+            log.info("worker-ready", pools=", ".join(pools_of(settings)))
             process_memory.used()
             gc.collect()
             gc.freeze()  # later collections need not look at what was imported
@@ -87,8 +86,8 @@ def _run(settings: Settings, stopping: threading.Event) -> int:
     carriers.stop()
     clean = all(part.join(max(0.0, deadline - time.monotonic())) for part in (*reversed(parts), carriers))
     if not clean:
-        # A task hangs in a call that nothing can interrupt. Its message was not acknowledged: another worker gets it.
-        log.warning("worker-stop-overdue", why="a task does not return; its message goes to another worker")
+        # A task hangs in a call that nothing can interrupt. Its row says "running": another worker gets it when the lease ends.
+        log.warning("worker-stop-overdue", why="a task does not return; another worker takes it up")
         logging.shutdown()
         os._exit(1 if ended_by_itself else 0)
     return 1 if ended_by_itself else 0

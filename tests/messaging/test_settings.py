@@ -127,3 +127,11 @@ def test_settings_do_not_change() -> None:
 def test_data_follows_the_users_own_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data/of/mine")
     assert default_data_dir() == "/data/of/mine/magnetar"
+
+
+def test_a_redis_url_is_that_of_a_server() -> None:
+    for url in ("redis://h:1/2", "rediss://h", "unix:///s.sock", "redis+socket:///s.sock"):
+        assert load({}, redis_url=url).redis_url == url
+    with pytest.raises(ConfigError, match=r"redis_url = http://\.\.\. is not the URL") as refused:
+        load({}, redis_url="http://user:secret@h")
+    assert "secret" not in str(refused.value)

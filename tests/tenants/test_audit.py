@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import pytest
 from django.urls import resolve
 
 from controlplane.permissions import AUDITED, CONSOLE, PAYLOAD_READS, QUESTIONS, REST
@@ -18,7 +17,6 @@ from tenants import actions
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
-from workers import sending
 from workers.alerts.models import AlertRule
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
@@ -158,12 +156,7 @@ def route_names() -> dict[tuple[str, str], tuple[str, str]]:
     return {(method, path): (method, resolve(path).view_name) for method, path, _ in addresses()}
 
 
-@pytest.fixture
-def no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "send", lambda run: True)
-
-
-def test_every_audited_route_leaves_a_record(world: World, call: Caller, no_queue: None) -> None:
+def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None:
     """As the superuser: what is carried out is in the log, under the name of its row, with who, from where and the request."""
     names = route_names()
     tried = []

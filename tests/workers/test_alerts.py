@@ -17,7 +17,7 @@ from messaging.errors import InvalidValue, NotAllowed
 from messaging.protocol.names import parse_topic
 from tenants.models import Key, Tenant
 from tests.support.worker_broker import START, Clock, WorkerBroker
-from workers import mail, sending
+from workers import mail
 from workers.alerts import tasks, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.rules import Reading, Standing, judge, read, read_partitions, sum_of
@@ -202,8 +202,7 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture
-def asked(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "send", lambda run: True)
+def asked(db: None) -> None:
     Tenant.unscoped.create(name="acme", uid="u1", admin_roles=[], allowed_clusters=[])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,13 +17,12 @@ from tenants.models import Tenant
 from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import WorkerBroker
 from workers import carriers as carriers_module
-from workers.app import make_app
 from workers.carriers import Carriers, Turn
 from workers.environment import Environment
 from workers.models import TaskRun
 from workers.process import Worker
+from workers.queue import ask_for
 from workers.redrive.models import RedriveJob
-from workers.sending import ask_for
 from workers.task_catalog import NOTICES, REDRIVE, REDRIVES
 
 HOUR_S = 3600.0
@@ -119,10 +118,11 @@ def test_what_finds_no_room_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_redrives_at_a_low_rate_do_not_hold_up_the_redrive_of_another_tenant(
-    transactional_db: None, queue: Settings, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty of a message a second, and one as fast as it goes behind them: through the queue, as workers run them."""
-    monkeypatch.setattr("django.conf.settings.MAGNETAR", queue)
+    settings = settings_of(worker_pools="redrives")
+    monkeypatch.setattr("django.conf.settings.MAGNETAR", settings)
     tenants = ("acme", "other")
     known: dict[tuple[str, str], dict[str, Any]] = {("tenant", tenant): {"uid": f"uid-{tenant}"} for tenant in tenants}
     broker.real.tell(broker.real.version + 1, known | {("namespace", f"{tenant}/kept"): {"policies": {}} for tenant in tenants})
@@ -153,7 +153,7 @@ def test_redrives_at_a_low_rate_do_not_hold_up_the_redrive_of_another_tenant(
     for number in range(20):
         job(f"slow{number}", "acme", 1)
     stopping, carriers = threading.Event(), Carriers()
-    worker = Worker(make_app(queue, Environment(queue, broker, stopping, carriers=carriers), (REDRIVES,)), 4)
+    worker = Worker(Environment(settings, broker, stopping, carriers=carriers))
     worker.start()
     try:
         eventually_sync(lambda: RedriveJob.unscoped.filter(moved__gt=0).count() == 20, 30)

@@ -9,7 +9,7 @@ import pytest
 from tenants.access import platform_actor
 from tenants.models import Tenant
 from tests.support.worker_broker import Clock
-from workers import mail, sending
+from workers import mail
 from workers.alerts import platform
 from workers.alerts.models import Notice, PlatformAlert
 from workers.alerts.platform import Disk, set_platform_target
@@ -30,7 +30,6 @@ def test_how_much_of_a_disk_is_used() -> None:
 def test_a_disk_that_is_nearly_full_is_said_once_and_that_it_is_over(
     environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "send", lambda run: True)
     mailed: list[tuple[str, ...]] = []
     monkeypatch.setattr(mail, "send", lambda settings, to, subject, text, files: mailed.append((*to, subject)) or "mailed to 1")
     Tenant.unscoped.create(name="acme", uid="u1")

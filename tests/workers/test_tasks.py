@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import duckdb
 import pytest
@@ -11,11 +11,11 @@ from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceRun
 from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS
 from messaging.storage.ledger_store import Unavailable
 from tests.support.worker_broker import Clock, WorkerBroker
-from workers import lease
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
+from workers.queue import LEASE_S, take
 from workers.runs import UNDER_WAY, run_recorded
-from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, RUN_USAGE_JOB
+from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, RUN_USAGE_JOB
 from workers.tasks import expiry
 from workers.tasks.expiry import expire_messages
 from workers.tasks.forgetting import forget_old
@@ -28,6 +28,12 @@ ORDERS = "persistent://acme/orders"
 
 def expire(environment: Environment, task_id: str = "run-1") -> dict[str, object]:
     return run_recorded(environment, EXPIRE_MESSAGES, task_id, expire_messages)
+
+
+def running(clock: Clock, task_id: str = "another", name: str = EXPIRE_MESSAGES) -> TaskRun:
+    """A run that another worker has just begun."""
+    lease_ends = clock() + timedelta(seconds=LEASE_S)
+    return TaskRun.objects.create(task_id=task_id, name=name, key=name, started_at=clock(), due_at=lease_ends, outcome="running")
 
 
 def test_expiry_reaches_every_topic_over_all_pages(
@@ -107,7 +113,8 @@ def test_a_bug_is_recorded_and_raised(environment: Environment, broker: WorkerBr
     with pytest.raises(KeyError):
         expire(environment)
     assert TaskRun.objects.get().outcome == "failed"
-    assert not lease.held(EXPIRE_MESSAGES, environment.now())
+    broker.on_run(lambda: None)
+    assert expire(environment, "run-2")["outcome"] == "succeeded"
 
 
 def test_a_message_delivered_again_after_its_work_is_done_does_nothing(environment: Environment, broker: WorkerBroker) -> None:
@@ -119,38 +126,25 @@ def test_a_message_delivered_again_after_its_work_is_done_does_nothing(environme
 
 def test_a_message_whose_worker_died_is_worked_off(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
     broker.add(f"{ORDERS}/a", [61])
-    TaskRun.objects.create(task_id="run-1", name=EXPIRE_MESSAGES, started_at=environment.now())
-    assert lease.acquire(EXPIRE_MESSAGES, lease.holder_of("run-1"), clock())
+    running(clock, "run-1")
     assert expire(environment) == {"outcome": "done before"}  # it still runs, as far as anybody knows
-    clock.advance(lease.LEASE_S)
+    clock.advance(LEASE_S)
     assert expire(environment)["expired_entries"] == 1
 
 
 def test_one_run_at_a_time_and_none_for_ever(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
-    assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
+    running(clock)
     assert expire(environment, "run-1")["outcome"] == "skipped"
     assert not broker.calls
-    clock.advance(lease.LEASE_S)  # the other one died without a word
+    clock.advance(LEASE_S)  # the other one died without a word
+    assert [run.task_id for run in take(dict.fromkeys(POOLS, 1), clock())] == ["another"]
     assert expire(environment, "run-2")["outcome"] == "succeeded"
-    assert not lease.renew(EXPIRE_MESSAGES, "another", clock())
-
-
-def test_a_run_whose_worker_died_is_closed_by_the_next(environment: Environment, clock: Clock) -> None:
-    TaskRun.objects.create(task_id="dead", name=EXPIRE_MESSAGES, started_at=clock())
-    TaskRun.objects.create(task_id="of another task", name=COLLECT_USAGE, started_at=clock())
-    UsageRun.objects.create(run_id="dead", requested_at=clock(), outcome=UsageRun.Outcome.RUNNING)
-    expire(environment)
-    assert {run.task_id: run.outcome for run in TaskRun.objects.all()} == {
-        "run-1": "succeeded",
-        "dead": "failed",
-        "of another task": "running",
-    }
-    assert UsageRun.objects.get().outcome == "failed"
+    assert expire(environment, "another")["outcome"] == "succeeded"
 
 
 def test_a_usage_run_that_was_passed_over_says_so(environment: Environment, clock: Clock) -> None:
     UsageRun.objects.create(run_id="asked", requested_at=clock())
-    assert lease.acquire(RUN_USAGE_JOB, "another", clock())
+    running(clock, name=RUN_USAGE_JOB)
     assert run_recorded(environment, RUN_USAGE_JOB, "asked", run_usage_job)["outcome"] == "skipped"
     run = UsageRun.objects.get()
     assert (run.outcome, run.message) == ("skipped", UNDER_WAY)
@@ -164,13 +158,13 @@ def test_a_run_that_lost_its_lease_stops(
     broker.add(f"{ORDERS}/b", [61])
 
     def sleep_too_long() -> None:
-        clock.advance(lease.LEASE_S)
-        assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
+        clock.advance(LEASE_S)
+        assert [run.task_id for run in take(dict.fromkeys(POOLS, 1), clock())] == ["run-1"]
 
     broker.on_run(sleep_too_long)
     assert "took over" in str(expire(environment)["why"])
     assert broker.messages() == 1
-    assert lease.held(EXPIRE_MESSAGES, clock())  # and leaves it to the other
+    assert TaskRun.objects.get().outcome == "retrying"  # and leaves it to the other
 
 
 def test_a_worker_that_ends_stops_between_two_batches(
@@ -211,27 +205,20 @@ def test_old_rows_go(environment: Environment, clock: Clock) -> None:
     assert [run.task_id for run in TaskRun.objects.all()] == ["run-2"]
 
 
-def test_a_message_that_came_twice_does_not_undo_what_its_twin_did(
+def test_a_run_that_is_handed_out_twice_is_done_once(
     environment: Environment, broker: WorkerBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin ends, and gives its lease back, between the moment in which this one found it taken and the next look at it."""
-    acquire, taken = lease.acquire, 0
-
-    def lose_once(key: str, holder: str, now: datetime) -> bool:
-        nonlocal taken
-        taken += 1
-        if taken > 1:
-            return acquire(key, holder, now)
-        assert run_recorded(environment, EXPIRE_MESSAGES, "run-1", expire_messages)["outcome"] == "succeeded"
-        return False
-
-    monkeypatch.setattr(lease, "acquire", lose_once)
-    assert expire(environment) == {"outcome": "done before"}
+    """The second comes while the first is at work."""
+    broker.add(f"{ORDERS}/a", [61])
+    seen: list[object] = []
+    broker.on_run(lambda: seen.append(expire(environment)))
+    assert expire(environment)["outcome"] == "succeeded"
+    assert seen == [{"outcome": "done before"}]
     assert TaskRun.objects.get().outcome == "succeeded"
 
 
 def test_a_done_run_is_not_passed_over_later(environment: Environment, clock: Clock) -> None:
     expire(environment)
-    assert lease.acquire(EXPIRE_MESSAGES, "another", clock())
+    running(clock)
     assert expire(environment) == {"outcome": "done before"}
-    assert TaskRun.objects.get().outcome == "succeeded"
+    assert TaskRun.objects.get(task_id="run-1").outcome == "succeeded"

@@ -11,18 +11,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from celery import Celery
 
-from messaging.errors import NotReady
 from messaging.settings import Settings
 from spark_jobs.config import Progress
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import WorkerBroker
-from workers import app as app_module
-from workers import lease, usage_run
+from tests.support.worker_broker import Clock, WorkerBroker
+from workers import usage_run
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun, UsageRun
-from workers.requests import FAILED_WAITS_S, REQUEST_WAITS_S, TAKEN_UP_MAX, request_usage_run, take_up_usage_run
+from workers.process import Worker
+from workers.queue import LEASE_S
+from workers.requests import request_usage_run
 from workers.runs import run_recorded
 from workers.task_catalog import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
@@ -65,6 +64,13 @@ import json, sys; request = json.load(open(sys.argv[1]))
 answer = {"run_id": request["run_id"], "hours": [], "holes": [], "more": not request["run_id"].endswith("-3")}
 json.dump(answer, open(sys.argv[2], "w"))
 """
+
+DONE_ONCE_THEN_FAILS = (
+    HAS_MORE
+    + """
+if request["run_id"].endswith("-2"): sys.exit("the disk is full")
+"""
+)
 
 DIES = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
@@ -182,7 +188,7 @@ class TestTheTask:
 
     def test_a_failed_run_says_why_and_the_next_starts(self, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
         job_that(monkeypatch, FAILS)
-        assert run_task(environment)["run"] == "failed"
+        assert run_task(environment)["outcome"] == "retrying"
         assert "logs/usage-job.log" in UsageRun.objects.get().message
         job_that(monkeypatch, FINISHES)
         assert run_task(environment, "run-2")["run"] == "succeeded"
@@ -216,84 +222,86 @@ class TestTheTask:
         job_that(monkeypatch, WAITS)
         timer = threading.Timer(0.2, environment.stopping.set)
         timer.start()
-        assert run_task(environment)["run"] == "failed"
+        assert run_task(environment)["outcome"] == "retrying"
         timer.join()
         assert "ending" in UsageRun.objects.get().message
-        assert not lease.held(RUN_USAGE_JOB, environment.now())
 
+    def test_a_run_that_failed_is_repeated_later_each_time_and_not_for_ever(
+        self, environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then only the schedule asks."""
+        job_that(monkeypatch, FAILS)
+        waits = []
+        while run_task(environment)["outcome"] == "retrying":
+            due_at = TaskRun.objects.get().due_at
+            assert due_at is not None
+            waits.append((due_at - clock()).total_seconds())
+            clock.advance(waits[-1])
+        assert waits == [120, 240, 480, 960]
+        assert (TaskRun.objects.get().outcome, UsageRun.objects.get().outcome) == ("failed", "failed")
 
-@pytest.fixture
-def asking(queue: Settings, sender: Celery, monkeypatch: pytest.MonkeyPatch) -> Celery:
-    """This process asks a real queue for runs."""
-    monkeypatch.setattr(app_module, "sender_app", sender)
-    return sender
+    def test_a_repeated_run_leaves_alone_what_it_had_published(
+        self, environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of many months, some were done before it failed: their runs have files and rows of their own."""
+        job_that(monkeypatch, DONE_ONCE_THEN_FAILS)
+        assert run_task(environment)["run"] == "failed"
+        assert run_ids() == [("run-1", "succeeded"), ("run-1-2", "failed")]
+        first = UsageRun.objects.get(run_id="run-1")
+        clock.advance(120)
+        job_that(monkeypatch, HAS_MORE)
+        assert run_task(environment)["run"] == "succeeded"
+        assert run_ids() == [("run-1", "succeeded"), ("run-1-2", "succeeded"), ("run-1-3", "succeeded")]
+        assert UsageRun.objects.get(run_id="run-1").started_at == first.started_at
 
-
-class TestAsking:
-    def test_a_run_on_demand(
-        self, celery_app: Celery, asking: Celery, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+    def test_what_a_dead_worker_left_running_is_closed_by_the_next_run(
+        self, environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FINISHES)
-        run_id = request_usage_run("alice")
-        eventually_sync(lambda: UsageRun.objects.filter(run_id=run_id, outcome="succeeded").exists())
-        assert UsageRun.objects.get().requested_by == "alice"
-        eventually_sync(lambda: TaskRun.objects.filter(task_id=run_id, outcome="succeeded").exists())
+        UsageRun.objects.create(run_id="dead", requested_at=clock(), outcome=UsageRun.Outcome.RUNNING)
+        assert run_task(environment)["run"] == "succeeded"
+        assert run_ids() == [("dead", "failed"), ("run-1", "succeeded")]
 
-    @pytest.mark.django_db
-    def test_asking_twice_is_asking_once(self, asking: Celery) -> None:
-        assert request_usage_run() == request_usage_run()
-        assert UsageRun.objects.count() == 1
 
-    @pytest.mark.django_db
-    def test_a_request_that_nobody_took_is_not_in_the_way(self, asking: Celery) -> None:
+def run_ids() -> list[tuple[str, str]]:
+    return sorted(UsageRun.objects.values_list("run_id", "outcome"))
+
+
+@pytest.mark.django_db
+class TestAsking:
+    def test_asking_twice_is_asking_once(self) -> None:
+        assert request_usage_run("alice") == request_usage_run("bob")
+        assert UsageRun.objects.get().outcome == UsageRun.Outcome.REQUESTED
+
+    def test_a_request_is_never_lost(self) -> None:
+        """However long ago it was: it is a row of the queue."""
         first = request_usage_run()
-        run = UsageRun.objects.get()
-        run.requested_at = run.requested_at.replace(year=run.requested_at.year - 1)
-        run.save()
-        assert request_usage_run() != first
-        assert REQUEST_WAITS_S < 24 * 3600
+        UsageRun.objects.update(requested_at=datetime.now(UTC) - timedelta(days=1))
+        assert request_usage_run() == first and TaskRun.objects.get().outcome == "queued"
 
-    @pytest.mark.django_db
-    def test_a_run_under_way_is_the_answer(self, asking: Celery) -> None:
+    def test_a_run_under_way_is_the_answer(self) -> None:
         now = datetime.now(UTC)
-        UsageRun.objects.create(run_id="busy", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
-        assert lease.acquire(RUN_USAGE_JOB, "busy", now)
+        lease_ends = now + timedelta(seconds=LEASE_S)
+        TaskRun.objects.create(task_id="busy", name=RUN_USAGE_JOB, started_at=now, due_at=lease_ends, outcome="running")
         assert request_usage_run() == "busy"
+        UsageRun.objects.create(run_id="busy-2", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
+        assert request_usage_run() == "busy-2", "its second month"
 
-    @pytest.mark.django_db
-    def test_a_run_whose_worker_died_is_taken_up(self, asking: Celery) -> None:
-        now = datetime.now(UTC)
-        assert take_up_usage_run(now) is None
-        UsageRun.objects.create(run_id="lost", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
-        assert lease.acquire(RUN_USAGE_JOB, "lost", now)
-        assert take_up_usage_run(now) is None  # it is at work
-        lease.release(RUN_USAGE_JOB, "lost", now)
-        taken = take_up_usage_run(now)
-        assert UsageRun.objects.get(run_id=taken).outcome == UsageRun.Outcome.REQUESTED
-        assert take_up_usage_run(now) is None  # once
-
-    @pytest.mark.django_db
-    def test_a_run_that_failed_is_taken_up_later_each_time_and_not_for_ever(self, asking: Celery) -> None:
-        now = datetime.now(UTC)
-        failed = UsageRun.Outcome.FAILED
-        UsageRun.objects.create(run_id="1", requested_at=now, finished_at=now, outcome=failed)
-        assert take_up_usage_run(now + timedelta(seconds=FAILED_WAITS_S - 1)) is None
-        UsageRun.objects.create(run_id="2", requested_at=now + timedelta(seconds=1), finished_at=now, outcome=failed)
-        assert take_up_usage_run(now + timedelta(seconds=FAILED_WAITS_S)) is None
-        taken = take_up_usage_run(now + timedelta(seconds=2 * FAILED_WAITS_S))
-        assert UsageRun.objects.get(run_id=taken).outcome == UsageRun.Outcome.REQUESTED
-        UsageRun.objects.filter(run_id=taken).delete()
-        for run_id in range(3, TAKEN_UP_MAX + 1):
-            UsageRun.objects.create(run_id=run_id, requested_at=now + timedelta(seconds=run_id), finished_at=now, outcome=failed)
-        assert take_up_usage_run(now + timedelta(days=1)) is None
-
-    @pytest.mark.django_db
-    def test_a_queue_that_is_away_is_an_error_and_no_run(
-        self, settings_of: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_one_that_failed_and_waits_is_asked_for_at_once(
+        self, environment: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        app = app_module.make_app(settings_of(redis_url=f"unix://{tmp_path}/nobody.sock"))
-        monkeypatch.setattr(app_module, "sender_app", app)
-        with pytest.raises(NotReady, match="queue cannot be reached"):
-            request_usage_run()
-        assert not UsageRun.objects.exists()
-        app.close()
+        job_that(monkeypatch, FAILS)
+        run_task(environment)
+        assert request_usage_run("alice") == "run-1"
+        run = UsageRun.objects.get()
+        assert (run.outcome, run.requested_by) == (UsageRun.Outcome.REQUESTED, "alice")
+        due_at = TaskRun.objects.get().due_at
+        assert due_at is not None and due_at <= datetime.now(UTC)
+
+
+def test_a_run_on_demand(worker: Worker, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_that(monkeypatch, FINISHES)
+    run_id = request_usage_run("alice")
+    eventually_sync(lambda: UsageRun.objects.filter(run_id=run_id, outcome="succeeded").exists())
+    assert UsageRun.objects.get().requested_by == "alice"
+    eventually_sync(lambda: TaskRun.objects.filter(task_id=run_id, outcome="succeeded").exists())

@@ -1,81 +1,99 @@
-"""A real worker on a real queue: what crosses it, what comes back, and how it ends."""
+"""A real worker on the queue: what it takes, what pools keep apart, what it does when its database is away, and how it ends."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from celery import Celery
-from django.conf import settings as django_settings
+from django.db import OperationalError, transaction
 
 from messaging.settings import ConfigError, Settings
 from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import WorkerBroker
-from tests.workers.valkey_server import Server
-from workers.app import make_app
+from workers import transport
 from workers.environment import Environment
 from workers.models import TaskRun
-from workers.process import Beat, Worker
-from workers.queue import queue_configuration, queue_url
+from workers.process import Beat, Worker, pools_of
+from workers.queue import ask_for, take
 from workers.schedule import PREFIX, ensure_schedule
-from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, TASKS
+from workers.task_catalog import BY_NAME, COLLECT_AUDIT, COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, QUEUES, TASKS, TaskEntry
+
+NAME = "tests.task"
+counted: list[str] = []
+let_go = threading.Event()
+held = threading.Semaphore(0)
 
 
-def test_a_message_past_its_ttl_goes_when_the_task_is_sent(celery_app: Celery, sender: Celery, broker: WorkerBroker) -> None:
+def count(environment: Environment, task_id: str, renew: Any, job: str) -> dict[str, Any]:
+    counted.append(job)
+    return {}
+
+
+def hold(environment: Environment, task_id: str, renew: Any, job: str) -> dict[str, Any]:
+    held.release()
+    assert let_go.wait(60)
+    return {}
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TaskEntry]:
+    """A task of the test's own; it must be there before the worker is made."""
+
+    def make(work: Callable[..., Any], name: str = NAME, pool: str = "control") -> TaskEntry:
+        entry = TaskEntry(name, name, f"{__name__}:{work.__name__}", "", POOLS[pool].queues[0], ids=("job",), retry_s=1)
+        monkeypatch.setitem(BY_NAME, name, entry)
+        monkeypatch.setattr("workers.app.TASKS", (*TASKS, entry))
+        counted.clear()
+        let_go.clear()
+        return entry
+
+    return make
+
+
+def ends(task_id: str, outcome: str = "succeeded") -> None:
+    eventually_sync(lambda: TaskRun.objects.filter(task_id=task_id, outcome=outcome).exists(), 20)
+
+
+def test_a_message_past_its_ttl_goes_when_the_task_is_asked_for(worker: Worker, broker: WorkerBroker) -> None:
     broker.add("persistent://acme/orders/new", [10, 61])
-    sent = sender.send_task(EXPIRE_MESSAGES, ignore_result=False)
-    # The result crosses the queue to another application: without `set_default` in the worker it would go nowhere, in silence.
-    assert sent.get(timeout=10, disable_sync_subtasks=False)["expired_entries"] == 1
-    assert broker.messages() == 1
-    assert TaskRun.objects.get(task_id=sent.id).outcome == "succeeded"
+    run = ask_for(EXPIRE_MESSAGES)
+    ends(run.task_id)
+    run.refresh_from_db()
+    assert run.summary["expired_entries"] == 1 and broker.messages() == 1
 
 
-def test_the_same_message_twice_is_worked_off_once(celery_app: Celery, sender: Celery, broker: WorkerBroker) -> None:
-    first = sender.send_task(COLLECT_USAGE, task_id="one-id", ignore_result=False)
-    assert first.get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
-    first.forget()
-    again = sender.send_task(COLLECT_USAGE, task_id="one-id", ignore_result=False)
-    assert again.get(timeout=10, disable_sync_subtasks=False) == {"outcome": "done before"}
+def test_what_is_asked_for_begins_within_a_second(worker: Worker, broker: WorkerBroker) -> None:
+    """The worker looks so often, whatever else it does."""
+    assert transport.POLL_S <= 0.5
+    run = ask_for(COLLECT_USAGE)
+    ends(run.task_id)
+    asked_at = run.started_at
+    run.refresh_from_db()
+    assert (run.started_at - asked_at).total_seconds() < 5  # of a machine that is busy with other tests
+
+
+def test_celery_sends_to_the_same_queue_and_the_same_message_twice_is_one_run(worker: Worker, broker: WorkerBroker) -> None:
+    for _ in range(2):
+        worker.app.send_task(COLLECT_USAGE, task_id="one-id")
+        ends("one-id")
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        worker.app.send_task(EXPIRE_MESSAGES)
+        raise ZeroDivisionError
+    assert TaskRun.objects.count() == 1, "sent with its transaction, or not at all"
     assert [method for method, _ in broker.calls] == ["usage.flush"]
 
 
-class Malice:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return os.mkdir, (str(self.path),)
-
-
-def test_a_pickled_message_is_not_opened(celery_app: Celery, sender: Celery, tmp_path: Path) -> None:
-    planted = tmp_path / "planted"
-    sender.send_task(COLLECT_USAGE, kwargs={"x": Malice(planted)}, serializer="pickle", task_id="malice")
-    # What comes after it is worked off, so it was taken and thrown away.
-    assert (
-        sender.send_task(COLLECT_USAGE, ignore_result=False).get(timeout=10, disable_sync_subtasks=False)["outcome"] == "succeeded"
-    )
-    assert not planted.exists()
-    assert not TaskRun.objects.filter(task_id="malice").exists()
-
-
-def test_tasks_are_late_acknowledged_and_speak_json(queue: Settings) -> None:
-    conf = make_app(queue).conf
-    assert conf.task_acks_late and conf.task_reject_on_worker_lost
-    assert list(conf.accept_content) == ["json"] and conf.task_serializer == conf.result_serializer == "json"
-    assert conf.worker_prefetch_multiplier == 1
-    assert conf.broker_transport_options["visibility_timeout"] > queue.usage_job_timeout_s
-
-
-def test_beat_sends_what_is_due(celery_app: Celery, queue: Settings, settings_of: Callable[..., Settings]) -> None:
+def test_beat_sends_what_is_due(worker: Worker, settings_of: Callable[..., Settings]) -> None:
     ensure_schedule(settings_of(expiry_interval_s=1))
-    beat = Beat(celery_app)
+    beat = Beat(worker.app)
     beat.start()
     try:
         eventually_sync(lambda: TaskRun.objects.filter(name=EXPIRE_MESSAGES, outcome="succeeded").exists(), timeout_s=15)
@@ -98,7 +116,7 @@ def test_the_schedule_follows_the_settings_and_keeps_what_an_administrator_chose
     PeriodicTask.objects.create(name=f"{PREFIX}of an earlier release", task="workers.gone", interval=rows[EXPIRE_MESSAGES].interval)
     ensure_schedule(settings_of(expiry_interval_s=7))
     row = PeriodicTask.objects.get(task=EXPIRE_MESSAGES)
-    assert (row.interval.every, row.enabled, row.expire_seconds) == (7, False, 7)
+    assert (row.interval.every, row.enabled) == (7, False)
     assert not PeriodicTask.objects.filter(task="workers.gone").exists()
     changed_at = PeriodicTasks.last_change()
     ensure_schedule(settings_of(expiry_interval_s=7))
@@ -106,79 +124,144 @@ def test_the_schedule_follows_the_settings_and_keeps_what_an_administrator_chose
     assert PeriodicTasks.last_change() == changed_at  # beat need not read it again
 
 
-def test_an_idle_consumer_is_not_ended_by_a_socket_timeout(queue: Settings) -> None:
-    """redis-py 8 gives every socket a timeout of 5 s, which ends a Channels consumer that waits longer. So: the version below it,
-    and a timeout of our own choice wherever a connection is made."""
-    assert int(importlib.metadata.version("redis").split(".")[0]) < 8
-    options = queue_configuration(queue)
-    assert options["broker_transport_options"]["socket_timeout"] == options["redis_socket_timeout"] == 30.0
-    layer = django_settings.CHANNEL_LAYERS["default"]
-    if "redis" in layer["BACKEND"].lower():
-        assert layer["BACKEND"].endswith("RedisPubSubChannelLayer")
-        assert all(host["socket_timeout"] is None for host in layer["CONFIG"]["hosts"])
+def test_every_queue_is_of_one_pool() -> None:
+    assert sorted(queue for pool in POOLS.values() for queue in pool.queues) == list(QUEUES)
 
 
-def test_the_queue_is_where_the_settings_say(settings_of: Callable[..., Settings], tmp_path: Path) -> None:
-    assert queue_url(settings_of(redis_url="redis://h:1/2")) == "redis://h:1/2"
-    assert queue_url(settings_of(redis_url="unix:///s.sock")) == "redis+socket:///s.sock"
-    assert queue_url(settings_of()) == "filesystem://"
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "valkey.sock").touch()
-    assert queue_url(settings_of()) == f"redis+socket://{tmp_path}/run/valkey.sock"
-    with pytest.raises(ConfigError, match="redis_url"):
-        queue_url(settings_of(redis_url="http://user:secret@h"))
+def test_a_process_may_have_some_of_the_pools(settings_of: Callable[..., Settings], broker: WorkerBroker) -> None:
+    assert pools_of(settings_of()) == POOLS
+    assert list(pools_of(settings_of(worker_pools="usage, redrives"))) == ["usage", "redrives"]
+    with pytest.raises(ConfigError, match="'likes' is not one of control, maintenance"):
+        Worker(Environment(settings_of(worker_pools="likes"), broker))
 
 
-def test_without_any_server_tasks_cross_files(
-    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker
+def test_a_worker_leaves_the_runs_of_other_pools_to_others(
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker, task: Callable[..., TaskEntry]
 ) -> None:
-    app = make_app(settings_of(), Environment(settings_of(), broker))
-    worker = Worker(app)
+    task(count)
+    worker = Worker(Environment(settings_of(worker_pools="control"), broker))
     worker.start()
     try:
-        assert worker.started.wait(20), worker.failed
-        sent = make_app(settings_of()).send_task(COLLECT_USAGE)
-        eventually_sync(lambda: TaskRun.objects.filter(task_id=sent.id, outcome="succeeded").exists())
+        expiry = ask_for(EXPIRE_MESSAGES)
+        ends(ask_for(NAME, job="ours").task_id)
+        expiry.refresh_from_db()
+        assert expiry.outcome == "queued"
     finally:
         worker.stop()
-        assert worker.join(10)
-        app.close()
+        assert worker.join(20)
+        worker.app.close()
 
 
-# Celery announces a changed default at each loss of a connection, also to those who chose.
-@pytest.mark.filterwarnings("ignore::celery.exceptions.CPendingDeprecationWarning")
-def test_a_queue_that_dies_and_comes_back_is_used_again(
-    transactional_db: None, own_server: Server, settings_of: Callable[..., Settings], broker: WorkerBroker
+def test_expiry_runs_while_very_many_long_tasks_do(
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker, task: Callable[..., TaskEntry]
 ) -> None:
-    """The supervisor starts it again; worker and beat go on by themselves."""
-    settings = settings_of(redis_url=f"unix://{own_server.socket}", usage_interval_s=1)
-    app = make_app(settings, Environment(settings, broker))
-    worker, beat = Worker(app), Beat(app)
-    ensure_schedule(settings)
+    """As many as all threads of all pools: with one pool for all there would be none left."""
+    task(hold, pool="redrives")
+    for number in range(sum(pool.threads for pool in POOLS.values())):
+        ask_for(NAME, job=str(number))
+    worker = Worker(Environment(settings_of(), broker))
     worker.start()
-    beat.start()
-
-    def collected() -> int:
-        return TaskRun.objects.filter(name=COLLECT_USAGE, outcome="succeeded").count()
-
     try:
-        eventually_sync(lambda: collected() >= 1, timeout_s=20)
-        own_server.kill()
-        own_server.start()
-        before = collected()
-        eventually_sync(lambda: collected() > before, timeout_s=30)
-        assert not worker.ended
+        for _ in range(POOLS["redrives"].threads):
+            assert held.acquire(timeout=30)  # all of its threads are busy
+        for name in (EXPIRE_MESSAGES, COLLECT_AUDIT):
+            ends(ask_for(name).task_id)
+        outcomes = list(TaskRun.objects.filter(name=NAME).values_list("outcome", flat=True))
+        assert (outcomes.count("running"), outcomes.count("queued")) == (POOLS["redrives"].threads, len(outcomes) - 4)
     finally:
-        beat.stop()
+        let_go.set()
         worker.stop()
-        assert beat.join(10) and worker.join(10)
-        app.close()
+        assert worker.join(20)
+        worker.app.close()
+
+
+def test_threads_that_are_free_again_take_what_waited(
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker, task: Callable[..., TaskEntry]
+) -> None:
+    task(count, pool="notices")
+    for number in range(3 * POOLS["notices"].threads):
+        ask_for(NAME, job=str(number))
+    worker = Worker(Environment(settings_of(), broker))
+    worker.start()
+    try:
+        eventually_sync(lambda: not TaskRun.objects.exclude(outcome="succeeded").exists(), 30)
+        assert sorted(counted, key=int) == [str(number) for number in range(3 * POOLS["notices"].threads)]
+    finally:
+        worker.stop()
+        assert worker.join(20)
+        worker.app.close()
+
+
+def test_a_worker_whose_database_was_away_goes_on(
+    transactional_db: None,
+    settings_of: Callable[..., Settings],
+    broker: WorkerBroker,
+    task: Callable[..., TaskEntry],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task(count)
+    refused = 0
+
+    def refuse_twice(*given: Any) -> list[TaskRun]:
+        nonlocal refused
+        if refused < 2:
+            refused += 1
+            raise OperationalError("the server closed the connection")
+        return take(*given)
+
+    monkeypatch.setattr(transport, "take", refuse_twice)
+    monkeypatch.setattr(transport, "RETRY_S", 0.01)
+    run = ask_for(NAME, job="j1")
+    worker = Worker(Environment(settings_of(), broker))
+    worker.start()
+    try:
+        ends(run.task_id)
+        assert refused == 2 and not worker.ended
+    finally:
+        worker.stop()
+        assert worker.join(20)
+        worker.app.close()
+
+
+def test_a_redis_that_is_away_holds_up_no_task(
+    transactional_db: None, settings_of: Callable[..., Settings], broker: WorkerBroker, task: Callable[..., TaskEntry]
+) -> None:
+    """Live pages use it; the queue is in the database."""
+    task(count)
+    worker = Worker(Environment(settings_of(redis_url="redis://127.0.0.1:1/0"), broker))
+    worker.start()
+    try:
+        ends(ask_for(NAME, job="j1").task_id)
+    finally:
+        worker.stop()
+        assert worker.join(20)
+        worker.app.close()
+
+
+def test_the_next_worker_takes_up_what_the_one_before_was_killed_in(
+    transactional_db: None,
+    settings_of: Callable[..., Settings],
+    broker: WorkerBroker,
+    task: Callable[..., TaskEntry],
+) -> None:
+    task(count)
+    run = ask_for(NAME, job="j1")
+    TaskRun.objects.filter(task_id=run.task_id).update(outcome="running", attempts=1)  # its lease ended long ago
+    worker = Worker(Environment(settings_of(), broker))
+    worker.start()
+    try:
+        ends(run.task_id)
+        assert counted == ["j1"]
+    finally:
+        worker.stop()
+        assert worker.join(20)
+        worker.app.close()
 
 
 @pytest.mark.timeout(120)
-def test_the_process_says_when_it_is_ready_and_ends_cleanly(valkey_socket: Path, tmp_path: Path) -> None:
+def test_the_process_says_when_it_is_ready_and_ends_cleanly(tmp_path: Path) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
-    variables |= {"MAGNETAR_DATA_DIR": str(tmp_path), "MAGNETAR_REDIS_URL": f"redis+socket://{valkey_socket}?virtual_host=1"}
+    variables |= {"MAGNETAR_DATA_DIR": str(tmp_path)}
     prepare = (
         "from messaging.identity import create_secrets; from messaging.settings import load; create_secrets(load());"
         "import django; django.setup(); from django.core.management import call_command; call_command('migrate', verbosity=0)"

@@ -12,7 +12,7 @@ from messaging.settings import Settings
 from tenants.scoping import platform_scope
 from workers import mail
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
-from workers.sending import ask_for
+from workers.queue import ask_for
 from workers.task_catalog import SEND_NOTICE
 
 

@@ -23,8 +23,8 @@ from tenants.actions.namespaces import existing
 from tenants.actions.topics import topic_resource
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
+from workers.queue import ask_for
 from workers.redrive.models import RedriveJob, RedriveOutcome
-from workers.sending import ask_for
 from workers.task_catalog import REDRIVE
 
 State = RedriveJob.State

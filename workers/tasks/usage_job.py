@@ -15,7 +15,7 @@ from messaging.adminrpc.usage import UsageFlush
 from messaging.errors import MagnetarError
 from spark_jobs.config import Progress, Result, load_directory
 from spark_jobs.death import fewer_tasks
-from workers.environment import Environment, Stopping
+from workers.environment import Environment, Failed, Stopping
 from workers.findings.outages import outages_below
 from workers.models import UsageRun
 from workers.usage_load import known_inputs, publish
@@ -25,40 +25,51 @@ from workers.usage_run import Current, NeedsSpark, RunDied, RunFailed, RunFiles,
 log = logs.get_logger("magnetar.worker")
 Outcome = UsageRun.Outcome
 ATTEMPTS = 3
+ABANDONED = "its worker ended in the middle; the next run does the same work"
 
 
 def run_usage_job(environment: Environment, task_id: str, renew: Callable[[], None]) -> dict[str, Any]:
-    """Computes the hours whose files changed. The run has the id of the task; a second delivery of it runs it again from nothing.
+    """Computes the hours whose files changed. The run has the id of the task; repeated, it begins again from nothing.
     Of many months the job does one at a time, the latest first: each is a run of its own.
 
-    A run that fails changes no number: its row says why, and the next run finds the same hours to do.
+    A run that fails changes no number: its row says why, and the next run finds the same hours to do. Raises `Failed`.
     """
     number, hours = 1, 0
+    UsageRun.objects.filter(outcome=Outcome.RUNNING).update(
+        outcome=Outcome.FAILED, finished_at=environment.now(), message=ABANDONED
+    )
     flushed = _flush(environment, task_id)
     while True:
         run_id = task_id if number == 1 else f"{task_id}-{number}"
+        number += 1
+        if UsageRun.objects.filter(run_id=run_id, outcome=Outcome.SUCCEEDED).exists():
+            continue  # of an earlier attempt: what it published has its files and rows
         summary, more = _run_once(environment, run_id, renew)
         hours += summary.get("hours", 0)
+        if summary["run"] == Outcome.FAILED:
+            raise Failed({**summary, **flushed})
         if not more:
             return {**summary, "hours": hours, **flushed}
-        number += 1
 
 
 def _run_once(environment: Environment, run_id: str, renew: Callable[[], None]) -> tuple[dict[str, Any], bool]:
     """One run, and whether there is more to do."""
     now = environment.now()
     UsageRun.objects.get_or_create(run_id=run_id, defaults={"requested_at": now})
-    UsageRun.objects.filter(run_id=run_id).update(outcome=Outcome.RUNNING, started_at=now)
+    UsageRun.objects.filter(run_id=run_id).update(outcome=Outcome.RUNNING, started_at=now, finished_at=None, message="")
     try:
         result = _run(environment, run_id, now, renew)
         run = UsageRun.objects.get(run_id=run_id)
         rows = load_directory(RunFiles.of(environment.settings, run_id).hours, run_id)
         publish(run, result, rows, environment.now(), renew, outages_below(RunFiles.of(environment.settings, run_id).raw))
         shutil.rmtree(rows, ignore_errors=True)  # after a failure it stays until the next run's sweep
-    except (RunFailed, Stopping) as error:
+    except RunFailed as error:
         outcome = Outcome.NEEDS_SPARK if isinstance(error, NeedsSpark) else Outcome.FAILED
         _end(environment, run_id, outcome, str(error))
         return {"run": outcome.value, "why": str(error)}, False
+    except Stopping as error:
+        _end(environment, run_id, Outcome.FAILED, str(error))
+        raise
     except BaseException as error:
         _end(environment, run_id, Outcome.FAILED, f"{type(error).__name__}: {error}")
         raise

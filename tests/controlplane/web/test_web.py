@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import signal
@@ -108,10 +109,27 @@ current.use(load())
 from controlplane.asgi import application
 from django.urls import get_resolver
 get_resolver().url_patterns
+import workers.queue, workers.requests
 sys.exit(", ".join({"rest_framework", "drf_spectacular", "celery", "channels_redis", "pyspark", "rich"} & set(sys.modules)) or 0)
 """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**environment, "MAGNETAR_DATA_DIR": str(data_dir)}, capture_output=True, check=False
     )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_live_page_is_not_ended_by_a_socket_timeout(data_dir: Path) -> None:
+    """redis-py 8 gives every socket a timeout of 5 s, which ends a Channels consumer that waits longer. So: the version below it,
+    and no timeout of a connection to it."""
+    assert int(importlib.metadata.version("redis").split(".")[0]) < 8
+    code = """
+from controlplane import current, settings
+layer = settings.CHANNEL_LAYERS["default"]
+assert layer["BACKEND"].endswith("RedisPubSubChannelLayer"), layer
+assert [host["socket_timeout"] for host in layer["CONFIG"]["hosts"]] == [None]
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
+    environment |= {"MAGNETAR_DATA_DIR": str(data_dir), "MAGNETAR_REDIS_URL": "redis+socket:///v.sock"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
