@@ -42,11 +42,14 @@ WEBSOCKET: dict[str, Limit] = {
     "ProducerFrame.deliver_after_ms": Limit("milliseconds, up to the year 9999", minimum=0, maximum=TIME_MS_MAX),
     "ProducerFrame.replication_clusters": Limit("always refused: there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100),
     "ProducerFrame.encryption_param": Limit("base64 of a nonce, with some margin", bytes_max=1024),
+    "ProducerFrame.compression_type": Limit("the longest type has 6 characters", bytes_max=64),
     "ProducerFrame.uncompressed_message_size": _COUNT,
     # What consumers and readers send
     "ConsumerCommand.type": Limit("the longest command has 19 characters", bytes_max=64),
     "ConsumerCommand.message_id": _MESSAGE_ID,
-    "ConsumerCommand.permit_messages": Limit("permits that one consumer may hold", minimum=1, maximum=PERMITS_MAX),
+    "ConsumerCommand.permit_messages": Limit(
+        "permits that one consumer may hold; none are granted below 1", minimum=-INT32_MAX - 1, maximum=PERMITS_MAX
+    ),
     # What a message id names (field 4 of its protobuf)
     "MessageId.batch_index": Limit(
         "an index in the largest batch; it must also be in the batch of its entry", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1

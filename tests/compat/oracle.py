@@ -134,7 +134,7 @@ def _magnetar(folder: Path) -> Iterator[Platform]:
     standalone = Standalone(folder / "data")
     standalone.start()
     try:
-        yield Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, folder / "client.log")
+        yield Platform.of(standalone, folder / "client.log")
     finally:
         standalone.close()
 
@@ -142,7 +142,7 @@ def _magnetar(folder: Path) -> Iterator[Platform]:
 @contextmanager
 def _pulsar(folder: Path, url: str, web_url: str) -> Iterator[Platform]:
     if url:
-        yield Platform(url, web_url, None, folder / "pulsar-client.log")
+        yield Platform(url, web_url, _ws_url(web_url), None, folder / "pulsar-client.log")
         return
     peer = os.environ.get("BENCH_PEER", "")
     if not peer:
@@ -160,10 +160,15 @@ def _pulsar(folder: Path, url: str, web_url: str) -> Iterator[Platform]:
         web_url = f"http://127.0.0.1:{web}"
         eventually_sync(lambda: process.poll() is not None or _is_ready(web_url), START_S)
         assert process.poll() is None, (folder / "pulsar.log").read_text()[-4000:]
-        yield Platform(f"pulsar://127.0.0.1:{broker}", web_url, None, folder / "pulsar-client.log")
+        yield Platform(f"pulsar://127.0.0.1:{broker}", web_url, _ws_url(web_url), None, folder / "pulsar-client.log")
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _ws_url(web_url: str) -> str:
+    """Pulsar's WebSockets share the HTTP port."""
+    return web_url.replace("http", "ws", 1)
 
 
 def _is_ready(web_url: str) -> bool:

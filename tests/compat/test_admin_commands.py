@@ -26,7 +26,7 @@ def found(request: pytest.FixtureRequest, standalone: Standalone, client_log: Pa
     asked = {item.callspec.params.get("key") for item in request.session.items if hasattr(item, "callspec")}
     wanted = {STEPS[key] for key in asked if key in STEPS}
     chosen = {name: steps for name, steps in chapters().items() if name in wanted}
-    platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
+    platform = Platform.of(standalone, client_log)
     return replay(chosen, RECORDED, platform, set(LISTED))
 
 

@@ -21,7 +21,7 @@ def results(request: pytest.FixtureRequest, standalone: Standalone, client_log: 
     """What those clients said that this run is about."""
     asked = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     chosen = {name: client for name, client in CLIENTS.items() if name in asked}
-    platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
+    platform = Platform.of(standalone, client_log)
     return probe_all(chosen, platform, make_keys(client_log.parent))
 
 

@@ -23,7 +23,7 @@ def outcomes(request: pytest.FixtureRequest, standalone: Standalone, client_log:
     """Outcomes of those scenarios that this run is about."""
     asked = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     chosen = {name: scenario for name, scenario in SCENARIOS.items() if name in asked}
-    platform = Platform(standalone.ready["broker_url"], standalone.ready["web_url"], standalone.admin_token, client_log)
+    platform = Platform.of(standalone, client_log)
     return run_and_compare(chosen, platform, {name: outcome for name, outcome in WANTED.items() if name not in NOT_YET})
 
 

@@ -35,8 +35,7 @@ def deleting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 @pytest.fixture
 def world(deleting: Standalone, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    ready = deleting.ready
-    platform = Platform(ready["broker_url"], ready["web_url"], deleting.admin_token, tmp_path / "client.log")
+    platform = Platform.of(deleting, tmp_path / "client.log")
     world = World(platform, request.node.name)
     yield world
     world.close()

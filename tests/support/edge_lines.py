@@ -105,7 +105,8 @@ class SessionLine:
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
     ) -> ProducerHandle:
         self._check(topic)
-        line = ProducerLine(self, await self.sessions.open_producer(principal, topic, producer_name, sink, encrypts=encrypts))
+        handle = await self.sessions.open_producer(principal, topic, producer_name, sink, encrypts=encrypts)
+        line = ProducerLine(self, handle, sink)
         self.producers.append(line)
         return line
 
@@ -142,12 +143,18 @@ class SessionLine:
 class ProducerLine:
     """A `ProducerHandle` before another one. `blocks`: how many messages each publish brought."""
 
-    def __init__(self, line: SessionLine, handle: ProducerHandle) -> None:
+    def __init__(self, line: SessionLine, handle: ProducerHandle, listener: ProducerListener) -> None:
         self.blocks: list[int] = []
         self.producer_name = handle.producer_name
         self.last_sequence_id = handle.last_sequence_id
         self._line = line
         self._handle = handle
+        self._listener = listener
+
+    def close_by_broker(self, error: MagnetarError) -> None:
+        """As if the broker had closed it, for this reason."""
+        self._handle.close()
+        self._listener.closed(error)
 
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         self.blocks.append(len(messages))

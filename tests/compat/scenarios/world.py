@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pulsar
 
+from tests.support.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 COMPACTED_S = 60.0
@@ -26,8 +27,14 @@ class Platform(NamedTuple):
 
     broker_url: str
     web_url: str
+    ws_url: str
     token: str | None
     log_file: Path
+
+    @classmethod
+    def of(cls, standalone: Standalone, log_file: Path) -> Platform:
+        ready = standalone.ready
+        return cls(ready["broker_url"], ready["web_url"], ready["ws_url"], standalone.admin_token, log_file)
 
 
 class Answer(NamedTuple):

@@ -12,6 +12,7 @@ from messaging.broker.http.websocket.encryption import read_keys
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     BAD_PAYLOAD,
+    ConsumerCommand,
     InvalidFrame,
     end_of_topic_frame,
     message_frame,
@@ -77,7 +78,16 @@ def test_base64_may_lack_its_padding() -> None:
         ("", BAD_JSON),
         ("[]", BAD_JSON),
         ("null", BAD_JSON),
-        ('{"payload": 3}', BAD_JSON),
+        ('{"payload": 3}', BAD_PAYLOAD),  # "3"
+        ('{"payload": []}', BAD_JSON),
+        ('{"payload": "YQ="}', BAD_PAYLOAD),
+        ('{"payload": "", "eventTime": "2026-01-31"}', BAD_PAYLOAD),
+        ('{"payload": "", "sequenceId": "five"}', BAD_JSON),
+        ('{"payload": "", "sequenceId": "5.5"}', BAD_JSON),
+        ('{"payload": "", "sequenceId": true}', BAD_JSON),
+        ('{"payload": "", "disableReplication": "no"}', BAD_JSON),
+        ('{"payload": "", "disableReplication": 0.5}', BAD_JSON),
+        ('{"payload": "", "key": {}}', BAD_JSON),
         ('{"payload": "", "properties": []}', BAD_JSON),
         ('{"payload": "", "properties": {"a": {}}}', BAD_JSON),
         ('{"payload": "", "eventTime": "yesterday"}', BAD_PAYLOAD),
@@ -207,12 +217,26 @@ def test_any_time_has_a_text(time_ms: int) -> None:
 def test_commands() -> None:
     assert read_command('{"type": "permit", "permitMessages": 3}').permit_messages == 3
     assert read_position(read_command('{"messageId": "CAMQBw=="}').message_id) == MessagePosition(3, 7)
-    for text in ("", "[]", '"x"', '{"permitMessages": "3"}'):
+    for text in ("", "[]", '"x"', "null", *(f'{{"permitMessages": {permits}}}' for permits in ('"three"', "true", 1 << 31))):
         with pytest.raises(InvalidFrame):
             read_command(text)
     for message_id in (None, "", "x"):
         with pytest.raises(InvalidFrame):
             read_position(message_id)
+
+
+def test_scalars_of_another_type_are_read_as_pulsar_reads_them() -> None:
+    given = """{"payload": "", "sequenceId": " 5 ", "deliverAt": 6.9, "deliverAfterMs": "", "context": 1.50, "key": 1e2,
+               "properties": {"number" : 12345678901234567890, "truth": true, "none": null}, "disableReplication": 0}"""
+    message, context = read_outgoing(given, NOW_MS)
+    assert (message.sequence_id, message.deliver_at_ms, message.key, context) == (5, 6, "1e2", "1.50")
+    assert message.properties == {"number": "12345678901234567890", "truth": "true"}
+    for permits in '"3"', "3.9", '" 3 "', '"+3"':
+        assert read_command(f'{{"type": "permit", "permitMessages": {permits}}}').permit_messages == 3
+    assert read_command('{"type": 5, "messageId": 6}') == ConsumerCommand("5", "6")
+    for truth in '"true"', '"True"', '"TRUE"', "1", "-7":
+        with pytest.raises(InvalidFrame, match="replication is not supported"):
+            read_outgoing(f'{{"payload": "", "disableReplication": {truth}}}', NOW_MS)
 
 
 @given(st.text(), st.binary(), st.dictionaries(st.text(), st.text()), st.none() | st.text())

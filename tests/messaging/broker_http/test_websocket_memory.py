@@ -46,7 +46,8 @@ async def test_contexts_and_errors_count_until_their_answers_are_taken(edge: Edg
         await send_json(producer, payload="", context="c" * 1000)
         for _ in range(9):
             await producer.send("no JSON")
-        await eventually(lambda: edge.broker.memory_limiter.ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
+        ingress = edge.broker.memory_limiter.ingress
+        await eventually(lambda: edge.entries(TOPIC) == 1 and ingress.used_bytes > 1000 + 10 * SLOT_BYTES)
         edge.sessions.release_receipts()
         for _ in range(10):
             await receive_json(producer)

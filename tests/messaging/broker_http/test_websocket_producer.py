@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 from messaging.broker.http.websocket.frames import position_text
-from messaging.errors import (
-    QuotaExceeded,
-)
+from messaging.errors import NotAuthorized, NotReady, QuotaExceeded
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
 from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
 from tests.support.http_edge import Edge, receive_json, running_edge, send_json
@@ -94,3 +92,34 @@ async def test_reading_pauses_while_too_much_is_pending(edge: Edge) -> None:
         assert edge.entries(TOPIC) == 2
         edge.sessions.release_receipts()
         assert [(await receive_json(producer))["context"] for _ in range(5)] == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_producer_outlives_its_topic_and_says_message_by_message_that_it_was_terminated(edge: Edge) -> None:
+    async with edge.connect(PRODUCER + "?producerName=p1") as producer:
+        await send_json(producer, payload="AA==")
+        assert (await receive_json(producer))["result"] == "ok"
+        await edge.topics[TOPIC].terminate()
+        for context in "12":
+            await send_json(producer, payload="AA==", context=context)
+            answer = await receive_json(producer)
+            assert (answer["result"], answer["context"]) == ("send-error:8", context) and "was terminated" in answer["errorMsg"]
+    assert edge.entries(TOPIC) == 1
+
+
+async def test_a_producer_that_the_broker_closed_is_opened_again_under_its_name(edge: Edge) -> None:
+    async with edge.connect(PRODUCER) as producer:
+        [before] = edge.topics[TOPIC].producers
+        edge.sessions.producers[-1].close_by_broker(NotReady("the topic is moving"))
+        data = b"".join(masked_text_frame(json.dumps({"payload": "AA=="})) for _ in range(5))
+        producer.transport.write(data)
+        for _ in range(5):
+            assert (await receive_json(producer))["result"] == "ok"
+        assert [one.name for one in edge.topics[TOPIC].producers] == [before.name]
+    assert edge.entries(TOPIC) == 5
+    await eventually(lambda: not edge.topics[TOPIC].producers)
+
+
+async def test_a_producer_that_may_no_longer_publish_is_closed(edge: Edge) -> None:
+    async with edge.connect(PRODUCER) as producer:
+        edge.sessions.producers[-1].close_by_broker(NotAuthorized("the grant was revoked"))
+        assert await close_of(producer) == (1008, "the grant was revoked")

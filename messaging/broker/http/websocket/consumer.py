@@ -216,9 +216,9 @@ class ConsumerSession(_Receiving):
             self._handle.nack([position])
 
     def _permit(self, command: ConsumerCommand) -> None:
-        if command.permit_messages is None or command.permit_messages < 1:
-            raise InvalidFrame(BAD_JSON, "permitMessages is missing: send the number of permits, at least 1")
-        self._window.granted(command.permit_messages)
+        if command.permit_messages is None:
+            raise InvalidFrame(BAD_JSON, "permitMessages is missing: send the number of permits")
+        self._window.granted(max(0, command.permit_messages))
         self._flush_soon()
 
     def _released(self, command: ConsumerCommand) -> MessagePosition:
@@ -253,8 +253,8 @@ class ConsumerSession(_Receiving):
 
 
 class ReaderSession(_Receiving):
-    """A reader has no durable subscription: messages are acknowledged when they are sent, and each text from the client allows
-    another message."""
+    """A reader has no durable subscription: messages are acknowledged when they are sent, and each command from the client,
+    whatever it says, allows another message."""
 
     def next_frame(self) -> str | None:
         if self._answers:
@@ -267,10 +267,7 @@ class ReaderSession(_Receiving):
         return message_frame(message)
 
     async def on_text(self, text: str) -> None:
-        try:
-            command = read_command(text)
-        except InvalidFrame:
-            command = ConsumerCommand()
+        command = read_command(text)
         if command.type == "isEndOfTopic":
             self._answer_end_of_topic()
             return

@@ -8,20 +8,21 @@ consumer  out  {"messageId", "payload", "properties", "publishTime", "redelivery
           in   {"messageId"} acknowledges; {"type": "negativeAcknowledge", "messageId"}; {"type": "permit", "permitMessages"};
                {"type": "unsubscribe"}; {"type": "isEndOfTopic"}
 
-A payload that is null is a message without a value: a tombstone, which is not the same as an empty message.
+A payload that is null is a message without a value: a tombstone, which is not the same as an empty message. A scalar of another
+type than its field's is converted as Pulsar's parser does: `scalars.py`.
 """
 
 from __future__ import annotations
 
 import binascii
-import json
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from messaging.broker.http.websocket.encryption import Keys, read_context
+from messaging.broker.http.websocket.scalars import INT32, INT64, convert
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
 from messaging.limits.json_values import check_values
@@ -47,7 +48,7 @@ class InvalidFrame(Exception):
 
 class ProducerFrame(msgspec.Struct, rename="camel"):
     payload: str | UnsetType | None = UNSET
-    properties: dict[str, str | int | float | bool | None] | None = None
+    properties: dict[str, str | None] | None = None
     context: str | None = None
     key: str | None = None
     event_time: str | None = None
@@ -57,7 +58,7 @@ class ProducerFrame(msgspec.Struct, rename="camel"):
     replication_clusters: list[str] | None = None
     disable_replication: bool | None = None
     encryption_param: str | None = None
-    compression_type: Compression | None = None
+    compression_type: str | None = None
     uncompressed_message_size: int | None = None
 
 
@@ -103,6 +104,9 @@ class _Message(msgspec.Struct, rename="camel", omit_defaults=True):
 
 _PRODUCER_FRAMES = msgspec.json.Decoder(ProducerFrame)
 _COMMANDS = msgspec.json.Decoder(ConsumerCommand)
+_PRODUCER_INTEGERS = {"sequenceId": INT64, "deliverAt": INT64, "deliverAfterMs": INT64, "uncompressedMessageSize": INT32}
+_COMMAND_INTEGERS = {"permitMessages": INT32}
+_COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 
 
 # --- what clients send -------------------------------------------------------------------------------------------------------
@@ -112,7 +116,10 @@ def read_outgoing(text: str | bytes, now_ms: int, keys: Keys | None = None) -> t
     """The message to publish and the frame's context. `keys`: those of a producer that encrypts. Raises `InvalidFrame`."""
     try:
         check_values(text, "the frame")
-        frame = _PRODUCER_FRAMES.decode(text)
+        try:
+            frame = _PRODUCER_FRAMES.decode(text)
+        except msgspec.ValidationError:
+            frame = convert(text, ProducerFrame, _PRODUCER_INTEGERS)
     except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
     wrong = over_limit(frame, "websocket")
@@ -141,7 +148,12 @@ def _encryption(frame: ProducerFrame, keys: Keys) -> EncryptionContext | None:
         raise InvalidFrame(BAD_JSON, f"the frame {wrong}: send both or none of them", frame.context)
     if not frame.encryption_param:
         return None
-    compression, size = frame.compression_type or "NONE", frame.uncompressed_message_size
+    compression = next((known for known in _COMPRESSIONS if known == frame.compression_type), None)
+    if compression is None and frame.compression_type is not None:
+        raise InvalidFrame(
+            BAD_JSON, f"compressionType {frame.compression_type[:40]!r} is none of {', '.join(_COMPRESSIONS)}", frame.context
+        )
+    compression, size = compression or "NONE", frame.uncompressed_message_size
     if compression != "NONE" and size is None:
         raise InvalidFrame(BAD_JSON, "uncompressedMessageSize is missing: send it with compressionType", frame.context)
     try:
@@ -157,7 +169,7 @@ def _payload(frame: ProducerFrame) -> bytes:
         raise InvalidFrame(
             BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message, or null', frame.context
         )
-    padding = "=" * (-len(frame.payload) % 4)  # some clients leave it out
+    padding = "" if frame.payload.endswith("=") else "=" * (-len(frame.payload) % 4)  # some clients leave it out
     try:
         return binascii.a2b_base64((frame.payload + padding).encode("ascii"), strict_mode=True) if frame.payload else b""
     except (binascii.Error, UnicodeEncodeError) as error:
@@ -165,14 +177,15 @@ def _payload(frame: ProducerFrame) -> bytes:
 
 
 def _properties(frame: ProducerFrame) -> dict[str, str]:
-    given = frame.properties or {}
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items() if value is not None}
+    return {key: value for key, value in (frame.properties or {}).items() if value is not None}
 
 
 def _read_time_ms(frame: ProducerFrame) -> int:
     if frame.event_time is None:
         return 0
     try:
+        if "T" not in frame.event_time:
+            raise ValueError("a date without a time of day")
         moment = datetime.fromisoformat(frame.event_time)
         time_ms = (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
@@ -197,7 +210,10 @@ def _deliver_at_ms(frame: ProducerFrame, now_ms: int) -> int:
 def read_command(text: str | bytes) -> ConsumerCommand:
     try:
         check_values(text, "the frame")
-        command = _COMMANDS.decode(text)
+        try:
+            command = _COMMANDS.decode(text)
+        except msgspec.ValidationError:
+            command = convert(text, ConsumerCommand, _COMMAND_INTEGERS)
     except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
     wrong = over_limit(command, "websocket")

@@ -35,7 +35,7 @@ class ProducerParameters(msgspec.Struct, rename="camel"):
     batching_max_messages: Count = 1000
     batching_max_publish_delay: Count = 10
     max_pending_messages: Count = 1000
-    message_routing_mode: Literal["SinglePartition", "RoundRobinPartition"] = "SinglePartition"
+    message_routing_mode: Literal["SinglePartition", "RoundRobinPartition", "CustomPartition"] = "SinglePartition"
     compression_type: Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"] = "NONE"
     encryption_keys: str = ""
 

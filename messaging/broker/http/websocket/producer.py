@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from messaging.broker.http.context import EdgeCounters
@@ -16,11 +18,13 @@ from messaging.broker.http.websocket.frames import (
     send_error_code,
     send_error_frame,
 )
-from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.link import INTERNAL, Link
 from messaging.broker.http.websocket.memory import SessionThrottle
 from messaging.broker.http.websocket.parameters import ProducerParameters
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle
 from messaging.errors import MagnetarError
+
+logger = logging.getLogger(__name__)
 
 PENDING_BYTES_MAX = 8 << 20  # of frames whose answers were not taken, a connection
 SLOT_BYTES = 512  # what a frame costs beside its text, until its answer was taken
@@ -36,8 +40,17 @@ class _Slot:
     answer: str | None = None
 
 
+Open = Callable[[str | None], Awaitable[ProducerHandle]]
+"""Opens the producer behind a session, under a name or under one that the broker chooses."""
+_LASTING = (401, 403, 404)  # statuses of errors for which opening again would not help
+
+
 class ProducerSession:
-    """Messages of frames that came together are published together."""
+    """Messages of frames that came together are published together.
+
+    A producer that the broker closes, because its topic is unloaded or terminated, is opened again for the next message. If that is
+    refused, the message is, and the connection stays.
+    """
 
     def __init__(
         self,
@@ -47,8 +60,13 @@ class ProducerSession:
         message_bytes_max: int,
         clock_ms: Callable[[], int],
         throttle: SessionThrottle,
+        open_producer: Open,
     ) -> None:
         self._throttle = throttle
+        self._open = open_producer
+        self._name = parameters.producer_name
+        self._opening: asyncio.Task[None] | None = None
+        self._closed = False
         self._link = link
         self._counters = counters
         self._message_bytes_max = message_bytes_max
@@ -62,13 +80,19 @@ class ProducerSession:
         self._pending_bytes = 0
         self._gathered: list[tuple[OutgoingMessage, _Slot]] = []
 
-    def attach(self, handle: ProducerHandle) -> None:
-        self._handle = handle
+    async def open(self) -> None:
+        """Raises what the broker refuses with."""
+        handle = await self._open(self._name)
+        if self._closed:
+            handle.close()
+            return
+        self._handle, self._name = handle, handle.producer_name
 
     def closed(self, error: MagnetarError | None) -> None:
         """From the broker."""
         self._handle = None
-        self._link.end_for(error)
+        if error is None or error.http_status in _LASTING:
+            self._link.end_for(error)
 
     def start(self) -> None:
         pass
@@ -116,13 +140,20 @@ class ProducerSession:
 
     def close(self) -> None:
         """What was read before is still published; its answers have nobody to go to."""
+        self._closed = True
         self._publish()
+        if self._opening is not None:
+            self._opening.cancel()
         if self._handle is not None:
             self._handle.close()
             self._handle = None
         self._throttle.leave()
 
     def _publish(self) -> None:
+        if self._handle is None and self._gathered and not self._closed:
+            if self._opening is None:
+                self._opening = asyncio.ensure_future(self._open_again())
+            return
         gathered, self._gathered = self._gathered, []
         if not gathered or self._handle is None:
             return
@@ -135,6 +166,22 @@ class ProducerSession:
             self._handle.publish([message for message, _ in gathered], on_receipt)
         except MagnetarError as error:
             self._answer(slots, None, error)
+
+    async def _open_again(self) -> None:
+        try:
+            await self.open()
+        except MagnetarError as error:
+            gathered, self._gathered = self._gathered, []
+            self._answer([slot for _, slot in gathered], None, error)
+            if error.http_status in _LASTING:
+                self._link.end_for(error)
+        except Exception:
+            logger.exception("websocket producer could not be opened again", extra={"producer": self._name})
+            self._link.end(INTERNAL, "the broker failed; its log says why")
+            self._gathered.clear()
+        finally:
+            self._opening = None
+        self._publish()
 
     def _answer(self, slots: list[_Slot], positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
         if error is not None or positions is None:

@@ -28,7 +28,7 @@ from messaging.broker.http.websocket.parameters import (
 )
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
-from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition
+from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition, ProducerHandle
 from messaging.errors import (
     AuthenticationFailed,
     InvalidValue,
@@ -89,11 +89,14 @@ async def open_producer(opening: Opening) -> Session:
     context = opening.context
     parameters = read_parameters(ProducerParameters, opening.query)
     throttle = SessionThrottle(context.broker.ingress_limiter, opening.principal.tenant, opening.link.wake)
-    session = ProducerSession(
-        opening.link, parameters, context.counters, context.settings.message_bytes_max, context.clock_ms, throttle
-    )
-    sessions, name, encrypts = context.edge.sessions, parameters.producer_name, bool(parameters.encryption_keys)
-    session.attach(await sessions.open_producer(opening.principal, str(opening.target.topic), name, session, encrypts=encrypts))
+    sessions, topic, encrypts = context.edge.sessions, str(opening.target.topic), bool(parameters.encryption_keys)
+
+    async def open_named(name: str | None) -> ProducerHandle:
+        return await sessions.open_producer(opening.principal, topic, name, session, encrypts=encrypts)
+
+    bytes_max = context.settings.message_bytes_max
+    session = ProducerSession(opening.link, parameters, context.counters, bytes_max, context.clock_ms, throttle, open_named)
+    await session.open()
     return session
 
 
