@@ -11,7 +11,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import name_of, parse_name
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.memory_ledgers import MemoryMetaStore
 from tests.support.storage_broker import ADMIN, TOPIC, Inbox, publish, storage_broker
@@ -24,7 +24,7 @@ MESSAGES = 40
 
 async def opened(folder: Path, disk: FakeDisk, meta: MemoryMetaStore) -> Broker:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
-    return await storage_broker(folder, store, meta, limits=Limits(entries_max=15))
+    return await storage_broker(folder, store, meta, limits=LedgerLimits(entries_max=15))
 
 
 async def filled(folder: Path) -> tuple[FakeDisk, MemoryMetaStore]:

@@ -14,7 +14,7 @@ from messaging.broker.runtime.local.messages import MessagePosition
 from messaging.errors import MagnetarError
 from messaging.storage.ledger_store import DiskFull
 from messaging.storage.local import LocalConfig, LocalLedgerStore
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.simulation.alone import alone, simulated
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
@@ -27,7 +27,7 @@ DIRECTORY = Path("/log")
 CONFIG = LocalConfig(
     segment_bytes=64 << 10, commit_bytes_max=32 << 10, reserved_bytes=64 << 10, entry_bytes_max=16 << 10, checkpoint_bytes=16 << 10
 )
-ROLLING = Limits(entries_max=2)
+ROLLING = LedgerLimits(entries_max=2)
 MESSAGES = 24
 TRIES_MAX = 50
 
@@ -170,7 +170,7 @@ def test_the_disk_is_full_from_each_operation_on_until_producers_were_refused_a_
 
 async def rolling_over_memory(folder: Path) -> tuple[Broker, FaultyLedgerStore]:
     ledgers = FaultyLedgerStore(MemoryLedgerStore())
-    return await storage_broker(folder, ledgers, MemoryMetaStore(), limits=Limits(entries_max=1), deduplication=True), ledgers
+    return await storage_broker(folder, ledgers, MemoryMetaStore(), limits=LedgerLimits(entries_max=1), deduplication=True), ledgers
 
 
 async def test_a_roll_fails_after_the_last_receipt_and_the_next_message_is_sent_twice(tmp_path: Path) -> None:

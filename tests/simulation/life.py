@@ -22,7 +22,7 @@ from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import Done
 from messaging.storage.managed.cursor_log import RETRY_S
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.simulation.small_runs import SEALED
 from tests.simulation.sockets import context_of
 from tests.simulation.threads import ThreadPool, Threads
@@ -36,7 +36,7 @@ DISK_S_MAX = 0.004  # of one write or read
 ROUNDS_MAX = 100  # until the last task is cancelled
 META_S_MAX = 0.002  # of one call of the metadata store
 CONFIG = LocalConfig(segment_bytes=64 << 10, commit_bytes_max=32 << 10, reserved_bytes=64 << 10, checkpoint_bytes=16 << 10)
-LIMITS = Limits(entries_max=40)
+LIMITS = LedgerLimits(entries_max=40)
 
 
 class Killed(Exception):

@@ -12,7 +12,7 @@ from messaging.settings import Settings
 from messaging.storage.ledger_store import LedgerStore
 from messaging.storage.managed.cursor_log import CHECKPOINT_BYTES, CursorLog
 from messaging.storage.managed.ledger import Storage
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import MetaStore
 from tests.support.storage.owning import owned
 
@@ -22,7 +22,7 @@ async def broker_over(
     ledgers: LedgerStore,
     meta: MetaStore,
     *,
-    limits: Limits | None = None,
+    limits: LedgerLimits | None = None,
     now_ms: Callable[[], int] = wall_ms,
     fetch: Fetch | None = None,
     cursor_retry_s: float = 0.01,
@@ -33,7 +33,7 @@ async def broker_over(
     tenant yet. Stop it with `stop()`, or leave it as a crash would."""
     access = Access(settings, now_ms, fetch=fetch)
     owned_range = await owned(ledgers, meta)
-    storage = Storage(ledgers, meta, owned_range, now_ms, limits or Limits(), expiry_clock=expiry_clock)
+    storage = Storage(ledgers, meta, owned_range, now_ms, limits or LedgerLimits(), expiry_clock=expiry_clock)
     cursors = CursorLog(storage, retry_s=cursor_retry_s, checkpoint_bytes=cursor_checkpoint_bytes)
     await cursors.start()
     service = Broker(settings, storage, cursors, access, storage.fence.epoch)

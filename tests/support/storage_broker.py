@@ -21,7 +21,6 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import LedgerStore
-from messaging.storage.managed.retention import Limits
 from messaging.storage.meta_store import MetaStore
 from tests.support.broker_over import broker_over
 from tests.support.waiting import eventually
@@ -48,7 +47,7 @@ class Inbox:
 
 
 async def storage_broker(
-    folder: Path, ledgers: LedgerStore, meta: MetaStore, *, limits: Limits | None = None, **policies: Any
+    folder: Path, ledgers: LedgerStore, meta: MetaStore, *, limits: LedgerLimits | None = None, **policies: Any
 ) -> Broker:
     """Starts `ledgers`; `meta` is started already. Stop it with `service.stop()`, or leave it as a crash would."""
     settings = Settings(data_dir=str(folder))

@@ -46,7 +46,7 @@ from messaging.storage.managed import generations
 from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.owned_range import OwnedRange, take_over
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
 
@@ -237,8 +237,8 @@ async def _end_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owned:
         log.warning("generation.not_renewed", error=str(error))
 
 
-def ledger_limits(settings: Settings) -> Limits:
-    return Limits(
+def ledger_limits(settings: Settings) -> LedgerLimits:
+    return LedgerLimits(
         entries_max=settings.ledger_entries_max,
         bytes_max=settings.ledger_bytes_max,
         age_max_ms=settings.ledger_age_max_s * 1000,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from messaging.storage.ledger_store import Position
-from messaging.storage.managed.retention import Limits, Retention, droppable
+from messaging.storage.managed.retention import LedgerLimits, Retention, droppable
 from messaging.storage.meta_store import LedgerRecord
 
 NEVER = 1 << 62
@@ -29,7 +29,7 @@ class MaintenancePolicies(NamedTuple):
 
 
 def trimming_due(
-    ledgers: Sequence[LedgerRecord], before: Position, policies: MaintenancePolicies, limits: Limits, now_ms: int
+    ledgers: Sequence[LedgerRecord], before: Position, policies: MaintenancePolicies, limits: LedgerLimits, now_ms: int
 ) -> int:
     """When retention can next drop something. `before`: everything up to this position is acknowledged."""
     if not ledgers:

@@ -10,7 +10,7 @@ from messaging.storage.meta_store import LedgerRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LedgerLimits:
     """When a topic's ledger is rolled over. Retention drops whole ledgers, so these limits bound how much more than requested it
     keeps. Units: entries, bytes, milliseconds of the broker's clock."""
 
@@ -59,7 +59,7 @@ def droppable(
     return dropped
 
 
-def ending_is_due(age_ms: int, consumed: bool, limits: Limits, retention: Retention) -> bool:
+def ending_is_due(age_ms: int, consumed: bool, limits: LedgerLimits, retention: Retention) -> bool:
     """Whether an open, non-empty ledger should be rolled over: it grew too old, or only its being open keeps it."""
     if age_ms >= limits.age_max_ms:
         return True

@@ -11,7 +11,7 @@ from messaging.clock import ExpiryClock
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve
 from messaging.storage.ledger_store import DiskFull, Fence, Fenced, LedgerInfo, LedgerStore, NoSuchLedger, StoreError
 from messaging.storage.managed.owned_range import OwnedRange
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import MetaStore
 
 # Counts of data skipped because it was unreadable, by what needed it; `docs/metrics.md` describes the consequences.
@@ -31,7 +31,7 @@ class Storage:
     meta: MetaStore
     owned: OwnedRange
     clock_ms: Callable[[], int]
-    limits: Limits = field(default_factory=Limits)
+    limits: LedgerLimits = field(default_factory=LedgerLimits)
     expiry_clock: ExpiryClock | None = None
     background: BackgroundLoops = field(default_factory=BackgroundLoops)
     reserve: DiskReserve = NO_RESERVE

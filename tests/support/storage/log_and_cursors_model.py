@@ -14,14 +14,14 @@ from messaging.storage.ledger_store import EARLIEST, Position, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.ledger import ManagedLedger, Storage
 from messaging.storage.managed.pending_append import PendingAppend
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
 from tests.support.storage.owning import owned
 
 NAME = "persistent://a/b/t"
 HOUR_MS = 3_600_000
-LIMITS = Limits(entries_max=7, bytes_max=1 << 20, age_max_ms=4 * HOUR_MS, consumed_age_max_ms=HOUR_MS // 6)
+LIMITS = LedgerLimits(entries_max=7, bytes_max=1 << 20, age_max_ms=4 * HOUR_MS, consumed_age_max_ms=HOUR_MS // 6)
 SUBSCRIPTIONS = ("one", "two")
 
 

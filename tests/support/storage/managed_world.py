@@ -9,7 +9,7 @@ from messaging.storage.ledger_store import WHOLE, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger, Storage
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.pending_append import PendingAppend
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import TopicRecord
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
@@ -47,7 +47,7 @@ class World:
             self.meta,
             await self._take_over(),
             lambda: self.now_ms,
-            Limits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
+            LedgerLimits(self.entries_max, self.bytes_max, self.age_max_ms, self.consumed_age_max_ms),
         )
         await self.open()
         return self

@@ -20,7 +20,7 @@ from messaging.errors import PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.policies import set_policies
@@ -85,7 +85,7 @@ async def test_policy_retention_time_min_keeps_acknowledged_messages_that_long(w
 
 
 async def test_policy_retention_size_mb_keeps_acknowledged_messages_up_to_that_size(world: BrokerWorld) -> None:
-    world.service.storage.limits = Limits(entries_max=1)
+    world.service.storage.limits = LedgerLimits(entries_max=1)
     await set_policies(world, retention_time_min=-1, retention_size_mb=-1)
     _, topic = await published(world, 5, b"x" * (400 << 10))
     await rolled(world, topic)

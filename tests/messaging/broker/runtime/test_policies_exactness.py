@@ -11,7 +11,7 @@ from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.support.broker_world import BrokerWorld
 from tests.support.clock import Clock, give
 from tests.support.consuming import ack, id_of
@@ -21,7 +21,7 @@ from tests.support.unused_topic import MINUTE_MS, NAME, TOPIC, published, unload
 
 TICKS = 40
 SEEDS = range(6)
-LIMITS = Limits(entries_max=7, age_max_ms=9 * MINUTE_MS, consumed_age_max_ms=4 * MINUTE_MS)
+LIMITS = LedgerLimits(entries_max=7, age_max_ms=9 * MINUTE_MS, consumed_age_max_ms=4 * MINUTE_MS)
 
 
 class Message(NamedTuple):
@@ -179,7 +179,7 @@ async def test_the_ledger_of_a_delayed_message_stays_until_it_is_acknowledged(wo
     """Everything else is acknowledged long before; retention keeps nothing."""
     clock = Clock()
     give(world.service, clock)
-    world.service.storage.limits = Limits(entries_max=2, consumed_age_max_ms=MINUTE_MS)
+    world.service.storage.limits = LedgerLimits(entries_max=2, consumed_age_max_ms=MINUTE_MS)
     client = await published(world, "s", count=2)
     topic = await world.service.topics.get(NAME, create=False)
     for frames in ([delayed_frame(2, b"late", clock.now_ms + 60 * MINUTE_MS), send_frame(3, b"x")], [send_frame(4, b"x")]):

@@ -15,7 +15,7 @@ from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
-from messaging.storage.managed.retention import Limits
+from messaging.storage.managed.retention import LedgerLimits
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
 from tests.support.raw_client import send_frame
@@ -36,7 +36,7 @@ def clock_of(world: BrokerWorld, clock: Clock | None = None) -> Clock:
     """Gives it a manual clock, and limits by age."""
     clock = clock or Clock()
     give(world.service, clock)
-    world.service.storage.limits = Limits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
+    world.service.storage.limits = LedgerLimits(age_max_ms=240 * MINUTE_MS, consumed_age_max_ms=10 * MINUTE_MS)
     return clock
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from messaging.storage.ledger_store import EARLIEST, Position
-from messaging.storage.managed.retention import Limits, Retention, droppable, ending_is_due
+from messaging.storage.managed.retention import LedgerLimits, Retention, droppable, ending_is_due
 from messaging.storage.meta_store import LedgerRecord
 
-LIMITS = Limits(age_max_ms=100, consumed_age_max_ms=10)
+LIMITS = LedgerLimits(age_max_ms=100, consumed_age_max_ms=10)
 
 
 def test_nothing_follows_what_is_kept() -> None:
