@@ -21,7 +21,7 @@ class LogRateLimit:
 
     def suppressed(self, event: str, now_s: float) -> int | None:
         """How many lines of this event were suppressed before this one; None: this line is suppressed too."""
-        lines, missed = self.events.pop(event, None) or (TokenBucket(A_SECOND, BURST, now_s), 0)
+        lines, missed = self.events.pop(event) if event in self.events else (TokenBucket(A_SECOND, BURST, now_s), 0)
         written = not lines.take(now_s)
         self.events[event] = (lines, 0 if written else missed + 1)
         if len(self.events) > EVENTS_MAX:
