@@ -1,4 +1,4 @@
-"""What comes due when, as columns for SVG: the next hour by minutes, the rest of a day by hours, later by days. Pure."""
+"""What comes due when, as columns: the next hour by minutes, the rest of a day by hours, later by days. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from admin_ui.formatting import exact
 from messaging.adminrpc.delayed import DelayedBucket
 from messaging.times import time_text
+from workers.billing.charts import GAP_PART, Bar, Part, bars_of
 
-WIDTH, HEIGHT = 1000.0, 80.0
-GAP_PART = 0.18  # of a column, between it and the next
+HEIGHT = 80.0
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-
-
-@dataclass(frozen=True)
-class Bar:
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str
 
 
 @dataclass(frozen=True)
@@ -35,27 +26,19 @@ class Span:
 
 def spans(buckets: Sequence[DelayedBucket]) -> list[Span]:
     """Those that have something."""
-    minutes = [one for one in buckets if one.until_ms is not None and one.until_ms - one.from_ms <= MINUTE_MS]
-    hours = [one for one in buckets if one.until_ms is not None and MINUTE_MS < one.until_ms - one.from_ms <= HOUR_MS]
-    later = [one for one in buckets if one not in minutes and one not in hours]
+    lengths_ms = [(bucket, None if bucket.until_ms is None else bucket.until_ms - bucket.from_ms) for bucket in buckets]
+    minutes = [bucket for bucket, length_ms in lengths_ms if length_ms is not None and length_ms <= MINUTE_MS]
+    hours = [bucket for bucket, length_ms in lengths_ms if length_ms is not None and MINUTE_MS < length_ms <= HOUR_MS]
+    later = [bucket for bucket, length_ms in lengths_ms if length_ms is None or length_ms > HOUR_MS]
     parts = (("The next hour, by minutes", minutes), ("The rest of a day, by hours", hours), ("Later, by days", later))
-    return [_span(title, part) for title, part in parts if any(one.entries for one in part)]
+    return [_span(title, part) for title, part in parts if any(bucket.entries for bucket in part)]
 
 
 def _span(title: str, buckets: Sequence[DelayedBucket]) -> Span:
-    highest, width = max(one.entries for one in buckets), WIDTH / len(buckets)
-    columns = tuple(
-        Bar(
-            x=round((at + GAP_PART / 2) * width, 2),
-            y=round(HEIGHT - HEIGHT * one.entries / highest, 2),
-            width=round(width * (1 - GAP_PART), 2),
-            height=round(HEIGHT * one.entries / highest, 2),
-            title=f"{_when(one)}: {exact(one.entries)}",
-        )
-        for at, one in enumerate(buckets)
-        if one.entries
-    )
-    return Span(title, columns, sum(one.entries for one in buckets), highest)
+    highest = max(bucket.entries for bucket in buckets)
+    columns = [[Part(1, bucket.entries, f"{_when(bucket)}: {exact(bucket.entries)}")] for bucket in buckets]
+    bars = bars_of(columns, highest, HEIGHT, inset=GAP_PART / 2)
+    return Span(title, bars, sum(bucket.entries for bucket in buckets), highest)
 
 
 def _when(bucket: DelayedBucket) -> str:

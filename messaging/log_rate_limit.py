@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from messaging.token_bucket import TokenBucket
+
 BURST = 100
 A_SECOND = 5.0
 EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
@@ -15,14 +17,13 @@ EVENTS_MAX = 1000  # names that are remembered; those of libraries may vary
 
 class LogRateLimit:
     def __init__(self) -> None:
-        self.events: OrderedDict[str, tuple[float, float, int]] = OrderedDict()  # available lines, as of when, and suppressed lines
+        self.events: OrderedDict[str, tuple[TokenBucket, int]] = OrderedDict()  # of lines; and how many were suppressed
 
     def suppressed(self, event: str, now_s: float) -> int | None:
         """How many lines of this event were suppressed before this one; None: this line is suppressed too."""
-        lines, then_s, missed = self.events.pop(event, (float(BURST), now_s, 0))
-        lines = min(float(BURST), lines + (now_s - then_s) * A_SECOND)
-        written = lines >= 1
-        self.events[event] = (lines - 1, now_s, 0) if written else (lines, now_s, missed + 1)
+        lines, missed = self.events.pop(event) if event in self.events else (TokenBucket(A_SECOND, BURST, now_s), 0)
+        written = not lines.take(now_s)
+        self.events[event] = (lines, 0 if written else missed + 1)
         if len(self.events) > EVENTS_MAX:
             del self.events[next(iter(self.events))]
         return missed if written else None

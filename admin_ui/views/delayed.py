@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from admin_ui import broker
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.due_chart import HEIGHT, WIDTH, spans
+from admin_ui.due_chart import HEIGHT, spans
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.methods import DELAYED_COUNTS
@@ -23,6 +23,7 @@ from tenants.actions.delayed import change_delayed, change_delayed_key
 from tenants.actions.topics import topic_resource
 from tenants.delayed import DelayedPage, list_delayed
 from tenants.names import message_of
+from workers.billing.charts import WIDTH
 
 SHOWN = 50
 CHANGED_AT_ONCE = 1_000

@@ -4,7 +4,7 @@ The broker never opens a batch between producer and consumer; only the WebSocket
 never trusted for allocation: every decompressor stops at `bytes_max`.
 
 LZ4 and Snappy blocks are decompressed in one call, because they cannot be decompressed in pieces; every codec releases the GIL
-meanwhile (ADR 30).
+meanwhile (ADR 16).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class ChangeRates:
     def take(self, who: str, now_ms: int) -> None:
         """Raises `QuotaExceeded`."""
         with self._lock:
-            bucket = self._buckets.get(who) or TokenBucket(CHANGES_PER_SECOND, CHANGES_BURST, now_ms)
+            bucket = self._buckets.get(who) or TokenBucket(CHANGES_PER_SECOND / 1000, CHANGES_BURST, now_ms)
             self._buckets[who] = bucket
             self._buckets.move_to_end(who)
             if len(self._buckets) > BUCKETS_MAX:
@@ -36,7 +36,7 @@ class ChangeRates:
         if wait_ms:
             raise QuotaExceeded(
                 f"{who} makes more than {CHANGES_PER_SECOND} changes a second after a burst of {CHANGES_BURST:,}: "
-                f"try again in {wait_ms} ms"
+                f"try again in {max(1, round(wait_ms))} ms"
             )
 
 

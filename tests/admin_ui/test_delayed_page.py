@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from admin_ui.due_chart import HEIGHT, WIDTH, spans
+from admin_ui.due_chart import HEIGHT, spans
 from messaging.adminrpc.delayed import DelayedBucket
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.clock import wall_ms
 from tenants.models import AuditRecord
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
+from workers.billing.charts import WIDTH
 
 TOPIC = "persistent://acme/orders/later"
 PAGE = f"{NAMESPACE}/topics/later/delayed"

@@ -41,7 +41,7 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("PUT", "/api/v1/tenants/acme/namespaces/orders/topics/t/subscriptions/{}/dead-letter-policy", {"max_redeliver_count": 1}),
     ("DELETE", "/api/v1/tenants/acme/namespaces/orders/topics/t/subscriptions/{}/dead-letter-policy", None),
 ]
-MOVES = ("subscriptions.", "dead_letters.", "upkeep.")
+MOVES = ("subscriptions.", "dead_letters.", "maintenance.")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""From usage and price plans to invoices: pure functions over integers and fractions (ADR 43).
+"""From usage and price plans to invoices: pure functions over integers and fractions (ADR 44).
 
     units     meters, and the units in which their prices are given
     money     currencies, amounts in minor units, the one rounding

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
-from messaging.broker.core.rate_bucket import BURST_S
 from messaging.broker.core.service_order import ServiceOrder
 
 ACTIVE_S = 1.0
+BURST_S = 0.15  # what of a limit accumulates while nothing is sent, and is not lost when the event loop is late
 
 Sender = TypeVar("Sender")
 

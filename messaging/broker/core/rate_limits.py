@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from messaging.broker.core.fair_shares import FairShares
-from messaging.broker.core.rate_bucket import BURST_S, RateBucket, changed
+from messaging.broker.core.fair_shares import BURST_S, FairShares
 from messaging.broker.core.rate_levels import NO_LIMIT, NO_WAITS, NOTHING_ALLOWED, UNLIMITED, Allowance, RateLevel, RateLimit, Waits
 from messaging.broker.core.service_order import ServiceOrder
 from messaging.broker.core.tenant_debts import TenantDebts
+from messaging.token_bucket import TokenBucket
 
 __all__ = [
     "NOTHING_ALLOWED",
@@ -37,6 +37,24 @@ __all__ = [
 TICK_S = 0.01  # waiting senders are looked at no more often
 SENDERS_A_TURN = 256
 DEBT_S = 0.02  # how far senders that cannot wait may go into debt where others take all that comes
+
+
+def _burst(rate: float) -> float:
+    return max(1.0, rate * BURST_S)
+
+
+def _set_rate(bucket: TokenBucket, rate: float, now_s: float) -> None:
+    bucket.change(rate, _burst(rate), now_s)
+
+
+def _changed(bucket: TokenBucket | None, rate: float, now_s: float) -> TokenBucket | None:
+    """The bucket of a new rate, in which what was sent before counts; None: there is no limit."""
+    if not rate:
+        return None
+    if bucket is None:
+        return TokenBucket(rate, _burst(rate), now_s)
+    _set_rate(bucket, rate, now_s)
+    return bucket
 
 
 class LevelLimiter:
@@ -70,8 +88,8 @@ class LevelLimiter:
         self.policy = policy
         self.limit = NO_LIMIT
         self.added = added
-        self._messages: RateBucket | None = None
-        self._size_bytes: RateBucket | None = None
+        self._messages: TokenBucket | None = None
+        self._size_bytes: TokenBucket | None = None
         self._waiting: ServiceOrder[Throttle] = ServiceOrder()
         self._granted: dict[Throttle, Allowance] = {}  # what is left of the parts of those whose turn has come
         self._shares: FairShares[Throttle] | None = None  # of those that drop; None: there are none
@@ -86,8 +104,8 @@ class LevelLimiter:
     def change(self, limit: RateLimit, now_s: float) -> None:
         """What was sent before counts. The caller gives those that wait a turn."""
         self.limit = limit
-        self._messages = changed(self._messages, limit.messages, now_s)
-        self._size_bytes = changed(self._size_bytes, limit.size_bytes, now_s)
+        self._messages = _changed(self._messages, limit.messages, now_s)
+        self._size_bytes = _changed(self._size_bytes, limit.size_bytes, now_s)
 
     def _tokens(self, now_s: float) -> Allowance:
         self._now_s = max(now_s, self._now_s)
@@ -95,9 +113,9 @@ class LevelLimiter:
         if self.added is not None:
             more_messages, more_bytes = self.added()
             if messages is not None:
-                messages.change(self.limit.messages + more_messages, now_s)
+                _set_rate(messages, self.limit.messages + more_messages, now_s)
             if size_bytes is not None:
-                size_bytes.change(self.limit.size_bytes + more_bytes, now_s)
+                _set_rate(size_bytes, self.limit.size_bytes + more_bytes, now_s)
         return Allowance(
             UNLIMITED if messages is None else messages.tokens(now_s),
             UNLIMITED if size_bytes is None else size_bytes.tokens(now_s),
@@ -143,9 +161,9 @@ class LevelLimiter:
             messages, size_bytes = self._debts.charged(sender.tenant, amount, self._messages, self._size_bytes, self._now_s)
         used_s = 0.0  # the time for which the limit allows that much
         if self._messages is not None:
-            used_s = self._messages.take(messages)
+            used_s = self._messages.spend(messages)
         if self._size_bytes is not None:
-            used_s = max(used_s, self._size_bytes.take(size_bytes))
+            used_s = max(used_s, self._size_bytes.spend(size_bytes))
         self._waiting.served(sender.tenant, sender, used_s)
         if self._shares is not None:
             self._shares.took(sender, used_s)
@@ -196,20 +214,20 @@ class LevelLimiter:
         assert self._debts is not None
         messages, size_bytes = self._debts.pay(sender.tenant, part)
         used_s = max(
-            0.0 if self._messages is None else self._messages.take(messages),
-            0.0 if self._size_bytes is None else self._size_bytes.take(size_bytes),
+            0.0 if self._messages is None else self._messages.spend(messages),
+            0.0 if self._size_bytes is None else self._size_bytes.spend(size_bytes),
         )
         self._waiting.push(sender.tenant, sender)
         self._waiting.served(sender.tenant, sender, used_s)
 
     def short_of_bytes(self, now_s: float) -> bool:
         """Whether it is the bytes, not the messages, of which there are too many."""
-        return (self._size_bytes is not None and self._size_bytes.wait_s(now_s) > 0) or self._messages is None
+        return (self._size_bytes is not None and self._size_bytes.wait(now_s) > 0) or self._messages is None
 
     def wait_s(self, now_s: float) -> float:
         """Until those that wait are worth looking at."""
         self._tokens(now_s)
-        return max(TICK_S, *(one.wait_s(now_s) for one in (self._messages, self._size_bytes) if one is not None), 0.0)
+        return max(TICK_S, *(bucket.wait(now_s) for bucket in (self._messages, self._size_bytes) if bucket is not None), 0.0)
 
 
 class Throttle:

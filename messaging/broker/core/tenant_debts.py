@@ -7,7 +7,7 @@ sends nothing more under this limit, and others wait no longer than for any othe
 
 from __future__ import annotations
 
-from messaging.broker.core.rate_bucket import RateBucket
+from messaging.token_bucket import TokenBucket
 
 Amount = tuple[float, float]  # messages, bytes
 
@@ -28,7 +28,7 @@ class TenantDebts:
         return self._owed.get(tenant, (0.0, 0.0))
 
     def charged(
-        self, tenant: str, sent: Amount, messages: RateBucket | None, size_bytes: RateBucket | None, now_s: float
+        self, tenant: str, sent: Amount, messages: TokenBucket | None, size_bytes: TokenBucket | None, now_s: float
     ) -> Amount:
         """How much of what a tenant sent the limit is charged now."""
         owed_messages, owed_bytes = self.owed(tenant)
@@ -49,7 +49,7 @@ class TenantDebts:
             self._owed.pop(tenant, None)
         return paid
 
-    def pay_with_spilled(self, messages: RateBucket | None, size_bytes: RateBucket | None) -> None:
+    def pay_with_spilled(self, messages: TokenBucket | None, size_bytes: TokenBucket | None) -> None:
         """What accumulated beyond what is kept was used by nobody."""
         spilled = _spilled(messages), _spilled(size_bytes)
         for tenant in list(self._owed):
@@ -59,11 +59,11 @@ class TenantDebts:
                 return
 
 
-def _most(bucket: RateBucket | None, now_s: float) -> float:
+def _most(bucket: TokenBucket | None, now_s: float) -> float:
     return float("inf") if bucket is None else max(0.0, bucket.tokens(now_s)) + bucket.burst
 
 
-def _spilled(bucket: RateBucket | None) -> float:
+def _spilled(bucket: TokenBucket | None) -> float:
     if bucket is None:
         return 0.0
     spilled, bucket.spilled = bucket.spilled, 0.0

@@ -63,13 +63,13 @@ class TopicQuota:
         """Takes a token for a topic that a client is about to make; or why it is to try again later."""
         bucket = self._buckets.get(tenant)
         if bucket is None:
-            bucket = self._buckets[tenant] = TokenBucket(self._per_second, self._burst, now_ms)
+            bucket = self._buckets[tenant] = TokenBucket(self._per_second / 1000, self._burst, now_ms)
         wait_ms = bucket.take(now_ms)
         if not wait_ms:
             return None
         return NotReady(
             f"clients of tenant {tenant} create topics faster than auto_created_topics_per_second = {self._per_second}: "
-            f"try again in {wait_ms} ms"
+            f"try again in {max(1, round(wait_ms))} ms"
         )
 
     def add(self, tenant: str, namespace: str, count: int) -> None:

@@ -2,7 +2,7 @@
 
 A few bytes may hold very many messages. So an entry stays packed until its turn comes; what unpacking it makes is charged to the
 memory budget before it is made, and a large one is decompressed on a thread, in turns by tenant and in one call: its codec lets
-other threads run, and makes no more than was declared and charged (ADR 30). Its messages are then made as the consumer has room for
+other threads run, and makes no more than was declared and charged (ADR 16). Its messages are then made as the consumer has room for
 them: what waits is bytes that are accounted for, not objects.
 
 An entry that cannot be opened comes whole, as it is stored, with the reason in a property, so that its consumer can look at it and

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.broker.core.rate_bucket import BURST_S, RateBucket
+from messaging.broker.core.fair_shares import BURST_S
 from messaging.broker.core.rate_limits import (
     NO_LIMIT,
     NOTHING_ALLOWED,
@@ -42,22 +42,6 @@ def test_a_huge_limit_limits_nothing() -> None:
 def test_an_allowance_of_both_kinds() -> None:
     assert not NOTHING_ALLOWED and not Allowance(5, 0) and not Allowance(-1, UNLIMITED) and Allowance(0.5, 1)
     assert Allowance(3, 9).least(Allowance(5, 2)) == Allowance(3, 2)
-
-
-def test_a_bucket_in_debt_waits_until_it_is_paid() -> None:
-    bucket = RateBucket(10, 0.0)
-    bucket.take(101)
-    assert bucket.tokens(0.0) == -99.5  # of 1.5 accumulated
-    assert bucket.wait_s(0.0) == pytest.approx(9.95)
-    assert bucket.tokens(9.96) > 0
-    assert bucket.wait_s(9.96) == 0.0
-
-
-def test_tokens_do_not_accumulate_and_a_clock_that_goes_back_gives_none() -> None:
-    bucket = RateBucket(1000, 0.0)
-    assert bucket.tokens(3600.0) == 1000 * BURST_S
-    bucket.take(150)
-    assert bucket.tokens(3000.0) == 0.0
 
 
 def test_a_debt_stays_where_the_limit_changes() -> None:

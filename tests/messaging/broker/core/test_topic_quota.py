@@ -6,21 +6,6 @@ import pytest
 
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.errors import NotReady, PreconditionFailed
-from messaging.token_bucket import TokenBucket
-
-
-def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
-    bucket = TokenBucket(10, 3, 1_000)
-    assert [bucket.take(1_000) for _ in range(4)] == [0, 0, 0, 100]
-    assert [bucket.take(1_050), bucket.take(1_100), bucket.take(1_100)] == [50, 0, 100]
-    assert [bucket.take(60_000) for _ in range(4)] == [0, 0, 0, 100]  # no more than the burst is saved up
-
-
-def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
-    bucket = TokenBucket(1, 1, 5_000)
-    assert bucket.take(5_000) == 0
-    assert bucket.take(1_000) == 1_000
-    assert bucket.take(2_000) == 0
 
 
 def quota(**limits: int) -> TopicQuota:
