@@ -22,7 +22,8 @@ from messaging.broker.runtime.topics.limits import publish_limits
 from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer, close_unencrypted
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
-from messaging.broker.runtime.topics.producers import dedup_state, exclusive_access
+from messaging.broker.runtime.topics.producers import exclusive_access
+from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
 from messaging.broker.runtime.topics.producers.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.producers.stored_moves import StoredMoves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -41,13 +42,14 @@ log = structlog.get_logger("broker.topics")
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_stored_moves", "backlog_quota", "id_tail", "publisher")
+    __slots__ = ("_stored_moves", "backlog_quota", "deduplication", "id_tail", "publisher")
     keeps_messages = True  # and what its subscriptions have acknowledged
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
         self.backlog_quota: TopicBacklogQuota | None = None
+        self.deduplication = TopicDeduplication(self)
         self.publisher = Publisher(self, ledger)
         self._stored_moves: StoredMoves | None = None
         self._follow_publish_policies()
@@ -109,9 +111,7 @@ class Topic(TopicSubscriptions):
     def policies_changed(self) -> None:
         close_unencrypted(self)
         self.follow_unacked_limits()
-        if self.services.policies.deduplicates(self.name) != (self.publisher.dedup is not None):
-            self.services.loops.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
-        dedup_state.follow_interval(self)
+        self.deduplication.policies_changed()
         super().policies_changed()
         self._follow_publish_policies()
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
@@ -196,9 +196,7 @@ class Topic(TopicSubscriptions):
             if readers:  # without consumers nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.publish(pending, readers)
-        dedup = self.publisher.dedup
-        if dedup is not None:
-            dedup_state.save_later(self, dedup)
+        self.deduplication.stored()
 
     @property
     def delayed(self) -> DelayedDelivery:
@@ -234,7 +232,7 @@ class Topic(TopicSubscriptions):
     async def recover(self) -> bool:
         """After the log refused a block: closes the producers, which reconnect. False: the topic must be loaded again instead."""
         self._close_producers()
-        if self.publisher.dedup is not None:  # it counted entries that were not stored
+        if self.deduplication.state is not None:  # it counted entries that were not stored
             return False
         if isinstance(self.ledger.failed, Fenced):  # another owner may have changed the stored state
             return False
@@ -276,9 +274,9 @@ class Topic(TopicSubscriptions):
             if self._dispatcher is not None and self._dispatcher.delayed is not None:
                 await self._dispatcher.delayed.store()
             await self.ledger.close()
-            await dedup_state.save(self)
+            await self.deduplication.save()
         finally:
-            dedup_state.release(self)
+            self.deduplication.release()
             for subscription in self.subscriptions.values():
                 self.services.memory.cursor_memory.release(self.name.tenant, subscription)
             self.release_properties()

@@ -177,7 +177,7 @@ async def snapshots(world: VirtualWorld, seconds: float) -> list[int]:
     topic, found = await world.loaded(), []
     for _ in range(round(seconds)):
         await world.pass_s(1)
-        dedup = topic.publisher.dedup
+        dedup = topic.deduplication.state
         assert dedup is not None
         found.append(dedup.snapshot_position.entry_id)
     return found
