@@ -17,7 +17,6 @@ from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN
 from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
-from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.delayed.limits import DelayLimits, delay_limits
@@ -63,7 +62,6 @@ class Publisher:
         "limits",
         "message_bytes_max",
         "messages_in",
-        "producers",
         "published_blocks",
         "topic",
     )
@@ -71,7 +69,6 @@ class Publisher:
     def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
         self.topic = topic
         self.ledger = ledger
-        self.producers = ProducerTable(ledger.record.topic_epoch)
         self.deduplication = topic.deduplication
         self.limits = publish_limits.following(None, self)  # None: no rate limits
         self.delay_limits: DelayLimits | None = None
