@@ -208,8 +208,7 @@ class Topic(TopicSubscriptions):
             self.publisher.limits.close()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
-        if self.writes is not None:
-            self.writes.close()
+        self.cursor_changes.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
 

@@ -152,7 +152,7 @@ class Endpoints:
             held = self.consumers.get(consumer_id)
             if held is not None:
                 topic, subscription, consumer = held
-                topic.acknowledge(subscription, consumer, ledger_id, entries)
+                topic.acknowledgements.acknowledge(subscription, consumer, ledger_id, entries)
                 self.service.acknowledgements += len(entries)
         return ACK_RUN * len(runs)
 
