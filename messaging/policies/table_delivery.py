@@ -71,7 +71,7 @@ TABLE = (
         words={0: "only by the number of entries"},
         meaning="How long after a message was stored the deduplication state of its topic is, at the latest: what is not in it is "
         "read again when the topic is loaded. 0: only after 10,000 entries, and when the topic is unloaded.",
-        enforced_by="messaging.broker.runtime.topics.producers.dedup_state:save_later",
+        enforced_by="messaging.broker.runtime.topics.producers.deduplication:TopicDeduplication.stored",
     ),
     Policy(
         name="delayed_delivery",

@@ -12,7 +12,7 @@ from messaging.adminrpc.topics import TopicDelete
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.topics.producers.dedup_state import key_of
+from messaging.broker.runtime.topics.producers.deduplication import key_of
 from messaging.errors import MagnetarError, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import WHOLE, Position, StoreError, Unavailable

@@ -8,7 +8,7 @@ import pytest
 
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.cursor import Cursor
-from messaging.broker.runtime.topics.producers import dedup_state
+from messaging.broker.runtime.topics.producers import deduplication
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import StoreError, Unavailable
 from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed
@@ -29,7 +29,7 @@ async def test_a_first_load_that_fails_leaves_answered_acknowledgements_to_the_s
         raise Unavailable("the store is away for a moment")
 
     with monkeypatch.context() as patched:
-        patched.setattr(dedup_state, "begin", fails)
+        patched.setattr(deduplication.TopicDeduplication, "begin", fails)
         await after.feed(("namespace", "acme/orders", {"policies": {"deduplication": True}}))
         other = await after.connected()
         other.say(pb.Command.SUBSCRIBE, topic=TOPIC, subscription="s", consumer_id=1, sub_type=pb.Subscribe.Shared)
@@ -78,7 +78,7 @@ async def test_unload_saves_cursors_even_where_something_else_of_the_topic_canno
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(dedup_state, "save", fails)
+        patched.setattr(deduplication.TopicDeduplication, "save", fails)
         await world.admin.topics.unload(TopicRef(topic=TOPIC))
     assert await backlogs(world) == {"s": 2}
 

@@ -63,7 +63,7 @@ class Receiving:
         for ledger_id, entries in acks:
             by_ledger.setdefault(ledger_id, []).extend(entries)
         for ledger_id, entries in by_ledger.items():
-            self.topic.acknowledge(subscription, consumer, ledger_id, entries)
+            self.topic.acknowledgements.acknowledge(subscription, consumer, ledger_id, entries)
         self.topic.flow(subscription, consumer, 100_000)
 
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...

@@ -22,7 +22,6 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics.backlog.dropped_ledgers import forget_ledgers
 from messaging.broker.runtime.topics.backlog.quota import quota_of
-from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks
 from messaging.broker.runtime.topics.topic import Topic
@@ -223,10 +222,10 @@ class MaintenanceHandlers:
         retention = policies.maintenance.retention(self._broker.storage.safe_expiry_ms())
         durable = (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable)  # readers keep nothing
         before = min(durable, default=topic.ledger_list.last)
-        dedup = topic.publisher.dedup
+        dedup = topic.deduplication.state
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
             if dedup.snapshot_position < before and topic.ledger.trims(before, retention):
-                await dedup_state.save(topic)
+                await topic.deduplication.save()
             before = min(before, dedup.snapshot_position)
         before = self._broker.compactions.kept_from(topic, before)
         consumed = consumed_ledgers(self._broker, topic)

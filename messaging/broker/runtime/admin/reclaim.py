@@ -11,7 +11,7 @@ def consumed_ledgers(broker: Broker, topic: Topic) -> set[int]:
     """A topic that is compacted is trimmed from its beginning only: what compacted reading passes over counts by order."""
     if topic.ledger_list.compacted is not None:
         return set()
-    limit, dedup = topic.ledger_list.last, topic.publisher.dedup
+    limit, dedup = topic.ledger_list.last, topic.deduplication.state
     if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
         limit = min(limit, dedup.snapshot_position)
     cursors = [one.cursor for one in topic.subscriptions.values() if one.durable]

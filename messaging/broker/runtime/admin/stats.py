@@ -84,7 +84,7 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
             "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
             "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
             "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
-            "deduplicationStatus": "Disabled" if topic.publisher.dedup is None else "Enabled",
+            "deduplicationStatus": "Disabled" if topic.deduplication.state is None else "Enabled",
             "nonContiguousDeletedMessagesRanges": ack_ranges,
             "ownerBroker": context.broker,
             "topicCreationTimeStamp": topic.created_ms,

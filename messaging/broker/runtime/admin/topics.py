@@ -41,7 +41,6 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of
-from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
@@ -208,8 +207,8 @@ class TopicHandlers:
         try:
             await topic.ledger.roll()
             last = topic.ledger_list.last
-            if topic.publisher.dedup is not None:  # what it knows of the messages cannot be read from them any more
-                await dedup_state.save(topic)
+            if topic.deduplication.state is not None:  # what it knows of the messages cannot be read from them any more
+                await topic.deduplication.save()
             for subscription in list(topic.subscriptions.values()):
                 if topic.holds(subscription):  # else deleted meanwhile
                     await topic.skip_to(subscription, last)

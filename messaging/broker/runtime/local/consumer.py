@@ -109,7 +109,7 @@ class LocalConsumer:
             )
             stored.exception()  # whoever does not wait for it need not hear of it
 
-        rest = self.topic.acknowledge_each(self.subscription, self.consumer, asked, done, sizes)
+        rest = self.topic.acknowledgements.acknowledge_each(self.subscription, self.consumer, asked, done, sizes)
         assert rest is None, "the sizes of all batches are known: this consumer opened them"
         return stored
 

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock, for_log
@@ -23,7 +22,7 @@ from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
 from messaging.broker.runtime.topics.limits.admission import check_subscription_count
 from messaging.broker.runtime.topics.producers.publisher import Publisher
 from messaging.broker.runtime.topics.services import TopicServices
-from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import NoAcknowledgements
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotAllowed
 from messaging.protocol.frames import REPEATED_ID
@@ -44,6 +43,7 @@ class NonPersistentTopic(Topic):
         super().__init__(name, services, ledger)
         self.id_tail = REPEATED_ID + self.id_tail
         self.publisher = NonPersistentPublisher(self, ledger)
+        self.acknowledgements = NoAcknowledgements()
         self._follow_publish_policies()
         self._entries = 0  # published since the topic was loaded
         self._direct: DirectDispatcher | None = None  # `_dispatcher` with its own type
@@ -130,26 +130,6 @@ class NonPersistentTopic(Topic):
 
     def _follow_backlog_quota(self) -> None:
         """There is no backlog."""
-
-    # --- acknowledgements mean nothing here
-
-    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
-        pass
-
-    def acknowledge_each(
-        self,
-        subscription: Subscription,
-        consumer: Consumer,
-        asked: Sequence[MessageAck],
-        done: AckDone,
-        sizes: dict[Position, int] | None = None,
-    ) -> AfterReading:
-        done("", None)
-        return None
-
-    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
-        done("", None)
-        return None
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: object) -> None:
         pass

@@ -7,7 +7,6 @@ from dataclasses import replace
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
-from messaging.broker.runtime.topics.producers import dedup_state
 from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.subscriptions import dead_letter_state
 from messaging.broker.runtime.topics.topic import Topic
@@ -60,7 +59,7 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
     for stored in await services.stores.storage.meta.subscriptions(topic.text):
         topic.restore(stored)
     await dead_letter_state.restore(topic)
-    await dedup_state.follow_policy(topic)
+    await topic.deduplication.follow_policy()
     overrides = await delay_overrides.stored(topic)
     if record.delayed_runs or overrides is not None:
         await topic.delayed.restore(overrides)

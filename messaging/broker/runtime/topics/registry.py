@@ -14,7 +14,7 @@ from messaging.broker.runtime.topics.limits.topic_reservations import TopicReser
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
-from messaging.broker.runtime.topics.producers import dedup_state, stored_moves
+from messaging.broker.runtime.topics.producers import deduplication, stored_moves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
@@ -146,7 +146,7 @@ class Topics:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
             return await self._open(name, found)
         self.list_changed(name, True)
-        await dedup_state.follow_policy(made)
+        await made.deduplication.follow_policy()
         return made
 
     # --- asking
@@ -246,7 +246,7 @@ class Topics:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        values = (dedup_state.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text), stored_moves.key_of(text))
+        values = (deduplication.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text), stored_moves.key_of(text))
         await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.limits.subscription_counts.forget(name.tenant)

@@ -12,17 +12,14 @@ from dataclasses import replace
 
 import structlog
 
-from messaging.broker.core.access_modes import AccessMode
-from messaging.broker.core.producer_table import Admission, ProducerTable
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.runtime.topics import idle_state
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.broker.runtime.topics.limits import publish_limits
-from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer, close_unencrypted
-from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
-from messaging.broker.runtime.topics.producers import dedup_state, exclusive_access
+from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
+from messaging.broker.runtime.topics.producers.producer_admission import ProducerAdmission
 from messaging.broker.runtime.topics.producers.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.producers.stored_moves import StoredMoves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
@@ -41,13 +38,15 @@ log = structlog.get_logger("broker.topics")
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_stored_moves", "backlog_quota", "id_tail", "publisher")
+    __slots__ = ("_stored_moves", "backlog_quota", "deduplication", "id_tail", "producer_admission", "publisher")
     keeps_messages = True  # and what its subscriptions have acknowledged
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
         self.backlog_quota: TopicBacklogQuota | None = None
+        self.producer_admission = ProducerAdmission(self)
+        self.deduplication = TopicDeduplication(self)
         self.publisher = Publisher(self, ledger)
         self._stored_moves: StoredMoves | None = None
         self._follow_publish_policies()
@@ -60,7 +59,7 @@ class Topic(TopicSubscriptions):
 
     @property
     def producers(self) -> ProducerTable:
-        return self.publisher.producers
+        return self.producer_admission.table
 
     @property
     def entries_added(self) -> int:
@@ -107,11 +106,9 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     def policies_changed(self) -> None:
-        close_unencrypted(self)
+        self.producer_admission.close_unencrypted()
         self.follow_unacked_limits()
-        if self.services.policies.deduplicates(self.name) != (self.publisher.dedup is not None):
-            self.services.loops.background.spawn(dedup_state.follow_policy(self), f"deduplication of {self.text}")
-        dedup_state.follow_interval(self)
+        self.deduplication.policies_changed()
         super().policies_changed()
         self._follow_publish_policies()
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
@@ -125,7 +122,7 @@ class Topic(TopicSubscriptions):
     def refuse_publishing(self, why: MagnetarError) -> None:
         """Closes the producers: their next tries to open get the error."""
         log.info("topic.publishing_refused", topic=self.text, why=why.message)
-        self._close_producers()
+        self.producer_admission.close_all()
 
     async def writable(self) -> None:
         """Returns when the log accepts messages. While the disk is full or cannot be written, producers retry and consumers are not
@@ -148,42 +145,6 @@ class Topic(TopicSubscriptions):
         """The latest delivery time that may be asked for now; None: any."""
         return self.publisher.delivery_time_max(self.services.clock_ms())
 
-    def attach_producer(self, producer: Producer) -> Admission:
-        """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now
-        must not publish before `confirm_owner` has returned; to one that waits, its sink tells what became of it.
-
-        Raises `NotReady`, `TopicTerminated`, `ProducerBusy`, `ProducerFenced`, and whatever `PermissionChecks.admit` raises if the
-        permission was withdrawn meanwhile.
-        """
-        self.check_writable()
-        check_encryption(self.services.policies.value, self, producer)
-        if producer.access is AccessMode.SHARED:  # an exclusive one is alone
-            check_producer(self, producer.name)
-        check_another_producer(self, producer.name)
-        if producer.session is not None:
-            self.services.admit(producer.session)
-        admission = self.producers.attach(producer)
-        self._count_producers()
-        exclusive_access.admitted(self, admission)
-        return admission
-
-    async def confirm_owner(self, producer: Producer) -> None:
-        """See `exclusive_access.confirm_owner`."""
-        await exclusive_access.confirm_owner(self, producer)
-
-    def detach_producer(self, producer: Producer) -> None:
-        """Removes a producer that publishes nothing more, or that waits; the next that waits may get the topic. Idempotent."""
-        producer.closed = True
-        self.publisher.drop_parked(producer)
-        self.idle.topic_ms = self.ledger.stamp()
-        departure = self.producers.detach(producer)
-        self._count_producers()
-        if departure is not None:
-            exclusive_access.departed(self, departure)
-
-    def _count_producers(self) -> None:
-        self.services.limits.producers.now(self.name, self.text, len(self.producers))
-
     # --- called by the publisher
 
     def stored(self, pending: PendingPublish) -> None:
@@ -196,9 +157,7 @@ class Topic(TopicSubscriptions):
             if readers:  # without consumers nothing is cached: a later consumer reads from storage
                 dispatcher = self._dispatcher or self._ensure_dispatcher()
                 dispatcher.publish(pending, readers)
-        dedup = self.publisher.dedup
-        if dedup is not None:
-            dedup_state.save_later(self, dedup)
+        self.deduplication.stored()
 
     @property
     def delayed(self) -> DelayedDelivery:
@@ -220,21 +179,10 @@ class Topic(TopicSubscriptions):
 
     # --- failures, and closing
 
-    def _close_producers(self) -> None:
-        members, waiting = self.producers.clear()
-        self._count_producers()
-        if members:
-            self.idle.topic_ms = self.ledger.stamp()
-        for producer in (*members, *waiting):
-            producer.closed = True
-            self.publisher.drop_parked(producer)
-            with self.services.loops.dispatching.guard(topic=self.text, producer=producer.name):
-                producer.sink.closed(producer)
-
     async def recover(self) -> bool:
         """After the log refused a block: closes the producers, which reconnect. False: the topic must be loaded again instead."""
-        self._close_producers()
-        if self.publisher.dedup is not None:  # it counted entries that were not stored
+        self.producer_admission.close_all()
+        if self.deduplication.state is not None:  # it counted entries that were not stored
             return False
         if isinstance(self.ledger.failed, Fenced):  # another owner may have changed the stored state
             return False
@@ -255,13 +203,12 @@ class Topic(TopicSubscriptions):
         if self.closed is not None:
             return
         self.closed = why
-        self._close_producers()
+        self.producer_admission.close_all()
         if self.publisher.limits is not None:
             self.publisher.limits.close()
         for subscription in list(self.subscriptions.values()):
             self.close_consumers(subscription)
-        if self.writes is not None:
-            self.writes.close()
+        self.cursor_changes.close()
         if self._dispatcher is not None:
             self._dispatcher.close()
 
@@ -276,9 +223,9 @@ class Topic(TopicSubscriptions):
             if self._dispatcher is not None and self._dispatcher.delayed is not None:
                 await self._dispatcher.delayed.store()
             await self.ledger.close()
-            await dedup_state.save(self)
+            await self.deduplication.save()
         finally:
-            dedup_state.release(self)
+            self.deduplication.release()
             for subscription in self.subscriptions.values():
                 self.services.memory.cursor_memory.release(self.name.tenant, subscription)
             self.release_properties()
@@ -302,7 +249,7 @@ class Topic(TopicSubscriptions):
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
         then not terminated."""
         self.check_open()
-        self._close_producers()
+        self.producer_admission.close_all()
         try:
             last = await self.ledger.terminate()
         except StoreError as error:

@@ -8,6 +8,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 
@@ -16,6 +17,7 @@ class TopicContext(LoadedTopic, Protocol):
     __slots__ = ()
 
     services: TopicServices
+    cursor_changes: CursorChanges
     keeps_messages: bool  # what is published is stored
 
     @property
@@ -26,9 +28,6 @@ class TopicContext(LoadedTopic, Protocol):
 
     def mark_active(self) -> None:
         """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""
-
-    def store(self, subscription: Subscription, delta: bytes) -> None:
-        """Makes a cursor change durable that dispatching caused: expired and lost entries."""
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position` if it is in memory."""

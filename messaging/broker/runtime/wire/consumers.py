@@ -142,11 +142,11 @@ def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource:
     asked = [MessageAck(_position(one), one.ack_set) if one.ack_set else MessageAck(_position(one)) for one in body.message_id]
     if body.ack_type == pb.Ack.Individual:
         service.acknowledgements += len(asked)
-        return topic.acknowledge_each(subscription, consumer, asked, done)
+        return topic.acknowledgements.acknowledge_each(subscription, consumer, asked, done)
     if subscription.kind in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or len(asked) != 1:
         done("a cumulative acknowledgement takes one message id, and no Shared or Key_Shared subscription", None)
         return None
-    return topic.acknowledge_up_to(subscription, consumer, asked[0], done)
+    return topic.acknowledgements.acknowledge_up_to(subscription, consumer, asked[0], done)
 
 
 def _position(message_id: pb.MessageId) -> Position:

@@ -62,8 +62,8 @@ class Endpoints:
         consumers, self.consumers = self.consumers, {}
         # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
         detaches = [
-            *(partial(_detach, topic, topic.detach_producer, producer) for topic, producer, _ in opening.values()),
-            *(partial(_detach, topic, topic.detach_producer, producer) for topic, producer in producers.values()),
+            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer, _ in opening.values()),
+            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer in producers.values()),
             *(partial(_detach, topic, topic.detach, *held) for topic, *held in consumers.values()),
         ]
         if detaches:
@@ -152,7 +152,7 @@ class Endpoints:
             held = self.consumers.get(consumer_id)
             if held is not None:
                 topic, subscription, consumer = held
-                topic.acknowledge(subscription, consumer, ledger_id, entries)
+                topic.acknowledgements.acknowledge(subscription, consumer, ledger_id, entries)
                 self.service.acknowledgements += len(entries)
         return ACK_RUN * len(runs)
 

@@ -162,7 +162,7 @@ async def test_a_durable_subscription_acknowledges_what_was_compacted_away(world
     assert reading.entries == [ids[28], ids[29]]
     assert subscription.backlog_entries == 2
     for position in reading.entries:
-        topic.acknowledge(subscription, consumer, position.ledger_id, [position.entry_id])
+        topic.acknowledgements.acknowledge(subscription, consumer, position.ledger_id, [position.entry_id])
     assert subscription.backlog_entries == 0
     assert subscription.cursor.mark_delete == ids[30]
     topic.detach(subscription, consumer)

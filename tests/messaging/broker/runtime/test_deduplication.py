@@ -18,7 +18,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics.producers import dedup_state
+from messaging.broker.runtime.topics.producers import deduplication
 from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.permissions.model import Principal
@@ -91,11 +91,11 @@ async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
     await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
-    await eventually(lambda: topic.publisher.dedup is None)
+    await eventually(lambda: topic.deduplication.state is None)
     await send(broker, 0, 3)
     assert await entries(broker) == 6
     await AdminHandlers(broker).feed.apply(FeedApply(from_version=3, to_version=4, changes=[namespace(4, True)]))
-    await eventually(lambda: topic.publisher.dedup is not None)
+    await eventually(lambda: topic.deduplication.state is not None)
     await send(broker, 0, 3)
     await send(broker, 0, 3)
     assert await entries(broker) == 9, "from then on each is stored once"
@@ -105,7 +105,7 @@ async def changing(broker: Broker, monkeypatch: pytest.MonkeyPatch, *policies: b
     """What the live topic has in the end, where the policy changes while what is stored is still being asked for."""
     await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
     topic = await broker.topics.get(parse_topic(TOPIC), create=True)
-    assert topic.publisher.dedup is None
+    assert topic.deduplication.state is None
     meta, asked, answer, stored = broker.storage.meta, [0], asyncio.Event(), asyncio.Event()
     get_value = meta.get_value
 
@@ -126,7 +126,7 @@ async def changing(broker: Broker, monkeypatch: pytest.MonkeyPatch, *policies: b
         await stored.wait()
     answer.set()
     await eventually(lambda: f"deduplication of {TOPIC}" not in {task.get_name() for task in asyncio.all_tasks()})
-    return topic.publisher.dedup
+    return topic.deduplication.state
 
 
 async def test_a_policy_that_is_turned_off_while_it_is_turned_on_is_off(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,13 +139,13 @@ async def test_it_is_turned_on_once_however_often_the_namespace_changes_meanwhil
 ) -> None:
     """Each change began another state, and the last of them knew nothing of what the first had taken."""
     begun: list[object] = []
-    begin = dedup_state.begin
+    begin = deduplication.TopicDeduplication.begin
 
     async def counted(topic: Any) -> None:
         begun.append(topic)
         await begin(topic)
 
-    monkeypatch.setattr(dedup_state, "begin", counted)
+    monkeypatch.setattr(deduplication.TopicDeduplication, "begin", counted)
     assert await changing(broker, monkeypatch, True, True, True) is not None
     assert len(begun) == 1
 
@@ -153,13 +153,13 @@ async def test_it_is_turned_on_once_however_often_the_namespace_changes_meanwhil
 async def test_trimming_stops_at_the_snapshot(broker: Broker) -> None:
     await send(broker, 0, 3)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.publisher.dedup is not None
-    before = topic.publisher.dedup.snapshot_position
+    assert topic.deduplication.state is not None
+    before = topic.deduplication.state.snapshot_position
     await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.publisher.dedup is not None
-    assert topic.publisher.dedup.snapshot_position > before
-    assert topic.publisher.dedup.snapshot_position == topic.ledger_list.last
+    assert topic.deduplication.state is not None
+    assert topic.deduplication.state.snapshot_position > before
+    assert topic.deduplication.state.snapshot_position == topic.ledger_list.last
 
 
 async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_topic_closes(broker: Broker) -> None:
@@ -167,9 +167,9 @@ async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_top
     account = broker.memory_limiter.records
     await send(broker, 0, 1)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.publisher.dedup is not None
+    assert topic.deduplication.state is not None
     for number in range(100):
-        topic.publisher.dedup.took(b"name %d" % number, [], broker.now_ms())
+        topic.deduplication.state.took(b"name %d" % number, [], broker.now_ms())
     assert account.tenants.get("acme", 0) >= 16 << 10
     await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
     assert "acme" not in account.tenants
@@ -183,19 +183,19 @@ async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker
     """100,000 names were packed in one turn of the loop."""
     await send(broker, 0, 1)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    dedup = topic.publisher.dedup
+    dedup = topic.deduplication.state
     assert dedup is not None
     now_ms = broker.now_ms()
     for number in range(5 * SLICE_NAMES):
         dedup.took(b"name %d" % number, [], now_ms)
     turns = 0
-    saving = asyncio.create_task(dedup_state.save(topic))
+    saving = asyncio.create_task(topic.deduplication.save())
     while dedup.snapshot_position != topic.ledger_list.last and turns < 1_000_000:
         turns += 1
         await asyncio.sleep(0)
         if turns == 3:  # in the middle of packing
             saved_first = dedup.snapshot_position
-            later = asyncio.create_task(dedup_state.save(topic))  # waits, and is not overtaken
+            later = asyncio.create_task(topic.deduplication.save())  # waits, and is not overtaken
     assert turns > 5
     assert saved_first != topic.ledger_list.last
     await asyncio.gather(saving, later)
@@ -204,13 +204,13 @@ async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker
 async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_stored(broker: Broker) -> None:
     await send(broker, 0, 1)
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    dedup = topic.publisher.dedup
+    dedup = topic.deduplication.state
     assert dedup is not None
     for number in range(5 * SLICE_NAMES):
         dedup.took(b"name %d" % number, [], broker.now_ms())
-    saving = asyncio.create_task(dedup_state.save(topic))
+    saving = asyncio.create_task(topic.deduplication.save())
     await asyncio.sleep(0)
-    dedup_state.release(topic)
-    await broker.storage.meta.delete_value(broker.storage.fence, dedup_state.key_of(TOPIC))
+    topic.deduplication.release()
+    await broker.storage.meta.delete_value(broker.storage.fence, deduplication.key_of(TOPIC))
     await saving
-    assert await broker.storage.meta.get_value(dedup_state.key_of(TOPIC)) is None
+    assert await broker.storage.meta.get_value(deduplication.key_of(TOPIC)) is None

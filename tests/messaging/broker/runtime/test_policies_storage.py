@@ -101,7 +101,7 @@ async def acknowledged_each(world: VirtualWorld, topic: Topic, count: int, every
             assert error is None
             times[number] = loop_time() - begin
 
-        topic.store(subscription, delta, durable)
+        topic.cursor_changes.store(subscription, delta, durable)
         await world.pass_s(every_s)
     await world.pass_s(20)
     return times
@@ -117,7 +117,7 @@ async def test_policy_persistence_mark_delete_rate_limits_the_writes_of_a_cursor
 @virtually()
 async def test_without_a_rate_every_acknowledgement_is_written_at_once(world: VirtualWorld) -> None:
     topic = await acknowledging(world, 200)
-    assert topic.writes is None
+    assert topic.cursor_changes.writes is None
     assert await acknowledged_each(world, topic, 100, 0.1) == pytest.approx([number / 10 for number in range(100)])
 
 
@@ -126,17 +126,21 @@ async def test_what_waits_survives_an_unload_and_a_change_of_the_rate(world: Vir
     topic = await acknowledging(world, 20, persistence_mark_delete_rate=0.001)
     subscription = topic.subscription("s")
     for entry in (0, 1, 2):
-        topic.store(subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms()))
+        topic.cursor_changes.store(
+            subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms())
+        )
     told: list[object] = []
-    topic.store(subscription, b"", told.append)
+    topic.cursor_changes.store(subscription, b"", told.append)
     await world.pass_s(1)
     assert told == []
     await world.set_policies(persistence_mark_delete_rate=0)
     await world.pass_s(1)
-    assert (told, topic.writes) == ([None], None)
+    assert (told, topic.cursor_changes.writes) == ([None], None)
     await world.set_policies(persistence_mark_delete_rate=0.001)
     for entry in (3, 4):
-        topic.store(subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms()))
+        topic.cursor_changes.store(
+            subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms())
+        )
     await world.service.topics.unload(parse_topic(TOPIC))
     again = (await world.loaded()).subscription("s")
     assert again.cursor.mark_delete.entry_id == 4
@@ -148,7 +152,7 @@ async def test_administrators_do_not_wait(world: VirtualWorld) -> None:
     subscription = topic.subscription("s")
     last = topic.ledger_list.last_id
     for entry in (0, 1):
-        topic.store(subscription, subscription.acknowledge(None, last, (entry,), world.service.now_ms()))
+        topic.cursor_changes.store(subscription, subscription.acknowledge(None, last, (entry,), world.service.now_ms()))
     await topic.skip_to(subscription, topic.ledger_list.last)
     assert subscription.backlog_entries == 0
 
@@ -158,7 +162,7 @@ async def test_what_waits_is_bounded_and_accounted(world: VirtualWorld) -> None:
     topic = await acknowledging(world, 1, persistence_mark_delete_rate=0.001)
     account = world.service.memory_limiter.records
     before = account.tenants.get("acme", 0)
-    writes = topic.writes
+    writes = topic.cursor_changes.writes
     assert isinstance(writes, CursorWrites)
     most = 0
     for _ in range(3000):
@@ -177,7 +181,7 @@ async def snapshots(world: VirtualWorld, seconds: float) -> list[int]:
     topic, found = await world.loaded(), []
     for _ in range(round(seconds)):
         await world.pass_s(1)
-        dedup = topic.publisher.dedup
+        dedup = topic.deduplication.state
         assert dedup is not None
         found.append(dedup.snapshot_position.entry_id)
     return found

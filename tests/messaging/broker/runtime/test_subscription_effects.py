@@ -16,6 +16,7 @@ from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements
 from messaging.broker.runtime.topics.subscriptions.effects import SubscriptionEffects
 from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks as chunks_expired
 from messaging.broker.runtime.topics.topic import Topic
@@ -44,7 +45,7 @@ READING = {
     "delivery_records",
 }
 # Steps, what the topic does for itself, and several of `expire_up_to`.
-PARTS = {"mark_active", "store", "recover", "policies_changed", "expire_each_up_to"}
+PARTS = {"mark_active", "dispatch_soon", "dispatch_failed", "recover", "policies_changed", "expire_each_up_to"}
 
 
 @dataclass
@@ -85,15 +86,15 @@ def ignored(refused: str, error: Exception | None) -> None: ...
 
 
 def acknowledge(held: Held) -> None:
-    held.topic.acknowledge(held.subscription, held.consumer, held.at(0).ledger_id, [0])
+    held.topic.acknowledgements.acknowledge(held.subscription, held.consumer, held.at(0).ledger_id, [0])
 
 
 def acknowledge_each(held: Held) -> None:
-    assert held.topic.acknowledge_each(held.subscription, held.consumer, [MessageAck(held.at(0))], ignored) is None
+    assert held.topic.acknowledgements.acknowledge_each(held.subscription, held.consumer, [MessageAck(held.at(0))], ignored) is None
 
 
 def acknowledge_up_to(held: Held) -> None:
-    assert held.topic.acknowledge_up_to(held.subscription, held.consumer, MessageAck(held.at(0)), ignored) is None
+    assert held.topic.acknowledgements.acknowledge_up_to(held.subscription, held.consumer, MessageAck(held.at(0)), ignored) is None
 
 
 def redeliver(held: Held) -> None:
@@ -199,7 +200,8 @@ async def test_a_consumer_that_can_be_written_again_is_sent_more(world: BrokerWo
 
 
 def test_every_effect_is_in_a_table() -> None:
-    public = {name for name, _ in inspect.getmembers(SubscriptionEffects) if not name.startswith("_")}
+    members = [*inspect.getmembers(SubscriptionEffects), *inspect.getmembers(Acknowledgements)]
+    public = {name for name, _ in members if not name.startswith("_")}
     slots = set(SubscriptionEffects.__slots__)
     elsewhere = {"expire_chunks"}  # a function of its own module that acknowledges as the others do
     listed = {effect.__name__ for effect in (*AT_ITS_LIMIT, *WITHOUT_PERMITS, *NOT_WRITABLE)}

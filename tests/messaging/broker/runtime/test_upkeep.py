@@ -149,7 +149,7 @@ async def test_deduplication_does_not_hold_ledgers_back(world: BrokerWorld, cloc
     """Its snapshot was taken every 10,000 entries alone, and retention never passed it."""
     await world.feed(("namespace", "acme/orders", {"policies": {"deduplication": True}}))
     topic = await with_three_messages(world, consumed=True)
-    assert topic.publisher.dedup is not None
+    assert topic.deduplication.state is not None
     for _ in range(3):
         clock.pass_(10 * MINUTE_MS)
         await upkeep(world)

@@ -171,7 +171,7 @@ class BacklogReader:
         log.error("entry.corrupt", topic=topic.text, ledger_id=error.ledger_id, entry_id=error.entry_id, error=str(error))
         if not subscription.state.reading.skip_lost(error.ledger_id, error.resume_entry):
             for delta in subscription.skip_lost(error.ledger_id, error.resume_entry):
-                topic.store(subscription, delta)
+                topic.cursor_changes.store(subscription, delta)
 
     # --- releasing memory
 

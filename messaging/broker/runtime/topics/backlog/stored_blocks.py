@@ -63,7 +63,7 @@ class StoredBlocks:
             cancelled = None if overrides is None else overrides.cancelled.get(block.ledger_id)
             position, passed_over = state.enter_compacted(block, cancelled, durable=subscription.durable)
             for delta in passed_over:
-                self._dispatcher.topic.store(subscription, delta)
+                self._dispatcher.topic.cursor_changes.store(subscription, delta)
             if self._backlog is not None:
                 self._backlog.forget(subscription)
         elif self._compacted is not None:

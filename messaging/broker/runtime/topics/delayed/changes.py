@@ -223,13 +223,13 @@ def apply(topic: Topic, positions: list[Position], former_ms: list[int], at_ms: 
 def _acknowledge(topic: Topic, ledger_id: int, entries: list[int]) -> None:
     now_ms = topic.services.clock_ms()
     for subscription in topic.subscriptions.values():
-        topic.store(subscription, subscription.acknowledge(None, ledger_id, entries, now_ms))
+        topic.cursor_changes.store(subscription, subscription.acknowledge(None, ledger_id, entries, now_ms))
 
 
 def _cancel_part(topic: Topic, position: Position, words: tuple[int, ...]) -> None:
     topic.delayed.delays.cancel_part(position, words)
     for subscription in topic.subscriptions.values():
-        topic.store(subscription, subscription.cursor.acknowledge_batch(position, words, topic.ledger_list)[0])
+        topic.cursor_changes.store(subscription, subscription.cursor.acknowledge_batch(position, words, topic.ledger_list)[0])
     topic.delayed.changed()
 
 

@@ -196,7 +196,7 @@ class Dispatcher:
         topic.services.loops.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
         try:
             for delta in subscription.recover():
-                topic.store(subscription, delta)
+                topic.cursor_changes.store(subscription, delta)
         except Exception as another:  # when it is tried again, it begins with this
             topic.services.loops.dispatching.failed(another, topic=topic.text, subscription=subscription.name)
         return topic.subscriptions.get(subscription.key) is subscription
@@ -204,7 +204,7 @@ class Dispatcher:
     def _try_again(self, subscription: Subscription) -> None:
         try:
             for delta in subscription.recover():
-                self.topic.store(subscription, delta)
+                self.topic.cursor_changes.store(subscription, delta)
         except Exception as error:
             self.failed(subscription, error)
         else:
@@ -281,7 +281,7 @@ class Dispatcher:
         if limits is not None:
             limits.sent(subscription, assignment.deliveries, self.messages_out - messages_before, total)
         for delta in assignment.deltas:
-            topic.store(subscription, delta)
+            topic.cursor_changes.store(subscription, delta)
         subscription.state.unstored.clear()
         return total, assignment.more, len(assignment.deliveries)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscribe_rates import ConsumerIdentity, SubscribeRates
@@ -43,21 +43,6 @@ def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> 
             f"encryption_required is set for topic {topic.text}, and producer {producer.name!r} does not encrypt its messages: "
             f"open it with encryption keys"
         )
-
-
-class ProducerTopic(TopicContext, Protocol):
-    def detach_producer(self, producer: Producer) -> None: ...
-
-
-def close_unencrypted(topic: ProducerTopic) -> None:
-    """Policies have changed: closes the producers that may not publish any more."""
-    for producer in topic.producers:
-        try:
-            check_encryption(topic.services.policies.value, topic, producer)
-        except EncryptionRequired:
-            topic.detach_producer(producer)
-            with topic.services.loops.dispatching.guard(topic=topic.text, producer=producer.name):
-                producer.sink.closed(producer)
 
 
 def check_consumer(topic: TopicContext, subscription: Subscription, kind: SubscriptionType) -> None:

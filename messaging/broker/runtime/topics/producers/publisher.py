@@ -14,15 +14,14 @@ from functools import partial
 from typing import Protocol
 
 from messaging.broker.core.chunks import chunk_parts
-from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN
 from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
-from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.delayed.limits import DelayLimits, delay_limits
 from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
@@ -38,6 +37,7 @@ class PublishedTopic(TopicContext, Protocol):
     """The interface of the topic that its publisher uses."""
 
     backlog_quota: TopicBacklogQuota | None
+    deduplication: TopicDeduplication
 
     def stored(self, pending: PendingPublish) -> None:
         """Called when a block is durable."""
@@ -55,16 +55,13 @@ class Publisher:
         "bytes_in",
         "chunks_published",
         "completed_blocks",
-        "dedup",
-        "dedup_changes",
-        "dedup_saving",
+        "deduplication",
         "delay_limits",
         "last_published_ms",
         "ledger",
         "limits",
         "message_bytes_max",
         "messages_in",
-        "producers",
         "published_blocks",
         "topic",
     )
@@ -72,10 +69,7 @@ class Publisher:
     def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
         self.topic = topic
         self.ledger = ledger
-        self.producers = ProducerTable(ledger.record.topic_epoch)
-        self.dedup: Deduplication | None = None
-        self.dedup_changes = False  # deduplication is being turned on or off
-        self.dedup_saving: asyncio.Lock | None = None  # one snapshot is packed and stored at a time
+        self.deduplication = topic.deduplication
         self.limits = publish_limits.following(None, self)  # None: no rate limits
         self.delay_limits: DelayLimits | None = None
         self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
@@ -105,7 +99,7 @@ class Publisher:
             if quota is not None and (producer.closed or quota.closing is not None):
                 return 0
             name = producer.name_bytes
-            asked, dedup, parts = sent, self.dedup, NO_PARTS
+            asked, dedup, parts = sent, self.deduplication.state, NO_PARTS
             if dedup is not None:
                 if summary.flags & CHUNK:
                     parts = chunk_parts(sent, buf)
@@ -150,7 +144,8 @@ class Publisher:
 
     def last_sequence_id(self, producer_name: bytes) -> int:
         """The highest sequence id accepted from a producer of this name; -1 if there is none or deduplication is off."""
-        return -1 if self.dedup is None else self.dedup.highest_taken(producer_name)
+        dedup = self.deduplication.state
+        return -1 if dedup is None else dedup.highest_taken(producer_name)
 
     def run_after_pending(self, act: Callable[[bool], None]) -> None:
         """Calls `act` after the receipts of everything appended so far: immediately if nothing is pending, else when the last of
@@ -207,10 +202,11 @@ class Publisher:
     ) -> None:
         """Sends one receipt per message, with the position of those that are `new`, or at which its sequence id is stored (-1:-1 if
         that is not remembered)."""
-        if self.dedup is None or (producer.closed and not producer.fenced):
+        dedup = self.deduplication.state
+        if dedup is None or (producer.closed and not producer.fenced):
             return
         for frame in asked:
-            position = new.get(frame) or self.dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
+            position = new.get(frame) or dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
             producer.sink.receipts(producer, [frame], position)
 
 
@@ -278,8 +274,9 @@ class PendingPublish(PendingAppend):
             if summary.flags & CHUNK:
                 producer.chunks_in += sum(frame.flags & CHUNK != 0 for frame in self.sent)
                 publisher.chunks_published = True
-            if publisher.dedup is not None:
-                publisher.dedup.stored(producer.name_bytes, self.sent, self.first, self.now_ms, self.parts)
+            dedup = publisher.deduplication.state
+            if dedup is not None:
+                dedup.stored(producer.name_bytes, self.sent, self.first, self.now_ms, self.parts)
         producer.sink.append_completed(summary.end_offsets[-1])
         if error is None and (not producer.closed or producer.fenced):
             if self.asked is self.sent:

@@ -1,5 +1,4 @@
-"""Checks one acknowledgement request of a client and applies it to the subscription. The topic stores the change and dispatches
-(`subscriptions/effects.py`).
+"""Acknowledgements of consumers: checked, applied to the subscription, stored, and what they made possible dispatched.
 
 If the size of a batch is unknown, the entry is read first and the request completes afterwards. Such requests may overtake each
 other: acknowledgements only ever add to what is acknowledged, so their order does not matter.
@@ -8,9 +7,9 @@ other: acknowledgements only ever add to what is acknowledged, so their order do
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, MessageAck
+from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
@@ -23,6 +22,13 @@ AckDone = Callable[[str, StoreError | None], None]
 AfterReading = Coroutine[Any, Any, None] | None  # the remaining work if batch sizes must be read first
 
 GONE = "the subscription was closed or moved meanwhile: acknowledge again"
+
+
+class AcknowledgedTopic(TopicContext, Protocol):
+    """The interface of the topic that acknowledgements need."""
+
+    def dispatch_failed(self, subscription: Subscription, error: Exception) -> None:
+        """A change of `subscription` raised: what it was to be sent is sent later."""
 
 
 class AckRequest(NamedTuple):
@@ -95,3 +101,108 @@ class AckRequest(NamedTuple):
             return self.subscription.acknowledge_batch(self.consumer, position, words, self.now_ms), ""
         except QuotaExceeded as error:
             return b"", error.message
+
+
+class Acknowledgements:
+    """The acknowledgements of the consumers of one topic."""
+
+    __slots__ = ("_topic",)
+
+    def __init__(self, topic: AcknowledgedTopic) -> None:
+        self._topic = topic
+
+    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
+        """Acknowledges whole entries of one ledger, without a response: the common case."""
+        try:
+            delta = subscription.acknowledge(consumer, ledger_id, entries, self._topic.services.clock_ms())
+        except Exception as error:
+            self._topic.dispatch_failed(subscription, error)
+            raise
+        self._topic.cursor_changes.finish(subscription, delta)
+
+    def acknowledge_each(
+        self,
+        subscription: Subscription,
+        consumer: Consumer,
+        asked: Sequence[MessageAck],
+        done: AckDone,
+        sizes: dict[Position, int] | None = None,
+    ) -> AfterReading:
+        """Acknowledges each of `asked` on its own and skips those that cannot be acknowledged. What can be done immediately is
+        done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
+        """
+        request = AckRequest(
+            self._topic,
+            subscription,
+            consumer,
+            self._topic.services.clock_ms(),
+            {} if sizes is None else sizes,
+            subscription.resets,
+        )
+        found = check_individual(asked, self._topic.ledger_list, subscription.cursor, request.size_of)
+        deltas, refused = request.apply(found)
+        if found.unknown:
+            self._topic.cursor_changes.finish_all(subscription, deltas, None)
+            return self._acknowledge_after_reading(request, found.unknown, refused, done)
+        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(refused, error))
+        return None
+
+    async def _acknowledge_after_reading(
+        self, request: AckRequest, unknown: Sequence[MessageAck], refused_before: str, done: AckDone
+    ) -> None:
+        asked, unread = await request.read_sizes(unknown)
+        if request.gone:
+            done(GONE, None)
+            return
+        subscription = request.subscription
+        deltas, refused = request.apply(check_individual(asked, self._topic.ledger_list, subscription.cursor, request.size_of))
+        self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(refused_before or refused or unread, error))
+
+    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
+        """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
+        request = AckRequest(self._topic, subscription, consumer, self._topic.services.clock_ms(), {}, subscription.resets)
+        return self._acknowledge_up_to(request, asked, done)
+
+    def _acknowledge_up_to(self, request: AckRequest, asked: MessageAck, done: AckDone) -> AfterReading:
+        found = check_cumulative(asked, self._topic.ledger_list, request.subscription.cursor, request.size_of)
+        if found is None:
+            return self._acknowledge_up_to_after_reading(request, asked, done)
+        if isinstance(found, str):
+            done(found, None)
+            return None
+        deltas, refused = request.apply_up_to(found)
+        self._topic.cursor_changes.finish_all(request.subscription, deltas, lambda error: done(refused, error))
+        return None
+
+    async def _acknowledge_up_to_after_reading(self, request: AckRequest, asked: MessageAck, done: AckDone) -> None:
+        known, unread = await request.read_sizes([asked])
+        if request.gone:
+            done(GONE, None)
+        elif not known:
+            done(unread, None)
+        else:
+            self._acknowledge_up_to(request, asked, done)
+
+
+class NoAcknowledgements:
+    """Of a topic that keeps no messages: an acknowledgement means nothing and is answered at once."""
+
+    __slots__ = ()
+
+    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
+        pass
+
+    def acknowledge_each(
+        self,
+        subscription: Subscription,
+        consumer: Consumer,
+        asked: Sequence[MessageAck],
+        done: AckDone,
+        sizes: dict[Position, int] | None = None,
+    ) -> AfterReading:
+        done("", None)
+        return None
+
+    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
+        done("", None)
+        return None

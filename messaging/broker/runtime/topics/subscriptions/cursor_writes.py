@@ -11,7 +11,8 @@ import asyncio
 from functools import partial
 
 from messaging.broker.core.memory_charge import Charge
-from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.protocol.names import TopicName
 from messaging.storage.managed.cursor_log import CursorLog
 from messaging.storage.managed.delta_batcher import Done
 
@@ -20,15 +21,15 @@ WAITING_BYTES_MAX = 64 << 10  # of one cursor
 CHANGE_BYTES = 128  # what a change costs that waits, beside its bytes
 
 
-def following(held: CursorWrites | None, topic: TopicContext) -> CursorWrites | None:
+def following(held: CursorWrites | None, services: TopicServices, name: TopicName) -> CursorWrites | None:
     """The writes as the policy has them now; None: a change is written at once."""
-    rate = float(topic.services.policies.value(MARK_DELETE_RATE, topic.name)) if topic.name.persistent else 0.0
+    rate = float(services.policies.value(MARK_DELETE_RATE, name)) if name.persistent else 0.0
     if held is not None and held.rate != rate:
         held.close()
         held = None
     if not rate or held is not None:
         return held
-    return CursorWrites(topic.services.stores.cursors, Charge(topic.services.memory.records, topic.name.tenant), rate)
+    return CursorWrites(services.stores.cursors, Charge(services.memory.records, name.tenant), rate)
 
 
 class _Waiting:

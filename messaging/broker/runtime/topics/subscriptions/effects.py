@@ -5,10 +5,9 @@ became possible; the caller has nothing left to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 
-from messaging.broker.core.ack_validation import MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.explain import DeliveryState
@@ -16,13 +15,13 @@ from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.services import TopicServices
-from messaging.broker.runtime.topics.subscriptions import cursor_writes
-from messaging.broker.runtime.topics.subscriptions.acknowledgements import GONE, AckDone, AckRequest, AfterReading
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements, NoAcknowledgements
+from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.broker.runtime.topics.topic_rates import TopicRates
-from messaging.errors import MagnetarError, NotReady, StorageFailed, SubscriptionNotFound
+from messaging.errors import MagnetarError, NotReady, SubscriptionNotFound
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import Position, StoreError
+from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.ledger_list import LedgerList
 
@@ -30,11 +29,21 @@ NO_SUBSCRIPTIONS: dict[str, Subscription] = {}  # shared by idle topics; never w
 
 EXPIRED_AT_ONCE = 100  # subscriptions whose changes share a commit
 
-Stored = Callable[[StoreError | None], None]
-
 
 class SubscriptionEffects(TopicContext):
-    __slots__ = ("_dispatcher", "closed", "ledger", "name", "rates", "services", "subscriptions", "tenant_uid", "text", "writes")
+    __slots__ = (
+        "_dispatcher",
+        "acknowledgements",
+        "closed",
+        "cursor_changes",
+        "ledger",
+        "name",
+        "rates",
+        "services",
+        "subscriptions",
+        "tenant_uid",
+        "text",
+    )
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         self.name = name
@@ -46,7 +55,8 @@ class SubscriptionEffects(TopicContext):
         self.closed: MagnetarError | None = None  # the reason for closing, set when closing begins
         self.rates: TopicRates | None = None  # None while the topic is idle
         self._dispatcher: Dispatcher | None = None  # created for the first consumer
-        self.writes = cursor_writes.following(None, self)  # None: cursors are written at any rate
+        self.cursor_changes = CursorChanges(self)
+        self.acknowledgements: Acknowledgements | NoAcknowledgements = Acknowledgements(self)
 
     @property
     def ledger_list(self) -> LedgerList:
@@ -84,56 +94,13 @@ class SubscriptionEffects(TopicContext):
         if not self.holds(subscription):
             raise SubscriptionNotFound(f"subscription {subscription.name!r} of {self.text} was deleted")
 
-    # --- change, store, dispatch: every change of a cursor ends here
-
-    def _finish(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
-        """A cursor was changed. Dispatches to all consumers: any of them may have been held at its limit."""
-        self.store(subscription, delta, stored)
-        (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
-
-    def _finish_all(self, subscription: Subscription, deltas: Sequence[bytes], stored: Stored | None) -> None:
-        """Calls `stored` when the last change is durable; the log keeps their order."""
-        changes = [delta for delta in deltas if delta]
-        for delta in changes[:-1]:
-            self.store(subscription, delta)
-        if changes or stored is not None:
-            self._finish(subscription, changes[-1] if changes else b"", stored)
-        else:
-            self._dispatch_soon(subscription)
-
-    async def _finish_durably(self, subscription: Subscription, delta: bytes, what: str) -> None:
-        """Returns when the change is durable. Raises `StorageFailed`."""
-        answer: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-        self._finish(subscription, delta, lambda error: None if answer.done() else answer.set_result(error))
-        if self.writes is not None:
-            self.writes.write_now(subscription.subscription_id)
-        error = await answer
-        if error is not None:
-            raise StorageFailed(f"{what} of subscription {subscription.name!r} is not stored: {error}")
-
-    def store(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
-        """Makes a change of a cursor durable and then calls `stored`, if given. With nothing to store (a repeated request), it
-        still waits for earlier changes that are not durable yet.
-        """
-        if delta:
-            self.mark_active()
-            self.services.memory.cursor_memory.changed(self.name.tenant, subscription)
-        if self.writes is not None and subscription.durable:
-            self.writes.append(subscription.subscription_id, delta, stored)
-        elif delta and subscription.durable:
-            self.services.stores.cursors.append(subscription.subscription_id, delta, stored)
-        elif stored is not None and subscription.durable:
-            self.services.stores.cursors.when_durable(stored)
-        elif stored is not None:
-            stored(None)
-
     def policies_changed(self) -> None:
         """Policies of the topic or its namespace changed."""
-        self.writes = cursor_writes.following(self.writes, self)
+        self.cursor_changes.policies_changed()
         if self._dispatcher is not None:
             self._dispatcher.policies_changed()
 
-    def _dispatch_soon(self, subscription: Subscription) -> None:
+    def dispatch_soon(self, subscription: Subscription) -> None:
         (self._dispatcher or self._ensure_dispatcher()).dispatch_soon(subscription)
 
     def _ensure_dispatcher(self) -> Dispatcher:
@@ -141,6 +108,10 @@ class SubscriptionEffects(TopicContext):
             self._dispatcher = Dispatcher(self)
             self._dispatcher.closed = self.closed is not None
         return self._dispatcher
+
+    def dispatch_failed(self, subscription: Subscription, error: Exception) -> None:
+        """A change of `subscription` raised: what it was to be sent is sent later."""
+        self._ensure_dispatcher().failed(subscription, error)
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         return None if self._dispatcher is None else self._dispatcher.block_in_memory(position)
@@ -161,17 +132,17 @@ class SubscriptionEffects(TopicContext):
 
     def flow(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
         consumer.flow(permits, self.services.clock_ms())
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     def return_permits(self, subscription: Subscription, consumer: Consumer, permits: int) -> None:
         """Returns the permits of messages that were not delivered."""
         consumer.give_back(permits)
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     def consumer_writable(self, subscription: Subscription, consumer: Consumer) -> None:
         """The consumer's connection can be written to again."""
         consumer.wake()
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
@@ -180,19 +151,19 @@ class SubscriptionEffects(TopicContext):
         try:
             subscription.redeliver(consumer, positions)
         except Exception as error:  # what it gave back is sent again all the same
-            self._ensure_dispatcher().failed(subscription, error)
+            self.dispatch_failed(subscription, error)
         cursor_memory.uncounted_redeliveries += redeliveries.uncounted - uncounted_before
         cursor_memory.changed(self.name.tenant, subscription)
         if subscription.dead_letters is not None:
             self.services.dead_letters_due(self, subscription)
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     # --- dead letters
 
     def follow_dead_letters(self, subscription: Subscription) -> None:
         """The dead-letter policy was set or removed: entries that waited to be moved may have to be sent again."""
         subscription.follow_dead_letters(subscription.dead_letters)
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     async def acknowledge_entries(self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent) -> None:
         """Acknowledges entries that no consumer gets any more, such as moved dead letters. Raises `StorageFailed`."""
@@ -200,83 +171,14 @@ class SubscriptionEffects(TopicContext):
         now_ms = self.services.clock_ms()
         for position in positions:
             delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
-            self.store(subscription, delta)
+            self.cursor_changes.store(subscription, delta)
             dispatcher.record(why, subscription, position)
-        await self._finish_durably(subscription, b"", "the change")
+        await self.cursor_changes.finish_durably(subscription, b"", "the change")
 
     def resume(self, subscription: Subscription) -> None:
         """After a recovery of dead letters: it is known what was moved, and consumers are sent the rest."""
         subscription.recovering = False
-        self._dispatch_soon(subscription)
-
-    # --- acknowledging
-
-    def acknowledge(self, subscription: Subscription, consumer: Consumer, ledger_id: int, entries: Sequence[int]) -> None:
-        """Acknowledges whole entries of one ledger, without a response: the common case."""
-        try:
-            delta = subscription.acknowledge(consumer, ledger_id, entries, self.services.clock_ms())
-        except Exception as error:
-            self._ensure_dispatcher().failed(subscription, error)
-            raise
-        self._finish(subscription, delta)
-
-    def acknowledge_each(
-        self,
-        subscription: Subscription,
-        consumer: Consumer,
-        asked: Sequence[MessageAck],
-        done: AckDone,
-        sizes: dict[Position, int] | None = None,
-    ) -> AfterReading:
-        """Acknowledges each of `asked` on its own and skips those that cannot be acknowledged. What can be done immediately is
-        done; if the size of a batch is unknown, the rest is returned as a coroutine that reads it first.
-        """
-        request = AckRequest(
-            self, subscription, consumer, self.services.clock_ms(), {} if sizes is None else sizes, subscription.resets
-        )
-        found = check_individual(asked, self.ledger_list, subscription.cursor, request.size_of)
-        deltas, refused = request.apply(found)
-        if found.unknown:
-            self._finish_all(subscription, deltas, None)
-            return self._acknowledge_after_reading(request, found.unknown, refused, done)
-        self._finish_all(subscription, deltas, lambda error: done(refused, error))
-        return None
-
-    async def _acknowledge_after_reading(
-        self, request: AckRequest, unknown: Sequence[MessageAck], refused_before: str, done: AckDone
-    ) -> None:
-        asked, unread = await request.read_sizes(unknown)
-        if request.gone:
-            done(GONE, None)
-            return
-        subscription = request.subscription
-        deltas, refused = request.apply(check_individual(asked, self.ledger_list, subscription.cursor, request.size_of))
-        self._finish_all(subscription, deltas, lambda error: done(refused_before or refused or unread, error))
-
-    def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
-        """Cumulative: acknowledges everything before the entry, and the messages of the entry that `asked` names."""
-        request = AckRequest(self, subscription, consumer, self.services.clock_ms(), {}, subscription.resets)
-        return self._acknowledge_up_to(request, asked, done)
-
-    def _acknowledge_up_to(self, request: AckRequest, asked: MessageAck, done: AckDone) -> AfterReading:
-        found = check_cumulative(asked, self.ledger_list, request.subscription.cursor, request.size_of)
-        if found is None:
-            return self._acknowledge_up_to_after_reading(request, asked, done)
-        if isinstance(found, str):
-            done(found, None)
-            return None
-        deltas, refused = request.apply_up_to(found)
-        self._finish_all(request.subscription, deltas, lambda error: done(refused, error))
-        return None
-
-    async def _acknowledge_up_to_after_reading(self, request: AckRequest, asked: MessageAck, done: AckDone) -> None:
-        known, unread = await request.read_sizes([asked])
-        if request.gone:
-            done(GONE, None)
-        elif not known:
-            done(unread, None)
-        else:
-            self._acknowledge_up_to(request, asked, done)
+        self.dispatch_soon(subscription)
 
     # --- policies
 
@@ -287,7 +189,7 @@ class SubscriptionEffects(TopicContext):
         for subscription in self.subscriptions.values():
             subscription.state.limit_unacked(*limits)
             if subscription.consumers:
-                self._dispatch_soon(subscription)
+                self.dispatch_soon(subscription)
 
     # --- requests of administrators and maintenance; durable when these return
 
@@ -297,7 +199,7 @@ class SubscriptionEffects(TopicContext):
         """
         self.check_current(subscription)
         delta = subscription.acknowledge_up_to(last, self.services.clock_ms())
-        await self._finish_durably(subscription, delta, "the change")
+        await self.cursor_changes.finish_durably(subscription, delta, "the change")
 
     async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int:
         """`expire_up_to` for several; those that were deleted meanwhile are passed over. Some share a commit."""
@@ -320,5 +222,5 @@ class SubscriptionEffects(TopicContext):
         expired = before - subscription.backlog_entries
         subscription.entries_expired += expired
         self._ensure_dispatcher().record_expired(subscription, mark_delete, expired)
-        await self._finish_durably(subscription, delta, "the change")
+        await self.cursor_changes.finish_durably(subscription, delta, "the change")
         return expired

@@ -77,7 +77,7 @@ class TopicSubscriptions(SubscriptionEffects):
         self.services.limits.consumers.add(self.name, 1)
         self.services.memory.cursor_memory.changed(self.name.tenant, subscription)
         if consumer.read_compacted and subscription.durable:
-            self._finish_all(subscription, subscription.state.pass_over_end(), None)
+            self.cursor_changes.finish_all(subscription, subscription.state.pass_over_end(), None)
 
     # --- creating, moving and deleting
 
@@ -258,13 +258,13 @@ class TopicSubscriptions(SubscriptionEffects):
         try:
             subscription.detach(consumer)
         except Exception as error:
-            self._ensure_dispatcher().failed(subscription, error)
+            self.dispatch_failed(subscription, error)
         self.services.memory.cursor_memory.changed(self.name.tenant, subscription)  # what it held is given back
         if not subscription.consumers:
             self._left(subscription)
             self._release_reads(subscription)
             self.drop_if_idle(subscription)
-        self._dispatch_soon(subscription)
+        self.dispatch_soon(subscription)
 
     def drop_if_idle(self, subscription: Subscription) -> None:
         """Removes a non-durable subscription when its last consumer leaves, unless a seek closed its consumers. Of a topic that is
@@ -289,8 +289,8 @@ class TopicSubscriptions(SubscriptionEffects):
                 self.close_consumers(subscription)
                 *first, last = [*subscription.reset(target), *delay_overrides.acknowledge_in(self, subscription)]
                 for delta in first:
-                    self.store(subscription, delta)
-                await self._finish_durably(subscription, last, "the seek")
+                    self.cursor_changes.store(subscription, delta)
+                await self.cursor_changes.finish_durably(subscription, last, "the seek")
             finally:
                 subscription.fenced = False
                 if not subscription.durable:
