@@ -21,6 +21,7 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import LedgerStore
+from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import MetaStore
 from tests.support.broker_over import broker_over
 from tests.support.waiting import eventually
