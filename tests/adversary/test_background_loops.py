@@ -203,11 +203,11 @@ async def never_again(at: Running, name: str) -> None:
 async def in_save_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StorageFailed), patch.context() as broken:
         broken.setattr(FeedStore, "append", raises_no_space)
-        await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
+        await at.broker.access.feed.apply(FeedApply(from_version=0, to_version=1, changes=[]))
 
 
 async def save_feed_again(at: Running, name: str) -> None:
-    await at.broker.access.apply(FeedApply(from_version=0, to_version=1, changes=[]))
+    await at.broker.access.feed.apply(FeedApply(from_version=0, to_version=1, changes=[]))
 
 
 # loop: how it fails, and how it is seen to go on

@@ -164,7 +164,7 @@ async def running_edge(
         memory = MemoryLedgerStore(entry_bytes_max=configured.message_bytes_max + 65_536)
         broker = await broker_over(configured, memory, MemoryMetaStore(), now_ms=clock_ms or (lambda: NOW_MS), fetch=_nobody)
         try:
-            await broker.access.apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes()))
+            await broker.access.feed.apply(FeedApply(from_version=0, to_version=1, full=True, changes=changes()))
             edge = Edge(broker, tls=tls)
             await edge.listen(port)
             try:

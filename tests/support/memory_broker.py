@@ -115,7 +115,7 @@ class MemoryBroker(TypedCalls):
     async def _start(self) -> None:
         fetch = partial(_fetch, self._feed_page) if self._feed_page is not None else _nobody
         service = await broker_over(self.settings, self.ledgers, self.meta, now_ms=self._now_ms, fetch=fetch)
-        service.access.load()
+        service.access.feed.load()
         service.addresses = ADDRESSES
         meter_usage(service, self.settings.data_path / "usage" / "raw")
         self.service = service

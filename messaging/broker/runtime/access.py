@@ -13,7 +13,6 @@ from functools import partial
 
 import structlog
 
-from messaging.adminrpc.feed import FeedApply
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.feed.client import fetch as fetch_page
 from messaging.broker.runtime.feed.follower import FeedFollower, Fetch
@@ -60,14 +59,6 @@ class Access:
         self._pulled_ms = -PULL_PAUSE_MS
 
     # --- the feed
-
-    def load(self) -> None:
-        """Loads the copy of the last run, if there is one and it can be read."""
-        self.feed.load()
-
-    async def apply(self, feed: FeedApply) -> int:
-        """A page that the web process pushes; see `FeedFollower.apply`."""
-        return await self.feed.apply(feed)
 
     async def refresh(self) -> bool:
         """Asks the web process for new changes. Concurrent callers share one request. False: it did not respond."""

@@ -153,7 +153,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms, reserve)
-    access.load()
+    access.feed.load()
     storage = Storage(
         store,
         meta,

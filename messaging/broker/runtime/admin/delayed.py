@@ -11,8 +11,8 @@ from messaging.broker.core.delayed.run_jobs import DueEntry
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.delayed.changes import change, change_key
-from messaging.broker.runtime.topics.delayed.due_list import due_counts, due_page
+from messaging.broker.runtime.topics.delayed.changes import DelayedChanges
+from messaging.broker.runtime.topics.delayed.due_list import DelayedList
 from messaging.broker.runtime.topics.delayed.messages import KeyPage, ReadMessage, page_of_key, read_messages
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
@@ -36,14 +36,14 @@ class DelayedHandlers:
             start = Position(request.ledger_id, request.entry_id)
             return _key_page(await page_of_key(topic, request.key, request.from_ms, request.until_ms, start, count))
         after = None if request.after_ms < 0 else DueEntry(request.after_ms, max(0, request.ledger_id), max(0, request.entry_id))
-        found = await due_page(topic, request.from_ms, request.until_ms, after, count)
+        found = await DelayedList(topic).page(request.from_ms, request.until_ms, after, count)
         messages, last = await read_messages(topic, found.entries)
         following = found.following if last is None else last
         return _page(messages, following, found.complete)
 
     @answers(DELAYED_COUNTS)
     async def counts(self, request: TopicRef) -> schema.DelayedCounts:
-        found = await due_counts(await self._topic(request.topic, None))
+        found = await DelayedList(await self._topic(request.topic, None)).counts()
         buckets = [schema.DelayedBucket(from_ms=one.from_ms, until_ms=one.until_ms, entries=one.entries) for one in found.buckets]
         return schema.DelayedCounts(buckets=buckets, entries=found.entries, exact=found.exact, complete=found.complete)
 
@@ -51,14 +51,14 @@ class DelayedHandlers:
     async def change(self, request: schema.DelayedChange) -> schema.DelayedChanged:
         topic = await self._topic(request.topic, request.deliver_at_ms)
         position = Position(request.ledger_id, request.entry_id)
-        done = await change(topic, position, request.batch_index, request.deliver_at_ms)
+        done = await DelayedChanges(topic).change(position, request.batch_index, request.deliver_at_ms)
         return schema.DelayedChanged(already=done.already, former_ms=min(done.former_ms, TIME_MS_MAX))
 
     @answers(DELAYED_CHANGE_KEY)
     async def change_key(self, request: schema.DelayedKeyChange) -> schema.DelayedKeyChanged:
         topic = await self._topic(request.topic, request.deliver_at_ms)
         start = Position(request.ledger_id, request.entry_id)
-        page = await change_key(topic, request.key, request.deliver_at_ms, start, min(request.limit, CHANGED_MAX))
+        page = await DelayedChanges(topic).change_key(request.key, request.deliver_at_ms, start, min(request.limit, CHANGED_MAX))
         return schema.DelayedKeyChanged(
             changed=page.changed,
             refused_count=page.refused_count,

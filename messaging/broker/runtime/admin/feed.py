@@ -16,7 +16,7 @@ class FeedHandlers:
     @answers(FEED_APPLY)
     async def apply(self, request: FeedApply) -> FeedVersion:
         """Answers once the change is in force for open connections, too."""
-        version = await self._broker.access.apply(request)
+        version = await self._broker.access.feed.apply(request)
         await self._broker.permission_checks.wait_until_checked()
         await self._broker.policy_changes.wait_until_told()
         return FeedVersion(version=version)

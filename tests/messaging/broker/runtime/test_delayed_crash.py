@@ -21,7 +21,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
-from messaging.broker.runtime.topics.delayed import changes as delayed_changes
+from messaging.broker.runtime.topics.delayed.changes import DelayedChanges
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Fence, Position
@@ -177,7 +177,7 @@ class Life:
         former = promises.times[number]
         promises.changing[number] = [former] if minute is None else [former, minute]
         at_ms = None if minute is None else self.start_ms + minute * MINUTE_MS
-        await delayed_changes.change(await self.topic(), promises.positions[number], -1, at_ms)
+        await DelayedChanges(await self.topic()).change(promises.positions[number], -1, at_ms)
         if minute is None:
             promises.cancelled.add(number)
         else:

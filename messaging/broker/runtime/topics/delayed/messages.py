@@ -64,7 +64,7 @@ async def page_of_key(topic: Topic, key: str, from_ms: int, until_ms: int, start
         block, entries = one
         for at, entry in enumerate(entries, 1):
             position = Position(block.ledger_id, entry)
-            if from_ms <= delivery_time(topic, block, position) < until_ms and key_of(block, entry) == key:
+            if from_ms <= delivery_time(topic.overrides, block, position) < until_ms and key_of(block, entry) == key:
                 found.append(_read(topic, block, position))
             if len(found) >= count:
                 following = topic.ledger_list.next_after(position)
@@ -87,7 +87,7 @@ def _read(topic: Topic, block: EntryBlock, position: Position) -> ReadMessage:
     time = None if overrides is None else overrides.time_of(position)
     return ReadMessage(
         position,
-        delivery_time(topic, block, position),
+        delivery_time(topic.overrides, block, position),
         None if time is None else time.former_ms,
         metadata,
         block.messages_of(position.entry_id),
