@@ -1,7 +1,7 @@
 """Loaded topics.
 
 registry.py, opening.py, partitions/    load, create, unload and delete topics
-topic.py                      a topic: its life, and its producers
+topic.py                      a topic: its identity and its life; its parts lie in the rooms below
 producers/                    socket to log
 subscriptions/                subscriptions and their changes
 dispatch/                     log to consumers
