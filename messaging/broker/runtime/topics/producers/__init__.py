@@ -2,6 +2,6 @@
 
 publisher.py                  appends their blocks and returns the receipts
 producer_admission.py         who may publish; fences and promotes exclusive producers
-deduplication.py                stores what deduplication knows
+deduplication.py              stores what deduplication knows
 stored_moves.py               dead letters that the topic has stored as their target
 """
