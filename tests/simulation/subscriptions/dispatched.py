@@ -184,7 +184,9 @@ class DispatchedTopic:
             except Thrown as thrown:
                 self.counts[str(thrown)] += 1
                 self.counts["exceptions"] += 1
-                self._expired_before(self.subscription.recover())
+                unstored: list[bytes] = []
+                self.subscription.recover(unstored.append)
+                self._expired_before(unstored)
         self._dispatch(thrower)
 
     def _dispatch(self, thrower: Thrower) -> None:

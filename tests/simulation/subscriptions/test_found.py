@@ -134,6 +134,5 @@ def test_what_expired_while_something_raised_is_expired_after_a_restart(monkeypa
         topic.flow(topic.attach(), 1)
     assert topic.subscription.cursor.acknowledged(position)
     restarted = Cursor()
-    for delta in topic.subscription.recover():
-        restarted.apply(delta, topic.ledger_list)
+    topic.subscription.recover(lambda delta: restarted.apply(delta, topic.ledger_list))
     assert restarted.acknowledged(position)
