@@ -253,7 +253,7 @@ class Dispatcher:
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
-        if block.chunked:
+        if block.chunked or subscription.active is None:  # they hold more now
             services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
         records, name, ledger_id = self.records, subscription.name, block.ledger_id
