@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.attacks NAME HOST PORT SECONDS [--ws-port PORT] [--token TOKEN]
 
-Prints one JSON object when it ends: how often it got through what it does, and how often it was cut off. It comes back when it is.
+Prints `BEGUN` when it has done it once, from when on the seconds count: some attacks take long to prepare. When it ends it prints
+one JSON object: how often it got through what it does, and how often it was cut off. It comes back when it is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks import crowds, schema_attacks
 from tests.benchmarks.hostile_connection import TOPIC, Count, Target, answer, connect_frame, consumer, opened, signed_in
 
+BEGUN = "begun"
+PREPARED_S = 90.0  # at the latest
+LOOK_S = 0.05
 STORM_BYTES = 256 << 10  # written at once
 CONNECTIONS = 8
 
@@ -249,8 +253,13 @@ ATTACKS |= schema_attacks.ATTACKS
 
 async def _run(name: str, target: Target, seconds: float) -> Count:
     count = Count()
+    attacking = asyncio.ensure_future(ATTACKS[name][1](target, count))
+    prepared_s = asyncio.get_running_loop().time() + PREPARED_S
+    while not count.done and not attacking.done() and asyncio.get_running_loop().time() < prepared_s:
+        await asyncio.wait({attacking}, timeout=LOOK_S)
+    print(BEGUN, flush=True)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(ATTACKS[name][1](target, count), seconds)
+        await asyncio.wait_for(attacking, seconds)
     return count
 
 

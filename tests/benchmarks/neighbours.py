@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from messaging.identity import issue_token
@@ -99,7 +101,8 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
         command += ["--ws-port", str(ws_port), "--token", tokens["hostile"], "--data-dir", broker.settings.data_dir]
         attacker = processes.start(command, output)
         try:
-            time.sleep(SETTLE_S)  # it has begun
+            _wait_until_begun(attacker, output)
+            time.sleep(SETTLE_S)
             with _policies_changing(broker) if name == CHANGING else nullcontext():
                 felt = _innocent(broker, tokens["innocent"], seconds)
             resident_bytes = broker.cost().resident_bytes_max
@@ -107,10 +110,20 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
         finally:
             processes.end(attacker)
         output.seek(0)
-        answer: dict[str, int] = json.loads(output.read() or b"{}")
-    if not answer:
+        said = output.read().splitlines()
+    if len(said) < 2:
         raise Stalled(f"the attack {name!r} ended without saying what came of it")
+    answer: dict[str, int] = json.loads(said[-1])
     return UnderAttack(name, felt, resident_bytes, answer["done"], answer["cut_off"])
+
+
+def _wait_until_begun(attacker: subprocess.Popen[bytes], output: IO[bytes]) -> None:
+    """`output` is the attacker's, which goes on writing where it is: it is read without moving there."""
+    until_s = time.monotonic() + attacks.PREPARED_S + PATIENCE_S
+    while attacker.poll() is None and not os.pread(output.fileno(), len(attacks.BEGUN), 0):
+        if time.monotonic() >= until_s:
+            raise Stalled("an attack has not begun")
+        time.sleep(attacks.LOOK_S)
 
 
 @contextmanager
@@ -176,6 +189,8 @@ def _section(alone: list[Felt], found: list[UnderAttack], idle_bytes: int) -> Se
         ]
         cells = (felt.ping_p99_9_ms, felt.ping_worst_ms, felt.publish_p99_9_ms, felt.receipts_per_s, one.resident_bytes / 2**20)
         rows.append((what, *map(number, cells), f"{felt.unanswered:,}", f"{one.done:,}", f"{one.cut_off:,}"))
+        if not one.done:
+            section.failures.append(f"{what}: no attempt was made")
         if felt.unanswered:
             section.failures.append(f"{what}: {felt.unanswered} requests of the innocent were never answered")
     columns = (

@@ -27,7 +27,7 @@ SMALL: tuple[tuple[ModuleType, dict[str, int]], ...] = (
     (run_format, {"BLOCK_ENTRIES": 3}),
     (run_merge, {"BLOCK_ENTRIES": 3}),
     (overrides, {"JUDGED_MAX": 3}),
-    (key_shared, {"SORTED_MAX": 3}),
+    (key_shared, {"SETTLED_MAX": 3}),
     (time_slots, {"MOVED_MAX": 5, "SLOT_BITS": 6}),
     (delayed_delivery, {"SEALED_AT_CLOSE": 4}),
     (run_store, {"FED_BLOCKS": 2}),

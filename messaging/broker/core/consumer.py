@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
+from messaging.broker.core.bitmaps import bitmap_bytes
 from messaging.broker.core.client_info import LOCAL_CLIENT
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.key_shared_mode import AUTO_SPLIT
@@ -14,6 +15,8 @@ from messaging.broker.core.open_sessions import OpenSession
 from messaging.broker.core.unacked import UnackedMessages, stays_blocked
 from messaging.limits.sizes import PERMITS_MAX
 from messaging.storage.ledger_store import Position
+
+HELD_BATCH_BYTES = 200  # memory for a batch that is held
 
 
 class ConsumerSink(Protocol):
@@ -184,6 +187,11 @@ class Consumer:
         if total.blocked:
             total.blocked = stays_blocked(total.messages - total.uncounted, total.subscription_max)
         self.wake()
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory knowing what it holds takes."""
+        return sum(map(bitmap_bytes, self.held.values())) + HELD_BATCH_BYTES * len(self.held_batches)
 
     def recount(self) -> None:
         """What it holds is counted anew. The caller counts what all hold together."""

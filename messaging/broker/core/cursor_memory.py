@@ -9,7 +9,8 @@ from collections import OrderedDict
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 
-MEASURED_MAX = 5_000  # subscriptions at a time
+MEASURED_MAX = 5_000  # subscriptions and consumers at a time
+HELD_SHARE = 4  # what consumers hold is charged up to 1/4 of the account for each tenant: acknowledging it needs memory, too
 
 
 def memory_bytes(subscription: Subscription) -> int:
@@ -19,6 +20,11 @@ def memory_bytes(subscription: Subscription) -> int:
     chunk_bytes = 0 if state.chunks is None else state.chunks.memory_bytes
     returned_bytes = state.redeliveries.memory_bytes
     return subscription.cursor.memory_bytes + returned_bytes + chunk_bytes + subscription.strategy.memory_bytes
+
+
+def held_bytes(subscription: Subscription) -> int:
+    """The same of what its consumers hold."""
+    return sum(consumer.held_bytes for consumer in subscription.consumers)
 
 
 class CursorMemory:
@@ -34,12 +40,17 @@ class CursorMemory:
         self._changed[subscription] = tenant
 
     def measure(self) -> None:
-        for _ in range(min(len(self._changed), MEASURED_MAX)):
+        left = MEASURED_MAX
+        while self._changed and left > 0:
             subscription, tenant = self._changed.popitem(last=False)
             self.charge(tenant, subscription)
+            left -= 1 + len(subscription.consumers)
 
     def charge(self, tenant: str, subscription: Subscription) -> None:
-        self._charge(tenant, subscription, memory_bytes(subscription))
+        own_bytes = memory_bytes(subscription)
+        of_others = self._account.tenants.get(tenant, 0) - (subscription.charged_bytes or 0)
+        room = max(0, self._account.limit_bytes // HELD_SHARE - of_others - own_bytes)
+        self._charge(tenant, subscription, own_bytes + min(held_bytes(subscription), room))
 
     def release(self, tenant: str, subscription: Subscription) -> None:
         """It is deleted, or its topic is unloaded."""

@@ -6,9 +6,9 @@ Seven accounts share the budget. Six have a limit of their own, and these limits
     egress      1/8         to consumers: data that their sockets have not taken, queues of WebSockets
     catch_up    1/4         backlog reads: entries read from storage
     sessions    1/16        kept for clients: names, properties, waiting commands, unanswered requests
-    cursors     1/16        individual acknowledgements: bitmaps of entries, ack sets of batches
+    cursors     1/16        individual acknowledgements: bitmaps of entries, ack sets of batches; what consumers hold
     records     3/16        remembered about clients: names and sequence ids for deduplication, events for the audit log,
-                            and which messages are delayed
+                            which messages are delayed, and which moves of dead letters a topic has stored
 
 so that no purpose can take the memory of another: a consumer that does not read never stops a producer, and producers that
 overload the disk never stop a reader. The seventh, `tail`, is the entry cache. It uses what the others leave, at most half of the

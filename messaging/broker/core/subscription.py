@@ -272,12 +272,14 @@ class Subscription:
         """The client wants these again; None: all that it has not acknowledged."""
         self.strategy.redeliver(consumer, positions)
 
-    def recover(self) -> list[bytes]:
-        """Something raised while entries were shared out or sent: whatever was not sent is sent again. Returns the deltas to store
-        of what was acknowledged for nobody meanwhile."""
+    def recover(self, store: Callable[[bytes], object]) -> None:
+        """Something raised while entries were shared out or sent: whatever was not sent is sent again. `store` gets the deltas of
+        what was acknowledged for nobody meanwhile; those from which on it raises are kept for the next time."""
         self.strategy.recover()
-        unstored, self.state.unstored = self.state.unstored, []
-        return unstored
+        unstored = self.state.unstored
+        while unstored:
+            store(unstored[0])
+            del unstored[0]
 
     def reset(self, target: SeekTarget) -> list[bytes]:
         """Seek. The owner has closed the consumers. Returns the deltas."""
@@ -286,6 +288,7 @@ class Subscription:
         if target.words:
             deltas.append(self.cursor.acknowledge_batch(target.entry, target.words, self.ledger_list)[0])
         self.state.rewind()
+        self.state.unstored.clear()
         self.state.redeliveries.counts.clear()
         self.strategy.reset()
         return deltas

@@ -6,7 +6,6 @@ schemas runs in a thread, a few at a time and in turn by tenant. `core/schemas/`
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from messaging.broker.core.schemas.strategies import DEFAULT, Strategy
 from messaging.broker.runtime.memory_turns import MemoryTurns
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, IncompatibleSchema, InvalidValue, PreconditionFailed, TopicNotFound
+from messaging.fairness.in_thread import in_thread
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import PERSISTENT, TopicName
 from messaging.storage.ledger_store import StoreError
@@ -145,7 +145,7 @@ class TopicSchemas:
         """All versions, deletions included, oldest first, to be answered inside this context."""
         size_bytes = ANSWER_COPIES * sum(await self._sizes(name))
         async with self._answers.turn(self._memory_limiter.egress, name.tenant, size_bytes):
-            yield await asyncio.to_thread(_decoded, await self._stored(self._storage.meta.schema_versions(_key(name)), name))
+            yield await in_thread(_decoded, await self._stored(self._storage.meta.schema_versions(_key(name)), name))
 
     @asynccontextmanager
     async def _comparing(self, name: TopicName, schema: Schema) -> AsyncIterator[list[bytes]]:
@@ -181,7 +181,7 @@ class TopicSchemas:
     async def find(self, name: TopicName, schema: Schema) -> SchemaVersion | None:
         """The version that equals `schema`, since the last deletion. Raises `IncompatibleSchema` for an invalid schema."""
         async with self._comparing(name, schema) as stored:
-            return await asyncio.to_thread(lambda: registry.find(_decoded(stored), schema, Comparison(Rests().rest)))
+            return await in_thread(lambda: registry.find(_decoded(stored), schema, Comparison(Rests().rest)))
 
     async def why_incompatible(self, name: TopicName, schema: Schema) -> str:
         """Why `schema` could not become the next version; "" if it could."""
@@ -266,7 +266,7 @@ class TopicSchemas:
             return Registration(registry.next_version(versions, schema, now_ms, role, comparison), known=False)
 
         async with self._comparing(name, schema) as stored:
-            return await asyncio.to_thread(decide)
+            return await in_thread(decide)
 
     # --- clients
 
@@ -296,7 +296,7 @@ class TopicSchemas:
             return True
 
         async with self._comparing(name, schema) as stored:
-            fits = await asyncio.to_thread(check)
+            fits = await in_thread(check)
         if fits:
             return
         if idle:

@@ -20,6 +20,7 @@ from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.core.topic_pattern import TopicPattern
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import MagnetarError, NotAllowed, NotReady
+from messaging.fairness.in_thread import in_thread
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import frames
@@ -168,7 +169,7 @@ class TopicWatches:
             log.error("watches.no_names", namespace=namespace, error=str(error))
             self._changed[namespace] = changes | self._changed.get(namespace, {})
             return True
-        updates = {pattern: await asyncio.to_thread(_update, pattern, names, changes) for pattern in patterns}
+        updates = {pattern: await in_thread(_update, pattern, names, changes) for pattern in patterns}
         waiting = False
         for watch in self._watches(namespace):
             if watch.pattern in updates:  # else it was opened meanwhile

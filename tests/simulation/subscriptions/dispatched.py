@@ -34,7 +34,7 @@ from tests.support.throwing import NEVER, Thrower, Thrown
 START_MS = 1_790_000_000_000
 TICK_MS = 1_000
 UNACKED_LIMITS = 40, 70  # messages of a consumer, and of all
-LEDGER_ENTRIES = 120
+LEDGER_ENTRIES = 120, 4, 4, 4  # the sizes of ledgers, by how many there are
 FROM_THE_LOG = 0.3  # of what is due: it was not read ahead
 GATHERED_MAX = 6  # entries of one block
 JOBS_ENDED = 0.3  # of those that are under way, whenever somebody looks
@@ -60,6 +60,7 @@ class DispatchedTopic:
         self.moving: list[Position] = []  # dead letters that are in the target and not acknowledged yet
         self.ledger_list = LedgerList([(1, -1)])
         self.throw_at = NEVER
+        self._ledger_entries = LEDGER_ENTRIES[0]
         self._consumer_ids = 0
         self._delivered = delivered
         self.log = CursorLog(random)
@@ -99,10 +100,15 @@ class DispatchedTopic:
         if block.deliver_at_ms is not None:
             self.delays.published(ledger_id, first, block.deliver_at_ms, self.policy.cutoff_ms(self.now_ms))
             self.work()
-        if block.last_entry > LEDGER_ENTRIES:
-            self.ledger_list.add(ledger_id + 1)
+        if block.last_entry > self._ledger_entries:
+            self.roll()
             self._drop_settled_ledgers()
         self.dispatch()
+
+    def roll(self) -> None:
+        """Ledger ids are unique over all topics."""
+        self.ledger_list.add(self.ledger_list.last_id + self.random.randint(1, 3))
+        self._ledger_entries = self.random.choice(LEDGER_ENTRIES)
 
     def _store(self, position: Position, block: EntryBlock, draft: Draft) -> None:
         number = self.counts[f"of {draft.producer}"] = self.counts[f"of {draft.producer}"] + 1
@@ -184,7 +190,9 @@ class DispatchedTopic:
             except Thrown as thrown:
                 self.counts[str(thrown)] += 1
                 self.counts["exceptions"] += 1
-                self._expired_before(self.subscription.recover())
+                unstored: list[bytes] = []
+                self.subscription.recover(unstored.append)
+                self._expired_before(unstored)
         self._dispatch(thrower)
 
     def _dispatch(self, thrower: Thrower) -> None:

@@ -99,6 +99,8 @@ class Model:
     def take_back(self, stored: Stored) -> None:
         """A crash lost this."""
         for position, (fate, left) in stored.before.items():
+            if position not in self.entries:
+                continue  # its ledger is gone: what became of it there counts
             self.fates.pop(position, None)
             self.left.pop(position, None)
             if fate is not None:
@@ -124,7 +126,7 @@ class Model:
         """Retention took a ledger of which everything is settled."""
         for position in [one for one in self.entries if one.ledger_id == ledger_id]:
             message = self.entries.pop(position).message
-            if message in self.messages and self.messages[message][1][-1] <= position:
+            if message in self.messages and not any(one in self.entries for one in self.messages[message][1]):
                 del self.messages[message]
                 self.came.pop(message, None)
             self.dropped[self.fates.pop(position)] += 1

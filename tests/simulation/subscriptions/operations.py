@@ -286,6 +286,13 @@ def sync(topic: Topic) -> str:
     return "the cursor"
 
 
+@operation(weight=4)
+def trim(topic: Topic) -> str:
+    """Ledgers in which everything is acknowledged are deleted, also between those in which something is not."""
+    gone = topic.trim()
+    return f"{len(gone)} ledgers" if gone else ""
+
+
 @operation(weight=1)
 def fill_disk(topic: Topic) -> str:
     """Or free it again: while it is full nothing is stored of the index of delayed messages."""

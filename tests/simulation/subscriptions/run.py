@@ -74,7 +74,9 @@ def simulate(kind: SubscriptionType, seed: int, steps: int) -> Result:
     counts.update(topic.model.dropped)
     counts["deliveries"] = topic.counts["deliveries"]
     counts["sent"] = topic.model.sent
-    counts.update({what: count for what, count in topic.counts.items() if what.endswith(("delayed messages", "exceptions"))})
+    counts.update(
+        {what: count for what, count in topic.counts.items() if what.endswith(("delayed messages", "dropped", "exceptions"))}
+    )
     return Result(kind, seed, step, counts, list(trace), violation)
 
 

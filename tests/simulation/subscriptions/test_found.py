@@ -8,9 +8,10 @@ import pytest
 
 from messaging.broker.core.ack_sets import AckSets
 from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.subscription_type import SubscriptionType
-from tests.simulation.subscriptions import deliveries
+from tests.simulation.subscriptions import deliveries, dispatched
 from tests.simulation.subscriptions.blocks import Draft
 from tests.simulation.subscriptions.operations import KEYS
 from tests.simulation.subscriptions.topic import Topic
@@ -38,6 +39,34 @@ def test_a_delayed_message_comes_though_no_more_may_be_set_aside(monkeypatch: py
     assert delayed not in topic.model.with_whom
     topic.pass_time(10_000)
     assert topic.model.with_whom[delayed] is owners[fast]
+
+
+def test_what_is_due_and_was_set_aside_when_something_raised_takes_no_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was in two places. Sent from the one it was known from the other: those beside it were passed over, and came to nobody."""
+    topic = key_shared_topic()
+    for consumer in (topic.attach(), topic.attach()):
+        topic.flow(consumer, 100)
+    topic.publish([Draft("p", key) for key in KEYS])
+    owners = {topic.model.entries[position].key: whom for position, whom in topic.model.with_whom.items()}
+    slow = next(key for key in KEYS if owners[key] is not owners[KEYS[0]])
+    topic.readable(owners[slow], False)
+    topic.publish([Draft("p", slow, due_ms=topic.now_ms + 5_000)] * 3)
+    real = DelayedEntries.advance
+
+    def fail(self: DelayedEntries, ledger_id: int, first: int, stop: int) -> None:
+        raise RuntimeError("injected")
+
+    monkeypatch.setattr(dispatched, "FROM_THE_LOG", 0.0)
+    monkeypatch.setattr(dispatched, "GATHERED_MAX", 1)  # the first of them alone
+    monkeypatch.setattr(DelayedEntries, "advance", fail)
+    with pytest.raises(RuntimeError):
+        topic.pass_time(10_000)
+    monkeypatch.setattr(DelayedEntries, "advance", real)
+    monkeypatch.setattr(dispatched, "FROM_THE_LOG", 1.0)  # all of them
+    topic.subscription.recover(lambda delta: None)
+    topic.dispatch()
+    topic.readable(owners[slow], True)
+    assert len(topic.model.with_whom) == len(KEYS) + 3
 
 
 def test_what_was_read_ahead_of_delayed_messages_goes_to_the_next_consumer() -> None:
@@ -134,6 +163,5 @@ def test_what_expired_while_something_raised_is_expired_after_a_restart(monkeypa
         topic.flow(topic.attach(), 1)
     assert topic.subscription.cursor.acknowledged(position)
     restarted = Cursor()
-    for delta in topic.subscription.recover():
-        restarted.apply(delta, topic.ledger_list)
+    topic.subscription.recover(lambda delta: restarted.apply(delta, topic.ledger_list))
     assert restarted.acknowledged(position)

@@ -60,7 +60,7 @@ def test_an_acknowledgement_that_is_lost_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_key_at_two_consumers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DrainingSlots, "find", lambda slots, consumers, owner: None)
+    monkeypatch.setattr(DrainingSlots, "begin_search", lambda slots, consumers, owner: None)
     assert "has_its_key_to_itself" in found(SubscriptionType.KEY_SHARED)
 
 

@@ -9,8 +9,11 @@ from pyroaring import BitMap
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.delayed.changes import reached
 from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
+from messaging.broker.core.dropped_ledgers import forget
+from messaging.broker.core.reclaim import consumed, forget_gone
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import Position
+from messaging.storage.meta_store import LedgerRecord
 from tests.simulation.checker import Violated
 from tests.simulation.subscriptions.client import Sink, sink_of
 from tests.simulation.subscriptions.dispatched import DispatchedTopic
@@ -168,6 +171,24 @@ class Topic(DispatchedTopic):
 
     # --- time, storage, crashes
 
+    def trim(self) -> list[int]:
+        """As maintenance does it, without retention: ledgers in the middle go, too, when everything in them is acknowledged, be
+        that durable or not. Returns their ids."""
+        self.dispatch()  # what raised once is tried again before
+        ended = list(zip(self.ledger_list.ids, self.ledger_list.lasts, strict=True))[:-1]
+        records = [LedgerRecord(ledger_id, last) for ledger_id, last in ended]
+        cursor = self.subscription.cursor
+        behind = {ledger_id for ledger_id, last in ended if Position(ledger_id, last) <= cursor.mark_delete}
+        wanted = behind | consumed(records, [cursor], self.ledger_list.last)
+        gone = [one for one in records if one.ledger_id in wanted]
+        for record in gone:
+            self.counts["ledgers in the middle dropped"] += record.ledger_id not in behind
+            self.ledger_list.drop(record.ledger_id)
+            self.model.drop(record.ledger_id)
+        forget(self.subscription, gone)
+        self.dispatch()
+        return [one.ledger_id for one in gone]
+
     def crash(self) -> None:
         """Consumers are gone."""
         for stored in self.log.lose():
@@ -175,7 +196,9 @@ class Topic(DispatchedTopic):
         self.model.asked_again.clear()
         self.model.forget_holders()
         overrides, pending = self.delays.overrides, self.index.pending
-        self.begin(self.log.restore(self.ledger_list))
+        cursor = self.log.restore(self.ledger_list)
+        forget_gone(cursor, self.ledger_list)
+        self.begin(cursor)
         if overrides is not None:
             overrides.forget(self.ledger_list, self.now_ms, pending)
             self.delays.restore(Overrides.decode(overrides.encode()))

@@ -6,6 +6,7 @@ store.fail_appends(error)        appends from now on are not written; `done` get
 store.lose_outcomes(error)       appends from now on are written; `done` gets the error all the same (an unknown outcome)
 store.fence()                    a newer owner appeared: everything raises `Fenced`, pending appends get it too
 store.damage(7, 3)               the block that holds entry 3 of ledger 7 does not match its checksum any more
+store.garble(7, 3)               the header of that block is not one of ours; its checksum is right
 store.fail_next("seal", error)   the next call of that name raises; `unknown=True`: after having done its work
 """
 
@@ -45,6 +46,7 @@ class FaultyLedgerStore:
         self.failed: StoreError | None = None
         self.calls: list[str] = []
         self.damaged: set[tuple[int, int]] = set()
+        self.garbled: set[tuple[int, int]] = set()
         self.store = store
         self.held: list[Callable[[], None]] | None = None  # answers kept back
         self._fail: StoreError | None = None
@@ -101,6 +103,10 @@ class FaultyLedgerStore:
     def damage(self, ledger_id: int, entry_id: int) -> None:
         self.damaged.add((ledger_id, entry_id))
         self._ask(f"damage of {ledger_id}:{entry_id}")
+
+    def garble(self, ledger_id: int, entry_id: int) -> None:
+        self.garbled.add((ledger_id, entry_id))
+        self._ask(f"garbling of {ledger_id}:{entry_id}")
 
     def fail_next(self, call: str, error: StoreError, *, unknown: bool = False) -> None:
         self._next[call] = (error, unknown)
@@ -277,7 +283,14 @@ class FaultyLedgerReader:
                 if not index:
                     raise Corrupt("injected: does not match its checksum", block.ledger_id, first)
                 return blocks[:index]
-        return blocks
+        return [self._garbled(block) for block in blocks] if self.store.garbled else blocks
+
+    def _garbled(self, block: Block) -> Block:
+        for ledger_id, entry_id in self.store.garbled:
+            if ledger_id == block.ledger_id and block.first_entry <= entry_id <= block.last_entry:
+                self.store.fired(f"garbling of {ledger_id}:{entry_id}")
+                return Block(block.ledger_id, block.first_entry, b"\xff", block.data, block.end_offsets)
+        return block
 
     async def aclose(self) -> None:
         await self._reader.aclose()

@@ -53,7 +53,18 @@ class ChunkSet:
 class ChunkSets:
     """`give_back` is told of chunks that waited for a consumer: they are to be sent to it now, or to another."""
 
-    __slots__ = ("_by_consumer", "_by_position", "_entries", "_give_back", "_returned", "_sets", "_taken", "_waiting", "newest_ms")
+    __slots__ = (
+        "_by_consumer",
+        "_by_position",
+        "_entries",
+        "_give_back",
+        "_returned",
+        "_sets",
+        "_taken",
+        "_taking",
+        "_waiting",
+        "newest_ms",
+    )
 
     def __init__(self, give_back: Callable[[int, BitMap], None]) -> None:
         self._give_back = give_back
@@ -64,10 +75,11 @@ class ChunkSets:
         self._waiting: dict[Consumer, dict[ChunkSet, None]] = {}  # those of which chunks wait
         self._returned: list[EntriesByLedger] = []  # for `give_back`
         self._taken: dict[Consumer, EntriesByLedger] = {}  # parts of messages that it lost to another
+        self._taking: dict[ChunkSet, None] = {}  # what `take_back` has not done with, because something raised
         self.newest_ms = 0  # when the broker stored the newest entry that was sent
 
     def __bool__(self) -> bool:
-        return bool(self._sets or self._taken)
+        return bool(self._sets or self._taken or self._taking)
 
     @property
     def memory_bytes(self) -> int:
@@ -165,17 +177,20 @@ class ChunkSets:
         """What others than the owners have of messages that are not whole, by ledger: the owners are sent these from their first
         chunk on. Clients acknowledge parts of messages that they gave up waiting for: from those that lost one it means nothing."""
         found = []
-        for held in self._unfinished():
+        for held in dict.fromkeys([*self._taking, *self._unfinished()]):
             consumer = held.consumer
             parts = [one for one in held.positions.values() if one.entry_id in consumer.held.get(one.ledger_id, ())]
-            if not parts or owner_of(parts[0]) is consumer:
+            if not parts or (held not in self._taking and owner_of(parts[0]) is consumer):
+                self._taking.pop(held, None)
                 continue
+            self._taking[held] = None
             self._forget_all([held])
             taken = self._taken.setdefault(consumer, {})
             for ledger_id in {one.ledger_id for one in parts}:
                 entries = consumer.release(ledger_id, BitMap([one.entry_id for one in parts if one.ledger_id == ledger_id]))
                 taken[ledger_id] = taken.get(ledger_id, BitMap()) | entries
                 found.append((ledger_id, entries))
+            del self._taking[held]
         return found
 
     def _unfinished(self) -> list[ChunkSet]:

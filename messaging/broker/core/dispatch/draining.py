@@ -12,6 +12,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch.known_hashes import KnownHashes
 
 Owner = Callable[[int], Consumer | None]
+OWN = -1  # in place of a slot
 
 
 class DrainingSlot:
@@ -25,9 +26,24 @@ class DrainingSlot:
 
 
 class DrainingSlots:
-    """`changed` are consumers that may hold less than when they were last looked at: `ended` looks at them."""
+    """`changed` are consumers that may hold less than when they were last looked at: `release` looks at them. While it is
+    `searching`, not all slots are known, and nothing is to be sent."""
 
-    __slots__ = ("_hashes", "_held", "_slot_of", "changed", "cleared", "slots")
+    __slots__ = (
+        "_before",
+        "_consumers",
+        "_hashes",
+        "_held",
+        "_left",
+        "_next_entry",
+        "_owner_of",
+        "_slot_of",
+        "_slots_of_hashes",
+        "changed",
+        "cleared",
+        "searching",
+        "slots",
+    )
 
     def __init__(self, hashes: KnownHashes, slot_of: Callable[[int], int]) -> None:
         self._hashes = hashes
@@ -36,48 +52,93 @@ class DrainingSlots:
         self.slots: dict[int, DrainingSlot] = {}
         self.changed: dict[Consumer, None] = {}
         self.cleared: dict[Consumer, int] = {}  # slots that it was the former owner of, and is no longer
+        self.searching = False
+        self._before: dict[int, DrainingSlot] = {}  # those that were draining when the search began
+        self._left: list[tuple[Consumer, int]] = []  # consumers and ledgers of which they hold entries; the last is looked at next
+        self._next_entry = 0  # of that ledger
+        self._slots_of_hashes: dict[int, int] = {}  # for that consumer and ledger; OWN: a slot of its own
+        self._consumers: Collection[Consumer] = ()
+        self._owner_of: Owner = lambda slot: None
 
-    def find(self, consumers: Collection[Consumer], owner_of: Owner) -> None:
-        """Slots have new owners: those whose entries another consumer holds are draining from now on, and no others."""
-        before, self.slots = self.slots, {}
+    def begin_search(self, consumers: Collection[Consumer], owner_of: Owner) -> None:
+        """Slots have new owners: those whose entries another consumer holds are draining from now on, and no others. What
+        consumers hold by now is looked through by `search`; they are sent nothing more until that is done."""
+        if not self.searching:
+            self._before = self.slots
+        self.searching, self.slots, self._consumers, self._owner_of = True, {}, consumers, owner_of
         self._held.clear()
         self.changed.clear()
-        for consumer in consumers:
-            slots: dict[int, int] = {}  # of hashes; -1: its own
-            for ledger_id, entries in consumer.held.items():
-                of_others = []
-                for entry, key_hash in self._hashes.of(ledger_id, entries):
-                    slot = slots.get(key_hash, -2)
-                    if slot == -2:
-                        slot = self._slot_of(key_hash)
-                        slot = slots[key_hash] = -1 if owner_of(slot) is consumer else slot
-                    if slot < 0:
-                        continue
-                    of_others.append(entry)
-                    draining = self.slots.get(slot)
-                    if draining is None:
-                        draining = self.slots[slot] = DrainingSlot(consumer)
-                        if slot in before and before[slot].former is consumer:
-                            draining.blocked = before[slot].blocked
-                    draining.unacked += 1
-                if of_others:
-                    self._held.setdefault(consumer, {})[ledger_id] = BitMap(of_others)
+        self._left = [(consumer, ledger_id) for consumer in consumers for ledger_id in consumer.held]
+        self._next_ledger()
+
+    def search(self, entries_max: int) -> int:
+        """Looks at so many entries at the most. Returns how many it did not look at, because there are no more."""
+        while self._left and entries_max > 0:
+            consumer, ledger_id = self._left[-1]
+            held = consumer.held.get(ledger_id, BitMap())  # perhaps less than when the search began
+            start = held.rank(self._next_entry - 1) if self._next_entry else 0
+            entries = held[start : start + entries_max]
+            if entries:
+                self._look_at(consumer, ledger_id, entries)
+                entries_max -= len(entries)
+                self._next_entry = entries.max() + 1
+            else:
+                del self._left[-1]
+                self._next_ledger()
+        if not self._left and self.searching:
+            self._end_search()
+        return entries_max
+
+    def _next_ledger(self) -> None:
+        self._next_entry = 0
+        self._slots_of_hashes = {}
+
+    def _end_search(self) -> None:
+        self.searching = False
+        before, self._before = self._before, {}
         for slot, draining in before.items():
-            if slot not in self.slots and draining.former in consumers:
+            if slot not in self.slots and draining.former in self._consumers:
                 self._count(draining)
 
-    def ended(self) -> Iterator[DrainingSlot]:
-        """Slots of which the former owner holds nothing any more: they are not draining any more."""
-        changed, self.changed = self.changed, {}
-        for consumer in changed:
-            held = self._held.get(consumer)
-            if held is None:
+    def _look_at(self, consumer: Consumer, ledger_id: int, entries: BitMap) -> None:
+        slots, before, of_others = self._slots_of_hashes, self._before, []
+        for entry, key_hash in self._hashes.of(ledger_id, entries):
+            slot = slots.get(key_hash)
+            if slot is None:
+                slot = self._slot_of(key_hash)
+                slot = slots[key_hash] = OWN if self._owner_of(slot) is consumer else slot
+            if slot == OWN:
                 continue
+            of_others.append(entry)
+            draining = self.slots.get(slot)
+            if draining is None:
+                draining = self.slots[slot] = DrainingSlot(consumer)
+                if slot in before and before[slot].former is consumer:
+                    draining.blocked = before[slot].blocked
+            draining.unacked += 1
+        if of_others:
+            held = self._held.setdefault(consumer, {})
+            held[ledger_id] = held.get(ledger_id, BitMap()) | BitMap(of_others)
+
+    def release(self, entries_max: int) -> tuple[list[DrainingSlot], int]:
+        """Looks at so many entries at the most that are not held any more; those who have let go of more stay `changed`. Returns
+        the slots of which the former owner holds nothing any more, which are not draining any more, and what is left of
+        `entries_max`."""
+        ended: list[DrainingSlot] = []
+        while self.changed and entries_max > 0:
+            consumer = next(iter(self.changed))
+            held = self._held.get(consumer, {})
             for ledger_id, entries in list(held.items()):
-                gone = entries - consumer.held.get(ledger_id, BitMap())
+                gone = (entries - consumer.held.get(ledger_id, BitMap()))[:entries_max]
                 if gone:
                     held[ledger_id] = entries - gone
-                    yield from self._released(ledger_id, gone)
+                    ended += self._released(ledger_id, gone)
+                    entries_max -= len(gone)
+                if not entries_max:
+                    break
+            else:
+                del self.changed[consumer]
+        return ended, entries_max
 
     def _released(self, ledger_id: int, entries: BitMap) -> Iterator[DrainingSlot]:
         for _, key_hash in self._hashes.of(ledger_id, entries):
@@ -97,7 +158,7 @@ class DrainingSlots:
         return {slot: self.slots[slot] for slot in sorted(self.slots) if self.slots[slot].former is consumer}
 
     def held_in(self, ledger_id: int) -> BitMap:
-        """Entries whose hashes `ended` will ask for."""
+        """Entries whose hashes `release` will ask for."""
         return BitMap.union(BitMap(), *(held[ledger_id] for held in self._held.values() if ledger_id in held))
 
     def forget(self, consumer: Consumer) -> None:
@@ -105,6 +166,9 @@ class DrainingSlots:
         self.changed.pop(consumer, None)
 
     def clear(self) -> None:
+        self.searching = False
+        self._left.clear()
+        self._before.clear()
         self.slots.clear()
         self._held.clear()
         self.changed.clear()

@@ -32,7 +32,7 @@ from messaging.storage.ledger_store import Position
 
 LOOK_AHEAD_PER_CONSUMER = 2_000  # entries that may wait so that something can be read for the others; Pulsar's defaults
 LOOK_AHEAD_MAX = 20_000  # of one subscription
-SORTED_MAX = 2_000  # entries that `settle` gives to their owners: about two milliseconds
+SETTLED_MAX = 2_000  # entries that `settle` looks at in one call: about two milliseconds
 
 
 class KeySharedDispatch(HoldingDispatch):
@@ -134,7 +134,7 @@ class KeySharedDispatch(HoldingDispatch):
 
     def can_dispatch(self) -> bool:
         self.settle()
-        if self._unsorted or self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
+        if self.unsettled or self._state.unacked.blocked or next(self._ready_consumers(), None) is None:
             return False
         if self._stalled is None or self.waiting.can_send_known():
             return True
@@ -224,8 +224,9 @@ class KeySharedDispatch(HoldingDispatch):
 
     @property
     def unsettled(self) -> bool:
-        """Whether some of what came back is not given to its owners yet. Until then nothing is sent: keys keep their order."""
-        return bool(self._unsorted)
+        """Whether some of what came back is not given to its owners yet, or some of what consumers hold, or have let go of, was not
+        looked at. Until then nothing is sent: keys keep their order."""
+        return bool(self._unsorted or self.draining.changed) or self.draining.searching
 
     def settle(self) -> None:
         """What changed since the last time takes effect: owners of slots, slots that are not draining any more, what came back,
@@ -247,15 +248,19 @@ class KeySharedDispatch(HoldingDispatch):
         if self._moved:
             self._find_owners()
             self._moved = False
-        for ended in self.draining.ended() if self.draining.changed else ():
-            for ledger_id, entries in ended.waiting.items():
-                self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
-        self._sort_some()
+        left = self.draining.search(SETTLED_MAX) if self.draining.searching else SETTLED_MAX
+        if self.draining.searching:
+            return
+        if self.draining.changed:
+            ended, left = self.draining.release(left)
+            for slot in ended:
+                for ledger_id, entries in slot.waiting.items():
+                    self._unsorted[ledger_id] = self._unsorted.get(ledger_id, BitMap()) | entries
+        self._sort_some(left)
         if self._hashes.to_be_pruned:
             self._hashes.prune(self._needed())
 
-    def _sort_some(self) -> None:
-        left = SORTED_MAX
+    def _sort_some(self, left: int) -> None:
         while self._unsorted and left > 0:
             ledger_id, entries = next(iter(self._unsorted.items()))
             sorted_now = entries[:left]
@@ -275,7 +280,7 @@ class KeySharedDispatch(HoldingDispatch):
         if self.mode.sticky or self.mode.out_of_order:
             self.draining.clear()
         else:
-            self.draining.find(self._numbers, self._slot_table.owner_of)
+            self.draining.begin_search(self._numbers, self._slot_table.owner_of)
         self.waiting.forget_owners()
         self._unsorted = {ledger_id: self.waiting.known(ledger_id) for ledger_id in self._state.redeliveries.entries}
         self._stalled = None

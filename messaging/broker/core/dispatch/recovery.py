@@ -43,13 +43,16 @@ def _take_back_chunks(chunks: ChunkSets, delivery: Delivery, holds: bool) -> Non
 
 
 def let_go(state: DispatchState) -> None:
-    """Nothing is to be sent again that is acknowledged, or that reading comes to anyway."""
+    """Nothing is to be sent again that is acknowledged, or that reading comes to anyway; and nothing is due that is to be sent
+    again, or held: what is in two places would be taken for the one when it is sent from the other."""
     redeliveries, position = state.redeliveries, state.read_position
     for ledger_id, entries in list(redeliveries.entries.items()):
         left = entry_sets.before(ledger_id, entry_sets.unacknowledged(ledger_id, entries, state.cursor), position)
         redeliveries.take(ledger_id, entries - left)
     for ledger_id, entries in list(redeliveries.dead.items()):
         redeliveries.acknowledged(ledger_id, entries - entry_sets.unacknowledged(ledger_id, entries, state.cursor))
+    if state.delayed is not None:
+        entry_sets.take(state.delayed.due, {ledger_id: state.in_hand(ledger_id) for ledger_id in state.delayed.due})
 
 
 def release_acknowledged(state: DispatchState) -> None:

@@ -68,7 +68,7 @@ class BacklogHandlers:
             return BacklogAnalysis(entries=0, messages=0)
         try:
             return await self._scan(topic, subscription, start)
-        except (StoreError, ValueError) as error:
+        except StoreError as error:
             raise StorageFailed(f"the backlog of {subscription.name!r} on {topic.text} cannot be read: {error}") from error
 
     async def _scan(self, topic: Topic, subscription: Subscription, after: Position) -> BacklogAnalysis:
@@ -119,12 +119,15 @@ class BacklogHandlers:
         if not blocks:
             return None, 0
         for stored in blocks:
-            block = from_log(stored)
             size += len(stored.data)
+            try:
+                block = from_log(stored)
+            except ValueError:  # nor is what cannot be taken apart
+                continue
             begin = max(block.first_entry, wanted.entry_id)
             for first, stop in [] if block.marker else cursor.unacked_ranges(block.ledger_id, begin, block.last_entry):
                 analysis.first = analysis.first or position_text(Position(block.ledger_id, first))
                 analysis.last = position_text(Position(block.ledger_id, stop))
                 analysis.entries += stop + 1 - first
                 analysis.messages += block.messages_in(first - block.first_entry, stop + 1 - block.first_entry)
-        return ledger_list.next_after(Position(block.ledger_id, block.last_entry)), size
+        return ledger_list.next_after(Position(stored.ledger_id, stored.last_entry)), size

@@ -4,6 +4,7 @@ that nobody uses; and idle topics from memory."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 
 import structlog
@@ -42,7 +43,8 @@ class MaintenanceHandlers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._round = MaintenanceRound()
-        self._slow: dict[str, set[str]] = {}  # topics that are still being worked on, by tenant
+        self._working: set[str] = set()  # topics
+        self._slow: Counter[str] = Counter()  # by tenant: those of them that take longer than the call that began them
         self._late: list[MaintenanceResult] = []  # of those that were done after their call had ended
 
     @answers(MAINTENANCE_TOPICS)
@@ -82,30 +84,28 @@ class MaintenanceHandlers:
     async def _maintained_in_time(self, text: str, result: MaintenanceResult) -> bool:
         """Whether the topic is done, as far as it can be. What takes longer goes on by itself, and is not begun again meanwhile."""
         tenant = text.partition("://")[2].partition("/")[0]
-        slow = self._slow.setdefault(tenant, set())
-        try:
-            if text in slow or len(slow) >= SLOW_OF_TENANT_MAX:
-                return False
-            part = _nothing_done()
-            work = self._broker.background.spawn(self._maintain_one(text, part), "maintain_topic")
-            await asyncio.wait({work}, timeout=SLOW_S)
-            if work.done():
-                _add(result, part)
-                return True
-            slow.add(text)
-            log.warning("maintenance.slow", topic=text, seconds=SLOW_S)
-            work.add_done_callback(lambda _: self._done_late(tenant, text, part))
+        if text in self._working or self._slow[tenant] >= SLOW_OF_TENANT_MAX:
             return False
-        finally:
-            if not slow:
-                self._slow.pop(tenant, None)
+        part = _nothing_done()
+        self._working.add(text)
+        work = self._broker.background.spawn(self._maintain_one(text, part), "maintain_topic")
+        work.add_done_callback(lambda _: self._working.discard(text))
+        try:
+            await asyncio.wait({work}, timeout=SLOW_S)
+        finally:  # also where the caller leaves
+            if not work.done():
+                self._slow[tenant] += 1
+                work.add_done_callback(lambda _: self._done_late(tenant, part))
+        if work.done():
+            _add(result, part)
+            return True
+        log.warning("maintenance.slow", topic=text, seconds=SLOW_S)
+        return False
 
-    def _done_late(self, tenant: str, text: str, part: MaintenanceResult) -> None:
+    def _done_late(self, tenant: str, part: MaintenanceResult) -> None:
         self._late.append(part)
-        slow = self._slow.get(tenant, set())
-        slow.discard(text)
-        if not slow:
-            self._slow.pop(tenant, None)
+        self._slow[tenant] -= 1
+        self._slow += Counter()  # without those that have none
 
     async def _maintain_one(self, text: str, result: MaintenanceResult) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 
@@ -13,6 +12,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, NotFound, NotReady
+from messaging.fairness.in_thread import in_thread
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, unpack, unpacked_bytes
 from messaging.protocol.frames import ProtocolError, Stored, as_text
@@ -64,7 +64,7 @@ async def _unpacked(broker: Broker, topic: Topic, stored: Stored) -> bytes:
         raise NotReady(f"there is not enough memory for the {size} bytes of this message: try again in a moment")
     account.take(tenant, size)
     try:
-        return await asyncio.to_thread(unpack, stored, size)
+        return await in_thread(unpack, stored, size)
     finally:
         account.give(tenant, size)
 

@@ -17,9 +17,10 @@ from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.backlog.entry_lookup import stored_entry, undamaged_block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
+from messaging.fairness.in_thread import in_thread
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
@@ -77,7 +78,7 @@ class Redrive:
             return [judge(entry, publish_time_ms, wanted, unpacked_max) for entry, publish_time_ms in unjudged]
 
         with _Charged(self._broker, topic, max(_unpacked_bytes(one.entry) for one in unjudged)):  # one is unpacked at a time
-            verdicts = await asyncio.to_thread(work)
+            verdicts = await in_thread(work)
         return [_found(one.entry, judged) for one, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
 
     @answers(REDRIVE_PREPARE)
@@ -136,9 +137,7 @@ class Redrive:
         name, now_ms = producer_name(request.job), self._broker.now_ms()
         await target.writable()
         with _Charged(self._broker, topic, sum(map(_unpacked_bytes, entries))):
-            frames = await asyncio.to_thread(
-                lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max))
-            )
+            frames = await in_thread(lambda: list(redriven_frames(entries, name, request.step << 32, now_ms, self._unpacked_max)))
             producer = DeadLetterProducer(target, name, Principal(request.owner), now_ms)
             try:
                 await producer.publish([frame for frame, _ in frames], request.job, request.step)
@@ -216,7 +215,7 @@ async def _slice(
     while topic.ledger_list.holds(position) and looked_at < entries_max and size < SLICE_BYTES:
         looked_at += 1
         if subscription is None or not subscription.cursor.acknowledged(position):
-            block = await block_at(topic, position)
+            block = await undamaged_block_at(topic, position)
             if block is not None and not block.marker:
                 entry = _entry_of(block, subscription, position)
                 size += len(entry.stored)
@@ -244,5 +243,5 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
 
 
 async def _entry(topic: Topic, subscription: Subscription, position: Position) -> DeadEntry | None:
-    block = await block_at(topic, position)
+    block = await undamaged_block_at(topic, position)
     return None if block is None or block.marker else _entry_of(block, subscription, position)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 from typing import NamedTuple
 
 from messaging.broker.core.compaction.cancelled import cancelled_now, concerns, without_cancelled
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.fairness.in_thread import in_thread
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName
 from messaging.storage.block_header import decode
@@ -51,7 +51,7 @@ class CompactionSession:
         page = await self._read(topic, position)
         if not any(concerns(self.cancelled, block) for block in page.blocks):
             return page
-        return Page(await asyncio.to_thread(self._without_cancelled, page.blocks), page.following)
+        return Page(await in_thread(self._without_cancelled, page.blocks), page.following)
 
     def _without_cancelled(self, blocks: list[Block]) -> list[Block]:
         return [without_cancelled(block, self.cancelled, self._unpacked_bytes_max) for block in blocks]

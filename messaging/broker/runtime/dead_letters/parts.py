@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -15,6 +14,7 @@ from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady, StorageFailed
+from messaging.fairness.in_thread import in_thread
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.storage.ledger_store import Position
 
@@ -65,7 +65,7 @@ class DeadLetterParts:
         try:
             origin = Origin(topic.text, subscription.name, topic.name.partition)
             name, now_ms = producer_name(policy.policy_id), self._now_ms()
-            made = await asyncio.to_thread(
+            made = await in_thread(
                 lambda: list(frames_of(origin, entries, name, part, now_ms, self._unpacked_bytes_max))  # decompression
             )
             if not still(entries):

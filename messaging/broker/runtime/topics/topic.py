@@ -114,15 +114,21 @@ class Topic(TopicSubscriptions):
         self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
 
     def _follow_publish_policies(self) -> None:
-        quota = quota_of(self.services.policies.value, self.name)
         self.publisher.follow_policies()
-        if self.backlog_quota is None or self.backlog_quota.quota != quota:
+        self._follow_backlog_quota()
+
+    def _follow_backlog_quota(self) -> None:
+        quota, current = quota_of(self.services.policies.value, self.name), self.backlog_quota
+        if current is not None and current.closing is not None:
+            return  # what producers publish is refused until it has closed them, or they would not know what was stored
+        if current is None or current.quota != quota:
             self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
 
     def refuse_publishing(self, why: MagnetarError) -> None:
         """Closes the producers: their next tries to open get the error."""
         log.info("topic.publishing_refused", topic=self.text, why=why.message)
         self.producer_admission.close_all()
+        self._follow_backlog_quota()
 
     async def writable(self) -> None:
         """Returns when the log accepts messages. While the disk is full or cannot be written, producers retry and consumers are not
@@ -226,6 +232,8 @@ class Topic(TopicSubscriptions):
             await self.deduplication.save()
         finally:
             self.deduplication.release()
+            if self._stored_moves is not None:
+                self._stored_moves.release()
             for subscription in self.subscriptions.values():
                 self.services.memory.cursor_memory.release(self.name.tenant, subscription)
             self.release_properties()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_watches import Watch
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.connection import Connection
+from messaging.fairness.in_thread import in_thread
 from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -38,7 +38,7 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
             names += service.topics.unstored_names(resource.namespace)
         listings.took(resource.namespace, names)
         # Matching, sorting and encoding 100,000 names takes a third of a second.
-        answer = await asyncio.to_thread(_listing, body, names)
+        answer = await in_thread(_listing, body, names)
         connection.send(answer)
         connection.out.flush()  # from here on, the bytes that the peer has not read are charged
     if not connection.closed and service.discovery.listed(
@@ -87,7 +87,7 @@ async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTo
     """Answers with the list as it is, and from then on with each change. Raises `NotAllowed` for a pattern that is not
     evaluated."""
     await service.require_namespace(resource.namespace)
-    await asyncio.to_thread(TopicPattern, body.topics_pattern)
+    await in_thread(TopicPattern, body.topics_pattern)
     assert connection.principal is not None
     watches, listings, looked_ms = service.topic_watches, service.peers.listings, service.now_ms()
     if connection.closed:
@@ -98,7 +98,7 @@ async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTo
         async with listings.room(service.memory_limiter.egress, connection.out, resource.namespace):
             names = await service.topic_names(resource.namespace)
             listings.took(resource.namespace, names)
-            connection.send(await asyncio.to_thread(_watched, body, names))
+            connection.send(await in_thread(_watched, body, names))
             connection.out.flush()
     except BaseException:
         watches.close(connection, body.watcher_id)

@@ -22,6 +22,11 @@ from messaging.storage.local.device.disk import Disk, read_file
 from messaging.storage.local.format.directory import REPAIR, write_whole
 
 NAME = "manifest"
+LOST = "segments are missing"
+AFTER_AN_EARLIER_RELEASE = (
+    "If an earlier release has run on this directory since, which deletes segments that nobody needs without noting it here, "
+    "nothing is lost: run `magnetar log repair`, and start again. Otherwise restore"
+)
 ACCEPTED = "accepted"  # the generation of a log that takes whatever metadata there is at its next start
 
 Range = tuple[int, int]
@@ -45,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
         found: list[str] = []
         if lost:
             names = ", ".join(f"segment-{number:010d}" for number in lost[:5]) + (", ..." if len(lost) > 5 else "")
-            found.append(f"{len(lost)} segments are missing ({names})")
+            found.append(f"{len(lost)} {LOST} ({names})")
         if end is not None and end < self.end:
             found.append(
                 f"the log ends at byte {end[1]} of segment {end[0]}, but had come to byte {self.end[1]} of segment {self.end[0]}: "
@@ -61,8 +66,9 @@ class MissingPart(Unavailable):
 
     @classmethod
     def of(cls, missing: list[str]) -> MissingPart:
+        restore = AFTER_AN_EARLIER_RELEASE if any(LOST in sentence for sentence in missing) else "Restore"
         return cls(
-            f"{'; '.join(missing)}. Restore the whole data directory from one backup; "
+            f"{'; '.join(missing)}. {restore} the whole data directory from one backup; "
             "`magnetar log repair` gives up what is missing"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyroaring import BitMap
 
 from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
@@ -135,3 +136,21 @@ def test_what_was_sent_of_a_message_that_began_anew_is_let_go_too() -> None:
     positions = world.publish_frames(*chunks_of(1, 0, 1), *chunks_of(1, 0, 1, 2))
     state = world.subscription.state
     assert state.unfinished_chunks(world.now_ms + 601, 600) == positions[:2]
+
+
+def test_a_part_that_is_taken_back_is_taken_back_though_something_raised_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was forgotten and still held: it counted towards the limits of a consumer that could not acknowledge it."""
+    sets, former, owner = ChunkSets(lambda ledger_id, entries: None), Consumer(1, "former", Sink()), Consumer(2, "owner", Sink())
+    former.held[1], former.unacked_messages = BitMap([0]), 1
+    sets.sent(former, Position(1, 0), Chunk(b"m", 0, 2), 0, counted=True)
+
+    def fail(consumer: Consumer, ledger_id: int, entries: BitMap) -> BitMap:
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(Consumer, "release", fail)
+        sets.take_back(lambda position: owner)
+    assert sets, "there is more to do"
+    assert sets.take_back(lambda position: owner) == [(1, BitMap([0]))]
+    assert (former.held, former.unacked_messages, former.uncounted) == ({}, 0, 0)
+    assert sets.take_back(lambda position: owner) == []

@@ -142,6 +142,52 @@ def test_a_key_changes_hands_when_nothing_of_it_is_held() -> None:
     assert strategy(world).draining.cleared == {former: 2}
 
 
+def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is acknowledged meanwhile counts no more, whether it was looked at or not; another that joins begins it anew."""
+    monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
+    world = World(key_shared=HASH_RANGES)
+    subscription = world.subscription
+    former = world.attach(KEY_SHARED, 100, name="former")
+    entries = world.publish_keyed(["key1"] * 8 + ["key-0"] * 2)
+    received(former)
+    newcomer = world.attach(KEY_SHARED, name="newcomer")
+    assert not subscription.can_dispatch() and subscription.unsettled
+    assert [one.unacked for one in strategy(world).draining.slots.values()] == [3]
+    for entry in (entries[0], entries[6]):
+        subscription.acknowledge(former, entry.ledger_id, (entry.entry_id,), 0)
+    another = world.attach(KEY_SHARED, name="another")
+    subscription.acknowledge(former, entries[1].ledger_id, (entries[1].entry_id,), 0)
+    turns = 0
+    while subscription.unsettled or not turns:
+        subscription.can_dispatch()
+        turns += 1
+    assert turns >= 2
+    (slot,) = strategy(world).draining.of(former).values()
+    assert slot.unacked == 5
+    more = world.publish_keyed(["key1", "key-0"])
+    world.flow(newcomer, 100)
+    world.flow(another, 100)
+    assert received(newcomer) + received(another) == []
+    assert received(former) == more[1:]
+    world.ack(former, *(entries[number] for number in (2, 3, 4, 5, 7)))
+    assert received(newcomer) + received(another) == more[:1]
+    assert not strategy(world).draining.slots and strategy(world).draining.cleared == {former: 1}
+
+
+def test_what_a_former_owner_lets_go_of_is_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
+    world = World(key_shared=HASH_RANGES)
+    former = world.attach(KEY_SHARED, 8, name="former")
+    entries = world.publish_keyed(["key1"] * 8)
+    assert received(former) == entries
+    newcomer = world.attach(KEY_SHARED, 100, name="newcomer")
+    world.subscription.redeliver(former, None)
+    assert not world.subscription.can_dispatch() and world.subscription.unsettled
+    assert [one.unacked for one in strategy(world).draining.slots.values()] == [5]
+    world.dispatch()
+    assert received(newcomer) == entries
+
+
 def test_a_key_that_comes_back_to_its_former_consumer_is_not_held_up() -> None:
     world = World(key_shared=HASH_RANGES)
     former = world.attach(KEY_SHARED, 100)

@@ -69,6 +69,29 @@ def test_200_000_counts_take_some_kilobytes_and_are_charged() -> None:
     assert not limiter.cursors.tenants
 
 
+def test_what_consumers_hold_is_charged_up_to_a_share_that_leaves_room_for_acknowledging_it() -> None:
+    """Batches took 200 bytes each, any number of them, and were charged to nobody."""
+    limiter = MemoryLimiter(64 << 20)
+    account, memory, world = limiter.cursors, CursorMemory(limiter.cursors), World(unacked_max=1_000_000)
+    consumer = world.attach(SubscriptionType.SHARED, permits=1_000_000)
+
+    def charged() -> int:
+        memory.changed("mob", world.subscription)
+        memory.measure()
+        return account.tenants.get("mob", 0)
+
+    world.publish([1] * 2_000)
+    assert 0 < charged() < 10_000
+    world.publish([2] * 2_000)
+    assert 200 * 2_000 < charged() < 250 * 2_000
+    for _ in range(10):
+        world.publish([2] * 2_000)
+    assert consumer.held_bytes > charged() == account.limit_bytes // 4
+    assert account.allows("mob", 1 << 20), "it can still acknowledge a part of them"
+    world.subscription.acknowledge_up_to(world.ledger_list.last, 0)
+    assert charged() == 0
+
+
 def test_without_memory_for_counts_what_is_rejected_comes_again_with_the_count_that_it_had() -> None:
     world = World()
     consumer = world.attach(SubscriptionType.SHARED, permits=10)

@@ -222,5 +222,28 @@ def test_reading_that_went_back_is_not_moved_on_by_what_was_not_sent(monkeypatch
     with pytest.raises(ValueError):
         world.publish([1])
     world.subscription.redeliver(consumer, None)
-    world.subscription.recover()
+    world.subscription.recover(lambda delta: None)
     assert world.subscription.next_due() == (world.subscription.state.reading, first)
+
+
+def test_what_was_acknowledged_for_nobody_is_stored_though_storing_the_first_of_it_raised() -> None:
+    """Of several changes the others were forgotten, and came again after a restart."""
+    world = World()
+    world.attach(SubscriptionType.SHARED, 10)
+    world.publish([1, 1, 1])
+    subscription, stored = world.subscription, list[bytes]()
+    deltas = [subscription.cursor.acknowledge(1, [entry], world.ledger_list) for entry in (0, 2)]
+    subscription.state.unstored += deltas
+
+    def store(delta: bytes) -> None:
+        if not stored:
+            stored.append(b"")
+            raise ValueError("the log is closed")
+        stored.append(delta)
+
+    with pytest.raises(ValueError):
+        subscription.recover(store)
+    subscription.recover(store)
+    assert stored[1:] == deltas
+    subscription.recover(store)
+    assert stored[1:] == deltas, "once"

@@ -228,3 +228,9 @@ async def test_when_mark_delete_last_advanced_and_expiry_last_ran(world: BrokerW
     await client.subscribe(TOPIC, "other", 2, sub_type=pb.Subscribe.Exclusive)
     client.say(pb.Command.ACK, consumer_id=2, ack_type=pb.Ack.Cumulative, message_id=ids[:1])
     await eventually(lambda: other.last_advanced_ms > 0)
+
+
+async def test_what_cannot_be_taken_apart_is_passed_over(world: BrokerWorld) -> None:
+    await filled(world)
+    world.ledgers.garble(world.service.topics.loaded[TOPIC].ledger_list.last_id, 1)
+    assert await analyzed(world) == BacklogAnalysis(entries=4, messages=13, first="0", last="4")

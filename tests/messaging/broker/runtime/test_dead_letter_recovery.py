@@ -11,11 +11,12 @@ from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import SubscriptionDelete
 from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
+from messaging.broker.core.dead_letter_moves import Move, Part
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, SubscriptionNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST, AppendFailed, Fence
+from messaging.storage.ledger_store import EARLIEST, AppendFailed, Fence, Position
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.clock import Clock, give
 from tests.support.consuming import TOPIC, filled, id_of, texts
@@ -133,6 +134,35 @@ async def test_a_redrive_that_ended_before_the_acknowledgement_moves_once_though
     assert (answer.messages, answer.already) == (0, True)
     assert world.service.topics.loaded[back].ledger_list.entries == 0
     assert subscription_of(world, TOPIC, "redrive").backlog_entries == 0
+
+
+async def test_a_target_with_a_block_that_is_none_of_ours_is_trimmed_all_the_same(make_world: MakeWorld) -> None:
+    """And what became of the other moves is known."""
+    world = await make_world()
+    client = await consumer(world, 3, max_redeliver_count=0)
+    for number in range(1, 4):
+        nack(client, (await client.messages(1))[0])
+        await moved(world, number)
+    target = world.service.topics.loaded[TARGET]
+    world.ledgers.garble(*target.ledger_list.at_index(1))
+    assert await target.stored_moves.parts_stored("p", _move(TARGET, target.ledger_list.first), "x") == 0
+    await trimmed(world, TARGET)
+
+
+async def test_what_a_target_keeps_of_moves_is_charged(world: BrokerWorld) -> None:
+    await filled(world, 1)
+    topic = world.service.topics.loaded[TOPIC]
+    records = world.service.memory_limiter.records
+    before = records.tenants.get("acme", 0)
+    for number in range(50):
+        await topic.stored_moves.begin(f"mover-{number}", _move(TOPIC, topic.ledger_list.first), "x")
+    assert records.tenants["acme"] - before > 50 * 500
+    await world.service.topics.unload(topic.name)
+    assert records.tenants.get("acme", 0) == 0
+
+
+def _move(target: str, after: Position) -> Move:
+    return Move(1, (after,), target, (after.ledger_id, after.entry_id - 1), (Part(1, 1),))
 
 
 async def test_killed_before_the_receipt_of_the_append_it_is_there_once(make_world: MakeWorld) -> None:

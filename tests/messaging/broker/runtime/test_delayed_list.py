@@ -90,6 +90,13 @@ async def test_those_of_a_key(world: BrokerWorld, clock: Clock) -> None:
     assert (one.key, one.producer, one.messages, one.publish_time_ms) == ("a", "raw", 1, 1_000)
 
 
+async def test_those_of_a_key_beside_what_cannot_be_taken_apart(world: BrokerWorld, clock: Clock) -> None:
+    positions = await published(world, *[at * MINUTE_MS for at in range(1, 10)], keys=list("abcabcabc"))
+    world.ledgers.garble(*positions[4])
+    world.ledgers.garble(*positions[8])
+    assert (await listed(world, key="b"))[0] == [2, 8]
+
+
 async def test_counts_by_time(world: BrokerWorld, clock: Clock) -> None:
     times = [MINUTE_MS, MINUTE_MS + 1, 59 * MINUTE_MS, 3 * HOUR_MS, 40 * DAY_MS, 2 * DAY_MS]
     positions = await published(world, *times, *[10 * MINUTE_MS] * SEALED)

@@ -8,6 +8,7 @@ import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.errors import QuotaExceeded
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
@@ -187,3 +188,37 @@ async def test_readers_hold_nobody_up(world: BrokerWorld) -> None:
     for index in range(10):
         client.write(send_frame(index, MESSAGE))
         await client.expect("SEND_RECEIPT")
+
+
+@pytest.mark.parametrize("later", [{}, {"backlog_quota_bytes": 1_000_000}])
+async def test_a_quota_that_is_replaced_while_it_closes_producers_stores_nothing_that_they_do_not_hear_of(
+    world: BrokerWorld, later: dict[str, Any]
+) -> None:
+    """What was published between was appended under the new quota, its producer closed by the old one before the receipt: the
+    client sends it again, and it is there twice."""
+    await set_policies(world, backlog_quota_bytes=5_000)
+    client, topic = await published(world, 4)
+    quota = topic.backlog_quota
+    assert quota is not None
+    quota.closing = QuotaExceeded("full")  # as `reached` leaves it
+    await set_policies(world, **later)
+    client.write(send_frame(4, MESSAGE))
+    assert await client.quiet() == []
+    assert topic.ledger_list.entries == 4
+    quota.close(True)
+    await client.expect("CLOSE_PRODUCER")
+    assert type(await opened(client, 2)) is pb.ProducerSuccess
+    client.write(send_frame(4, MESSAGE, producer_id=2))
+    await client.expect("SEND_RECEIPT")
+    assert topic.ledger_list.entries == 5
+
+
+async def test_a_quota_that_was_replaced_decides_nothing_more(world: BrokerWorld) -> None:
+    await set_policies(world, backlog_quota_bytes=3_000)
+    client, topic = await published(world, 2)
+    quota = topic.backlog_quota
+    assert quota is not None and quota.took(10_000, 0)
+    await set_policies(world)
+    client.write(send_frame(2, MESSAGE))
+    await client.expect("SEND_RECEIPT")
+    assert not quota.reached() and quota.closing is None

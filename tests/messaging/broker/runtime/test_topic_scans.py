@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from messaging.adminrpc.backlog import BacklogAnalyze
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveScan
+from messaging.broker.core.redrive import Judged, judge
+from messaging.broker.runtime.admin import redrive
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
+from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.errors import NotReady
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
@@ -136,3 +140,41 @@ async def test_a_scan_whose_caller_leaves_makes_its_subscription_as_a_whole(
     assert len((await world.admin.redrive.scan(scan(make_subscription=True))).found) == 3
     assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions
     assert [one for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
+
+
+async def test_a_scan_whose_caller_leaves_keeps_its_turn_and_memory_while_its_thread_works(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one caller after another that leaves at once has any number of threads at work, and as much memory."""
+    await filled(world, 3)
+    scans = FairTurns(1)
+    handlers = Redrive(world.service, scans)
+    working, go_on = threading.Event(), threading.Event()
+
+    def judging(*arguments: Any) -> Judged:
+        working.set()
+        assert go_on.wait(30)
+        return judge(*arguments)
+
+    monkeypatch.setattr(redrive, "judge", judging)
+    scanning = asyncio.ensure_future(handlers.scan(scan()))
+    await eventually(working.is_set)
+    scanning.cancel()
+    assert not (await asyncio.wait({scanning}, timeout=0.05))[0]
+    assert scans.slots.served["acme"] == 1 and world.service.memory_limiter.egress.used_bytes > 0
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await scanning
+    assert not scans.slots.served.total() and world.service.memory_limiter.egress.used_bytes == 0
+
+
+async def test_a_redrive_passes_over_what_cannot_be_read_any_more(world: BrokerWorld) -> None:
+    client = await filled(world, 0)
+    for number in range(4):
+        client.write(send_frame(number, b"x"))
+        await client.expect("SEND_RECEIPT")
+    ledger_id = world.service.topics.loaded[TOPIC].ledger_list.last_id
+    world.ledgers.damage(ledger_id, 1)
+    world.ledgers.garble(ledger_id, 2)
+    page = await world.admin.redrive.scan(scan())
+    assert (page.looked_at, [one.entry_id for one in page.found], page.done) == (4, [0, 3], True)

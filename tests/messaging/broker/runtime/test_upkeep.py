@@ -291,3 +291,53 @@ async def test_a_call_ends_in_time_and_passes_over_the_rest(world: BrokerWorld, 
     result = await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))
     assert (result.passed_over, result.failed) == (1, {})
     assert (await world.admin.maintenance.list_topics(MaintenanceTopics())).topics == [TOPIC]
+
+
+async def test_a_topic_that_takes_long_is_known_as_such_to_every_run(
+    world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs overlap where a worker asks again: what one knows of a tenant's slow topics the others know, and none begins what
+    another is at."""
+    monkeypatch.setattr(maintenance, "SLOW_S", 0.05)
+    handlers = world.admin.maintenance
+    begun: list[str] = []
+
+    async def maintain(name: TopicName, result: MaintenanceResult) -> None:
+        begun.append(str(name))
+        if str(name) == TOPIC:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(handlers, "maintain", maintain)
+    slow = asyncio.ensure_future(handlers.run(MaintenanceRun(task_id="1", topics=[TOPIC])))
+    await eventually(lambda: begun == [TOPIC])
+    beside = await handlers.run(MaintenanceRun(task_id="2", topics=[TOPIC, f"{TOPIC}-quick"]))
+    assert (beside.passed_over, begun) == (1, [TOPIC, f"{TOPIC}-quick"])
+    assert (await slow).passed_over == 1
+    after = await handlers.run(MaintenanceRun(task_id="3", topics=[TOPIC]))
+    assert (after.passed_over, begun) == (1, [TOPIC, f"{TOPIC}-quick"])
+
+
+async def test_what_a_run_had_begun_is_not_begun_again_though_its_caller_left(
+    world: BrokerWorld, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handlers, going_on, begun = world.admin.maintenance, asyncio.Event(), 0
+
+    async def maintain(name: TopicName, result: MaintenanceResult) -> None:
+        nonlocal begun
+        begun += 1
+        await going_on.wait()
+        result.expired_entries += 7
+
+    monkeypatch.setattr(handlers, "maintain", maintain)
+    left = asyncio.ensure_future(handlers.run(MaintenanceRun(task_id="1", topics=[TOPIC])))
+    await eventually(lambda: begun == 1)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    assert (await handlers.run(MaintenanceRun(task_id="2", topics=[TOPIC]))).passed_over == 1
+    going_on.set()
+
+    async def told() -> bool:
+        return (await handlers.run(MaintenanceRun(task_id="3", topics=[]))).expired_entries == 7
+
+    await eventually(told)
+    assert begun == 1

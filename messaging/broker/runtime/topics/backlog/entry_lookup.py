@@ -20,6 +20,16 @@ async def block_at(topic: TopicContext, position: Position) -> EntryBlock | None
         raise _unreadable(topic, position, error) from error
 
 
+async def undamaged_block_at(topic: TopicContext, position: Position) -> EntryBlock | None:
+    """The same; None also where the entry cannot be read any more, which no retry would change. Raises `StorageFailed`."""
+    try:
+        return await _block_at(topic, position) if topic.ledger_list.holds(position) else None
+    except (Corrupt, ValueError):
+        return None
+    except StoreError as error:
+        raise _unreadable(topic, position, error) from error
+
+
 async def entry_at(topic: TopicContext, position: Position) -> Stored | None:
     """The stored entry at `position`, or None if there is none. Raises `StorageFailed`."""
     block = await block_at(topic, position)

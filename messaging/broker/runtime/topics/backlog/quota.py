@@ -27,6 +27,8 @@ from messaging.storage.ledger_store import Position, StoreError
 class QuotaTopic(TopicContext, Protocol):
     """The interface of the topic that its quota uses."""
 
+    backlog_quota: TopicBacklogQuota | None
+
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int: ...
     async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int: ...
 
@@ -69,8 +71,11 @@ class TopicBacklogQuota:
         return True
 
     def reached(self) -> bool:
-        """Whether the producers are to be closed, by `close` once they have their receipts. Nothing is appended until then."""
+        """Whether the producers are to be closed, by `close` once they have their receipts. Nothing is appended until then, and the
+        quota is not replaced."""
         self._looking = False
+        if self._replaced:
+            return False
         refusal = self._bytes_refusal() or self._age_refusal(self._topic.services.clock_ms())
         if refusal is None or self.closing is not None:
             return False
@@ -81,6 +86,11 @@ class TopicBacklogQuota:
         refusal, self.closing = self.closing, None
         if refusal is not None:
             self._topic.refuse_publishing(refusal)
+
+    @property
+    def _replaced(self) -> bool:
+        """The policies have changed: what this one had begun is for the one that follows it to decide."""
+        return self._topic.backlog_quota is not self
 
     def held(self) -> str:
         """Why producers are refused now; "" if they are not."""
@@ -139,6 +149,8 @@ class TopicBacklogQuota:
     async def _evict_bytes(self) -> None:
         wanted = int(self.quota.bytes_max * EVICTED_TO)
         for subscription in durable(self._topic):
+            if self._replaced:
+                return
             ledgers = ledger_sizes(self._topic)
             if bytes_after(ledgers, subscription.cursor.mark_delete) > wanted:
                 await self._topic.expire_up_to(subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted))
@@ -185,6 +197,8 @@ class TopicBacklogQuota:
     async def _evict_old(self) -> None:
         cutoff_ms = self._topic.services.stores.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
         last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
+        if self._replaced:
+            return
         await self._topic.expire_each_up_to(durable(self._topic), last)
         self._oldest = None
 

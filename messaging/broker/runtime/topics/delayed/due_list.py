@@ -6,7 +6,6 @@ read as it is at one moment; threads sort and count.
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,6 +19,7 @@ from messaging.broker.runtime.topics.delayed.scan import DelayedScan
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
+from messaging.fairness.in_thread import in_thread
 from messaging.storage.ledger_store import NoSuchLedger, Position, StoreError
 
 BLOCKS_MAX = 64  # of all runs, that one request reads
@@ -190,7 +190,7 @@ class DelayedList:
 
     async def _threaded(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         async with self._topic.services.loops.delay_timers.list_turn(self._topic.name.tenant):
-            return await asyncio.to_thread(work, *arguments, **named)
+            return await in_thread(work, *arguments, **named)
 
 
 def _start_of(run: StoredRun, block: int, until_ms: int) -> int:

@@ -6,6 +6,9 @@ index knows it from then on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
@@ -14,7 +17,7 @@ from messaging.broker.core.delayed.topic_delays import TopicDelays
 from messaging.broker.core.entries import EntryBlock, from_log
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import StorageFailed
-from messaging.storage.ledger_store import Corrupt, Position, StoreError
+from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
 
 READ_BYTES = 256 << 10
 READ_ENTRIES = 2_048
@@ -83,14 +86,14 @@ class DelayedScan:
         topic = self._topic
         try:
             read = await topic.ledger.read(position, entries_max=READ_ENTRIES, bytes_max=self._bytes_at(position))
-            self._blocks = [from_log(one) for one in read]
+            self._blocks = list(_undamaged(read))
         except Corrupt as error:
             self.position = topic.ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
             return
-        except (StoreError, ValueError) as error:
+        except StoreError as error:
             raise StorageFailed(f"delayed messages of {topic.text} cannot be read: {error}") from error
-        self._left_bytes -= sum(len(one.data) for one in self._blocks)
-        last = self._blocks[-1].last_entry if self._blocks else position.entry_id
+        self._left_bytes -= sum(len(one.data) for one in read)
+        last = read[-1].last_entry if read else position.entry_id
         self._first, self.position = position, topic.ledger_list.next_after(Position(position.ledger_id, last))
 
     def _bytes_at(self, position: Position) -> int:
@@ -121,3 +124,10 @@ class DelayedScan:
         for known in () if overrides is None else (overrides.cancelled, overrides.rescheduled):
             left -= known.get(block.ledger_id, BitMap())
         return not_due(block, list(ranges_of(left)), delays.cutoff_ms)
+
+
+def _undamaged(blocks: Iterable[Block]) -> Iterator[EntryBlock]:
+    """Without those that are none of ours: nobody is sent them either."""
+    for block in blocks:
+        with suppress(ValueError):
+            yield from_log(block)

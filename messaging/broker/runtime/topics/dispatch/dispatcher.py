@@ -8,6 +8,7 @@ cache are sent blocks from storage by `dispatch_backlog`, in turn with all other
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from messaging.broker.core.command_costs import BLOCK, OWN_HEAD, SEND_BYTES_A_UNIT
@@ -195,16 +196,14 @@ class Dispatcher:
         topic = self.topic
         topic.services.loops.dispatching.failed(error, topic=topic.text, subscription=subscription.name)
         try:
-            for delta in subscription.recover():
-                topic.cursor_changes.store(subscription, delta)
+            subscription.recover(partial(topic.cursor_changes.store, subscription))
         except Exception as another:  # when it is tried again, it begins with this
             topic.services.loops.dispatching.failed(another, topic=topic.text, subscription=subscription.name)
         return topic.subscriptions.get(subscription.key) is subscription
 
     def _try_again(self, subscription: Subscription) -> None:
         try:
-            for delta in subscription.recover():
-                self.topic.cursor_changes.store(subscription, delta)
+            subscription.recover(partial(self.topic.cursor_changes.store, subscription))
         except Exception as error:
             self.failed(subscription, error)
         else:
@@ -254,7 +253,7 @@ class Dispatcher:
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
-        if block.chunked:
+        if block.chunked or subscription.active is None:  # they hold more now
             services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
         records, name, ledger_id = self.records, subscription.name, block.ledger_id

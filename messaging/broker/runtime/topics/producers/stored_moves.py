@@ -14,14 +14,17 @@ import structlog
 
 from messaging.broker.core.dead_letter_moves import Move
 from messaging.broker.core.dead_letters import move_extension, position_of
+from messaging.broker.core.memory_charge import Charge
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage import block_header
-from messaging.storage.ledger_store import Corrupt, Position
+from messaging.storage.block_header import Extensions
+from messaging.storage.ledger_store import Block, Corrupt, Position
 from messaging.storage.managed.ledger import ManagedLedger
 
 log = structlog.get_logger("broker.dead_letters")
 
 SEARCH_BYTES = 4 << 20
+MOVE_BYTES, PART_BYTES = 500, 40  # of memory
 MOVERS_MAX = 1_000  # of one target; beyond them the one that moved longest ago is forgotten
 
 
@@ -41,6 +44,7 @@ class StoredMoves:
     def __init__(self, topic: TopicContext, ledger: ManagedLedger) -> None:
         self._topic = topic
         self._ledger = ledger
+        self._charge = Charge(topic.services.memory.records, topic.name.tenant)
         self._moves: dict[str, _StoredMove] | None = None  # by mover, the one that moved last at the end; None: not read yet
         self._reading = asyncio.Lock()
 
@@ -85,14 +89,22 @@ class StoredMoves:
                 position = ledger_list.resolve(Position(position.ledger_id, error.resume_entry))
                 continue
             for block in blocks:
-                header = block_header.decode(block.header)
-                for extension in header.extensions if header.producer == producer else ():
+                for extension in self._extensions(block, producer):
                     missing.pop(extension, None)
             if not blocks:
                 break
             reached = Position(position.ledger_id, blocks[-1].last_entry)
             position = ledger_list.resolve(ledger_list.next_after(reached))
         return list(missing.values()), (reached.ledger_id, reached.entry_id)
+
+    def _extensions(self, block: Block, producer: bytes) -> Extensions:
+        """Of a block that `producer` has appended."""
+        try:
+            header = block_header.decode(block.header)
+        except ValueError as error:  # as with one that cannot be read: what it was is not known, and the others are looked at
+            log.error("dead_letters.unreadable", topic=self._topic.text, ledger_id=block.ledger_id, error=str(error))
+            return ()
+        return header.extensions if header.producer == producer else ()
 
     async def _read(self) -> dict[str, _StoredMove]:
         async with self._reading:
@@ -103,16 +115,33 @@ class StoredMoves:
                 except ValueError as error:
                     log.critical("dead_letters.damaged", topic=self._topic.text, error=str(error))
                     self._moves = {}
+                self._count()
             return self._moves
+
+    def _count(self) -> None:
+        """Charges what is kept, as far as the tenant may have it: nothing is refused for it."""
+        size = sum(_memory_bytes(mover, move) for mover, move in (self._moves or {}).items())
+        more = size - self._charge.held_bytes
+        if more <= 0 or self._charge.holds_little or self._charge.allows(more):
+            self._charge.change(more)
+
+    def release(self) -> None:
+        """The topic is closed. Idempotent."""
+        self._charge.end()
 
     async def _save(self, moves: dict[str, _StoredMove]) -> None:
         """The store executes calls in order, so that the last one counts."""
+        self._count()
         storage = self._topic.services.stores.storage
         await storage.meta.put_value(storage.fence, key_of(self._topic.text), msgspec.json.encode(moves))
 
 
 def key_of(topic: str) -> str:
     return f"stored-moves:{topic}"
+
+
+def _memory_bytes(mover: str, move: _StoredMove) -> int:
+    return MOVE_BYTES + len(mover) + len(move.producer) + PART_BYTES * len(move.missing)
 
 
 def _new(move: Move, producer: str) -> _StoredMove:

@@ -60,10 +60,29 @@ async def test_a_segment_that_was_removed_is_missed_until_it_is_given_up() -> No
     for name in names:
         disk = clean.frozen()
         disk.remove(DIRECTORY / name)
-        await refused(disk, f"1 segments are missing .{name[:18]}.*Restore the whole.*magnetar log repair")
+        await refused(disk, f"1 segments are missing .{name[:18]}.*restore the whole.*magnetar log repair")
     report = repair(DIRECTORY, disk=disk)
     assert report.remaining
     await (await opened(disk)).stop()
+
+
+async def test_what_an_earlier_release_reclaimed_is_given_up_as_the_error_says_and_nothing_is_lost() -> None:
+    """It knows no manifest: which segments it deleted is not told from a loss."""
+    disk = FakeDisk()
+    await written(disk, 0, ENTRIES)
+    await written(disk, 1, 20)
+    former = manifest.read(disk, DIRECTORY)
+    assert former is not None
+    store = await opened(disk)
+    await store.delete(fence_of(store), 1)
+    await eventually(lambda: len(segment_names(disk)) < 3)
+    await store.stop()
+    manifest.write(disk, DIRECTORY, Manifest(former.generation, former.end, former.removed))  # as it was when that release began
+    await refused(disk, "segments are missing.*earlier release.*nothing is lost: run `magnetar log repair`, and start again")
+    repair(DIRECTORY, disk=disk)
+    store = await opened(disk)
+    assert await readable(store, 2) == ([*range(20)], [])
+    await store.stop()
 
 
 async def test_a_newest_segment_that_is_older_than_the_rest_is_noticed() -> None:
