@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings as django_settings
-
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
 from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
-from messaging.policies.resolution import Levels, defaults
+from messaging.policies.resolution import Levels
 from messaging.policies.validation import split
+from tenants.broker_settings import policy_defaults
 
 _TEXT_LENGTH_MAX = 200
 
@@ -31,13 +30,13 @@ class InForce:
 
 def in_force(levels: Levels, scope: Level) -> list[InForce]:
     """`levels`: what is set on what is shown, which is of the level `scope`, and above."""
-    found = effective.in_force(levels, defaults(django_settings.MAGNETAR), scope)
+    found = effective.in_force(levels, policy_defaults(), scope)
     return [_shown(one, scope) for one in found]
 
 
 def one(name: str, levels: Levels) -> InForce:
     """Of a namespace. `levels`: what is set there and above."""
-    found = effective.one(ENFORCED[name], levels, defaults(django_settings.MAGNETAR))
+    found = effective.one(ENFORCED[name], levels, policy_defaults())
     return _shown(found, Level.NAMESPACE)
 
 

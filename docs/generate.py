@@ -23,6 +23,7 @@ from messaging.permissions.audited import (
     BROKER_SIGN_IN_FAILED,
     MORE,
 )
+from messaging.policies.dynamic import DYNAMIC
 from messaging.policies.model import Level, Policy, range_text
 from messaging.policies.pulsar_topics import SUBSCRIPTION_PATH, TOPIC_PATHS
 from messaging.policies.registry import POLICIES
@@ -98,7 +99,13 @@ def configuration() -> str:
             page += f"\n## {last}\n\n| key | default | value | meaning |\n| --- | --- | --- | --- |\n"
         meaning = meanings[field.name].replace("|", "\\|")
         page += f"| `{field.name}` | {_default_of(field)} | {_type_of(hints[field.name])} | {meaning} |\n"
-    return page
+    page += (
+        "\n## Settings that change while the broker runs\n\n"
+        "`pulsar-admin brokers update-dynamic-config --config NAME --value VALUE` sets one, by Pulsar's name, and "
+        "`delete-dynamic-config` restores the configured value; superusers only. A value takes effect at once, comes before the "
+        "configured one, and survives restarts. All others need a restart.\n\n| key | Pulsar's name |\n| --- | --- |\n"
+    )
+    return page + "".join(f"| `{key}` | `{name}` |\n" for name, key in sorted(DYNAMIC.items(), key=lambda pair: pair[1]))
 
 
 def metrics_page() -> str:

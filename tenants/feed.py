@@ -16,10 +16,10 @@ from django.db.models.functions import Cast, Length
 
 from messaging import errors
 from messaging.adminrpc.base import Request
-from messaging.adminrpc.feed import ENTITY_BYTES_MAX, PAGE_BYTES_MAX, FeedApply, FeedChange
+from messaging.adminrpc.feed import ENTITY_BYTES_MAX, EVERY_BROKER, PAGE_BYTES_MAX, FeedApply, FeedChange
 from messaging.adminrpc.methods import FEED_APPLY, FEED_PULL
 from tenants import broker
-from tenants.models import FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant, TopicPolicies
+from tenants.models import DynamicSetting, FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant, TopicPolicies
 
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
 KEPT_BYTES = 32 << 20  # the same by the size of their states, or somebody with a large one could fill the disk by repeating it
@@ -175,6 +175,10 @@ def key_state(key: Key) -> dict[str, Any]:
     }
 
 
+def broker_state() -> dict[str, Any]:
+    return {"settings": dict(DynamicSetting.objects.values_list("name", "value"))}
+
+
 def topic_state(row: TopicPolicies) -> dict[str, Any]:
     return {"policies": row.policies, "subscriptions": row.subscriptions}
 
@@ -245,4 +249,15 @@ def _topics(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield row.topic, topic_state(row)
 
 
-_READERS = {"tenant": _tenants, "namespace": _namespaces, "key": _keys, "topic": _topics}  # in the order of a full feed
+def _broker_settings(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if after < EVERY_BROKER and DynamicSetting.objects.exists():
+        yield EVERY_BROKER, broker_state()
+
+
+_READERS = {  # in the order of a full feed
+    "tenant": _tenants,
+    "namespace": _namespaces,
+    "key": _keys,
+    "topic": _topics,
+    "broker": _broker_settings,
+}

@@ -48,12 +48,22 @@ class KeyState(msgspec.Struct):
     expires_ms: int = 0
 
 
-KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState]] = {
+class BrokerState(msgspec.Struct):
+    """Settings that were changed at run time, by our names (`messaging.policies.dynamic`). They come before configured ones."""
+
+    settings: dict[str, Any] = {}
+
+
+KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState | BrokerState]] = {
     "tenant": TenantState,  # key: its name
     "namespace": NamespaceState,  # key: tenant/name
     "key": KeyState,  # key: its id
+    "broker": BrokerState,  # key: `EVERY_BROKER`
     "topic": TopicState,  # key: its full name, of a partitioned topic the one without partition
 }
+
+
+EVERY_BROKER = "all"  # the key of the only entity of its kind
 
 
 class FeedChange(msgspec.Struct, kw_only=True):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from django.conf import settings as django_settings
-
 from messaging.adminrpc.methods import POLICIES_PREVIEW
 from messaging.adminrpc.policies import PolicyPreview, PolicyPreviewAnswer
 from messaging.permissions.model import Action, Resource
 from messaging.policies.effective import PolicyInForce, in_force
 from messaging.policies.model import Level
-from messaging.policies.resolution import Levels, defaults
+from messaging.policies.resolution import Levels
 from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.topic_policies import compared, topic_policies
 from tenants.actions.topics import topic_resource
+from tenants.broker_settings import policy_defaults
 from tenants.models import Namespace, Tenant, TopicPolicies
 
 
@@ -33,16 +32,16 @@ def levels_of_namespace(namespace: Namespace) -> dict[Level, JsonPolicies]:
 
 
 def namespace_in_force(namespace: Namespace) -> list[PolicyInForce]:
-    return in_force(levels_of_namespace(namespace), defaults(django_settings.MAGNETAR), Level.NAMESPACE)
+    return in_force(levels_of_namespace(namespace), policy_defaults(), Level.NAMESPACE)
 
 
 def tenant_in_force(tenant: Tenant) -> list[PolicyInForce]:
-    return in_force({Level.TENANT: tenant.policies}, defaults(django_settings.MAGNETAR), Level.TENANT)
+    return in_force({Level.TENANT: tenant.policies}, policy_defaults(), Level.TENANT)
 
 
 def topic_in_force(row: TopicPolicies, subscription: str = "") -> list[PolicyInForce]:
     scope = Level.SUBSCRIPTION if subscription else Level.TOPIC
-    return in_force(levels_of(row, subscription), defaults(django_settings.MAGNETAR), scope)
+    return in_force(levels_of(row, subscription), policy_defaults(), scope)
 
 
 def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> PolicyPreviewAnswer:

@@ -9,7 +9,8 @@ from django.db.models import QuerySet, Sum
 
 from messaging.errors import PreconditionFailed
 from messaging.policies.model import Level
-from messaging.policies.resolution import defaults, resolve_policy
+from messaging.policies.resolution import resolve_policy
+from tenants.broker_settings import policy_defaults
 from tenants.models import Key, Namespace, Tenant, TopicPolicies
 
 STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together, as the feed tells them, and of their topics
@@ -20,7 +21,7 @@ def check_another_namespace(tenant: str) -> None:
     """Raises `PreconditionFailed`."""
     most: int = django_settings.MAGNETAR.namespaces_per_tenant_max
     policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
-    of_tenant = resolve_policy("max_namespaces_per_tenant", {Level.TENANT: policies}, defaults(django_settings.MAGNETAR)).value
+    of_tenant = resolve_policy("max_namespaces_per_tenant", {Level.TENANT: policies}, policy_defaults()).value
     limit = "namespaces_per_tenant_max"
     if 0 < of_tenant < most:
         most, limit = of_tenant, "max_namespaces_per_tenant"

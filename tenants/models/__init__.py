@@ -4,7 +4,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 """
 
 from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
-from tenants.models.feed import FeedHead, OutboxChange, PolicyEvent
+from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditRecord
 from tenants.models.tenant import Namespace, Tenant
@@ -13,6 +13,7 @@ from tenants.models.user import User
 
 __all__ = [
     "AuditRecord",
+    "DynamicSetting",
     "FeedHead",
     "Grant",
     "Key",

@@ -39,6 +39,16 @@ class OutboxChange(models.Model):
         ordering = ["version"]
 
 
+class DynamicSetting(models.Model):
+    """A setting of brokers that was changed while they run; by our name, with a value that it can have."""
+
+    name = models.CharField(max_length=128, primary_key=True)
+    value = models.JSONField()
+
+    class Meta:
+        ordering = ["name"]
+
+
 class PolicyEvent(models.Model):
     """A change of what is set on a topic that the event topic of its namespace is still to get. The shape of `state` is
     `messaging.adminrpc.feed.TopicState`; None: nothing is set any more."""

@@ -13,10 +13,13 @@ from django.http import HttpRequest, HttpResponse
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import HEALTH, TOPICS_LOOKUP
 from messaging.adminrpc.topics import TopicLookup
-from messaging.errors import MagnetarError, NotFound, PreconditionFailed
+from messaging.errors import MagnetarError, NotFound
+from messaging.policies.dynamic import DYNAMIC, text_of
 from messaging.version import VERSION
 from tenants import broker
-from tenants.http.views import route, text
+from tenants.actions.broker_settings import set_dynamic, unset_dynamic
+from tenants.http.views import actor, route, text
+from tenants.models import DynamicSetting
 from tenants.pulsar.topics import existing
 
 _HEALTH_KEPT_S = 1.0
@@ -82,23 +85,35 @@ def _version(request: HttpRequest) -> HttpResponse:
 
 
 def _runtime_configuration(request: HttpRequest) -> dict[str, str]:
-    """The few settings of a broker that Pulsar's tools read: `clusters list` marks the cluster of this name."""
-    return {"clusterName": django_settings.MAGNETAR.cluster_name}
+    """The few settings of a broker that Pulsar's tools read (`clusters list` marks the cluster of this name), and those that may
+    change, as they are in force."""
+    configured, changed = django_settings.MAGNETAR, _changed()
+    values = {name: text_of(changed.get(setting, getattr(configured, setting))) for name, setting in DYNAMIC.items()}
+    return {"clusterName": configured.cluster_name, **values}
+
+
+def _changed() -> dict[str, Any]:
+    return dict(DynamicSetting.objects.values_list("name", "value"))
 
 
 def _dynamic_names(request: HttpRequest) -> list[str]:
-    """Settings that may change while the broker runs: none do."""
-    return []
+    return list(DYNAMIC)
 
 
 def _dynamic_values(request: HttpRequest) -> dict[str, str]:
-    return {}
+    """Those that were changed."""
+    changed = _changed()
+    return {name: text_of(changed[setting]) for name, setting in DYNAMIC.items() if setting in changed}
 
 
-def _set_dynamic(request: HttpRequest, name: str, value: str = "") -> None:
-    raise PreconditionFailed(
-        f"{name[:80]} cannot change while the broker runs: settings are read at its start; docs/configuration.md lists them"
-    )
+def _set_dynamic(request: HttpRequest, name: str, value: str) -> HttpResponse:
+    set_dynamic(actor(request), name, value)
+    return HttpResponse()
+
+
+def _unset_dynamic(request: HttpRequest, name: str) -> HttpResponse:
+    unset_dynamic(actor(request), name)
+    return HttpResponse()
 
 
 class _Health:
@@ -162,7 +177,7 @@ leader_view = route(GET=_leader)
 runtime_configuration_view = route(GET=_runtime_configuration)
 dynamic_names_view = route(GET=_dynamic_names)
 dynamic_values_view = route(GET=_dynamic_values)
-dynamic_name_view = route(DELETE=_set_dynamic)
+dynamic_name_view = route(DELETE=_unset_dynamic)
 dynamic_value_view = route(POST=_set_dynamic)
 version_view = route(GET=_version)
 health_view = route(GET=_get_health)

@@ -197,6 +197,8 @@ _AUDITED_ROUTES: dict[tuple[str, str], str] = {
     ("POST", "admin_v2:schema"): "schema.add",
     ("DELETE", "admin_v2:schema"): "schema.delete",
     ("PUT", "admin_v2:subscription"): "subscription.create",
+    ("POST", "admin_v2:brokers-dynamic-value"): "broker.setting.set",
+    ("DELETE", "admin_v2:brokers-dynamic-name"): "broker.setting.unset",
     ("DELETE", "admin_v2:subscription"): "subscription.delete",
     ("POST", "admin_v2:skip-all"): "subscription.clear_backlog",
     ("POST", "admin_v2:skip"): "subscription.skip",
@@ -238,8 +240,6 @@ AUDITED: dict[tuple[str, str], str] = _AUDITED_ROUTES | _AUDITED_POLICIES | _AUD
 # They change nothing, although their method says otherwise.
 QUESTIONS = frozenset(
     {
-        ("POST", "admin_v2:brokers-dynamic-value"),  # refused by name: no setting changes while a broker runs
-        ("DELETE", "admin_v2:brokers-dynamic-name"),
         ("POST", "admin_v2:schema-compatibility"),
         ("POST", "admin_v2:schema-find"),
         ("POST", "admin_v2:analyze-backlog"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
 from messaging.errors import PreconditionFailed
 from messaging.policies.pulsar import backlog_quotas
 from messaging.policies.pulsar_topics import SUBSCRIPTION_DISPATCH_RATE, TopicPath
-from messaging.policies.resolution import Levels, defaults, resolve_policy
+from messaging.policies.resolution import Levels, resolve_policy
 from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import TopicName
 from tenants import actions
 from tenants.actions.policy_views import levels_of
+from tenants.broker_settings import policy_defaults
 from tenants.http.views import View, actor, body, done, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
@@ -38,7 +38,7 @@ def topic_policy_view(path: TopicPath) -> View:
         row = stored(topic_of(parts))
         of = subscription_of(subscription) if subscription else ""
         if path.knows_applied and flag(request, "applied"):
-            value = path.applied(levels_of(row, of), defaults(django_settings.MAGNETAR))
+            value = path.applied(levels_of(row, of), policy_defaults())
         else:
             value = path.read(row.subscriptions.get(of, {}) if of else row.policies)
         return done() if value is None and path.path in _NO_CONTENT else value_or_nothing(value)
@@ -89,7 +89,7 @@ def _get_quotas(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 
 def quotas_in_force(levels: Levels) -> dict[str, Any]:
-    broker = defaults(django_settings.MAGNETAR)
+    broker = policy_defaults()
     names = ("backlog_quota_bytes", "backlog_quota_bytes_policy", "backlog_quota_age_s", "backlog_quota_age_policy")
     return backlog_quotas({name: resolve_policy(name, levels, broker).value for name in names})
 

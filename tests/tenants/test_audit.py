@@ -151,6 +151,9 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     ReportSchedule.unscoped.update_or_create(id="s1", defaults=report)
 
 
+SETTING = "/admin/v2/brokers/configuration/subscribeThrottlingRatePerConsumer"
+
+
 def route_names() -> dict[tuple[str, str], tuple[str, str]]:
     """(method, path) -> (method, route name)."""
     return {(method, path): (method, resolve(path).view_name) for method, path, _ in addresses()}
@@ -175,6 +178,11 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
         if row[1] == "api:delayed-message":
             last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
             path = f"{path.rpartition('/')[0]}/{last['ledgerId']}:{last['entryId']}"
+        if row[1] == "admin_v2:brokers-dynamic-value":
+            path = f"{SETTING}/7"
+        if row[1] == "admin_v2:brokers-dynamic-name":
+            assert call("POST", f"{SETTING}/8").status_code == 200
+            path = SETTING
         path += "?key=k" if row == ("DELETE", "api:delayed") else ""
         body = BODIES.get(row)
         force = "?force=true" if method == "DELETE" and row[1].rpartition(":")[2] in ("namespace", "topic", "partitions") else ""
@@ -194,6 +202,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
 
 OF_THE_PLATFORM = {
     ("PUT", "api:platform-notifications"),
+    ("POST", "admin_v2:brokers-dynamic-value"), ("DELETE", "admin_v2:brokers-dynamic-name"),
     ("POST", "api:tenants"), ("DELETE", "api:task-run"), ("POST", "api:task-run-requeue"), ("PUT", "billing:issuer"),
 }  # fmt: skip
 

@@ -11,7 +11,8 @@ import pytest
 from messaging.errors import PreconditionFailed
 from messaging.policies.pulsar import PATHS
 from messaging.policies.registry import ENFORCED, POLICIES
-from tenants import actions
+from tenants import actions, feed
+from tenants.actions.policy_views import namespace_in_force
 from tenants.models import Namespace
 from tenants.rest.document import document
 from tests.support.policy_examples import EXAMPLES
@@ -205,9 +206,54 @@ def test_a_negative_limit_is_refused_by_the_name_that_the_client_knows(call: Cal
 
 def test_settings_of_the_broker_are_refused_by_name(call: Caller, world: World) -> None:
     path = "/admin/v2/brokers/configuration"
-    assert (call("GET", path).json(), call("GET", f"{path}/values").json()) == ([], {})
+    assert "maxConnections" not in call("GET", path).json() and call("GET", f"{path}/values").json() == {}
     for answer in (call("POST", f"{path}/maxConnections/7"), call("DELETE", f"{path}/maxConnections")):
         assert answer.status_code == 412 and answer.json()["reason"].startswith("maxConnections cannot change")
+
+
+def test_defaults_of_policies_change_while_the_broker_runs(call: Caller, world: World) -> None:
+    path, name = "/admin/v2/brokers/configuration", "maxPublishRatePerTopicInMessages"
+    values, runtime = f"{path}/values", f"{path}/runtime"
+    assert name in call("GET", path).json() and call("GET", runtime).json()[name] == "0"
+
+    def rate() -> object:
+        shown = namespace_in_force(Namespace.unscoped.get(name="acme/orders"))
+        return next(one.value for one in shown if one.policy.name == "publish_rate_messages")
+
+    assert call("POST", f"{path}/{name}/100").status_code == 200
+    assert call("GET", values).json() == {name: "100"} and call("GET", runtime).json()[name] == "100"
+    assert rate() == 100
+    assert world.broker.state["broker", "all"] == {"settings": {"max_publish_rate_per_topic_in_messages": 100}}
+    version = feed.newest_version()
+    assert call("POST", f"{path}/{name}/100").status_code == 200 and feed.newest_version() == version
+    assert feed.since(0).changes[-1].state == world.broker.state["broker", "all"], "a broker that starts anew gets it"
+    assert call("DELETE", f"{path}/{name}").status_code == 200
+    assert (call("GET", values).json(), rate()) == ({}, 0)
+    assert not world.broker.state.get(("broker", "all")) and feed.since(0).changes[-1].kind != "broker"
+    assert call("DELETE", f"{path}/{name}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("maxPublishRatePerTopicInMessages", "many"),
+        ("maxPublishRatePerTopicInMessages", "-1"),
+        ("maxPublishRatePerTopicInMessages", "9007199254740992"),
+        ("brokerDeleteInactiveTopicsMode", "never"),
+        ("allowAutoTopicCreation", "2.5"),
+        ("subscribeRatePeriodPerConsumerInSecond", "0"),
+    ],
+)
+def test_a_setting_keeps_to_its_values(call: Caller, world: World, name: str, value: str) -> None:
+    answer = call("POST", f"/admin/v2/brokers/configuration/{name}/{value}")
+    assert answer.status_code == 412 and name in answer.json()["reason"] and value in answer.json()["reason"]
+
+
+def test_only_superusers_change_settings(call: Caller, world: World) -> None:
+    path, owner = "/admin/v2/brokers/configuration", Caller(world.token("owner@acme"))
+    for method, below in ("GET", ""), ("GET", "/values"), ("POST", "/allowAutoTopicCreation/false"), ("DELETE", "/x"):
+        assert owner(method, path + below).status_code == 403, below
+    assert call("GET", f"{path}/values").json() == {}
 
 
 def test_a_new_namespace_may_say_what_nobody_set(call: Caller, world: World) -> None:

@@ -11,11 +11,11 @@ from django.apps import apps
 from django.db.models import Manager
 
 from tenants import actions
-from tenants.models import FeedHead, Grant, Key, Membership, Namespace, OutboxChange, Tenant, User
+from tenants.models import DynamicSetting, FeedHead, Grant, Key, Membership, Namespace, OutboxChange, Tenant, User
 from tenants.scoping import OutsideScope, ScopedManager, platform_scope, tenant_scope
 from tests.tenants.world import World
 
-NOT_OF_A_TENANT = {User, FeedHead, OutboxChange}
+NOT_OF_A_TENANT = {User, FeedHead, OutboxChange, DynamicSetting}
 
 
 def tenant_models() -> list[type]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
 from messaging.broker.core.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
+from messaging.policies.dynamic import with_dynamic
 from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
 from messaging.protocol.names import TopicName
@@ -41,7 +42,9 @@ class ControlView(InheritedGrants):
         self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
         self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
         self._superusers = frozenset(superuser_roles)
-        self._defaults = policy_defaults
+        self.brokers: dict[str, dict[str, Any]] = {}  # settings that were changed while brokers run
+        self._configured = policy_defaults
+        self.defaults = policy_defaults  # of policies, with those settings
         self._anonymous_public = anonymous_public
         self._revoked_early: dict[str, int] = {}  # key id -> the version that revokes it
         self.resolved_policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
@@ -64,6 +67,7 @@ class ControlView(InheritedGrants):
                 tables[change.kind][change.key] = change.state
             if change.kind == "topic":
                 self._keep_topic(change.key, change.state)
+        self.defaults = with_dynamic(self._configured, self.brokers.get(EVERY_BROKER, _NOTHING).get("settings", _NOTHING))
         self.resolved_policies.clear()
         self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
         self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
@@ -112,7 +116,8 @@ class ControlView(InheritedGrants):
         return plan.changed
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
-        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "topic": self.topics}
+        policies = {"topic": self.topics, "broker": self.brokers}
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, **policies}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
@@ -154,14 +159,14 @@ class ControlView(InheritedGrants):
         known = self.resolved_policies.get((name, namespace))
         if known is not None:
             return known
-        found = resolve_policy(name, self.levels_of_namespace(namespace), self._defaults)
+        found = resolve_policy(name, self.levels_of_namespace(namespace), self.defaults)
         if namespace in self.namespaces:  # otherwise requests could make this grow without limit
             self.resolved_policies[name, namespace] = found
         return found
 
     def policy_of_tenant(self, name: str, tenant: str) -> EffectivePolicy:
         """Of one that limits a tenant as a whole."""
-        return resolve_policy(name, {Level.TENANT: self.policies_of_tenant(tenant)}, self._defaults)
+        return resolve_policy(name, {Level.TENANT: self.policies_of_tenant(tenant)}, self.defaults)
 
     def policies_of_tenant(self, tenant: str) -> Mapping[str, Any]:
         """What is set on it."""
@@ -179,7 +184,7 @@ class ControlView(InheritedGrants):
         if known is None:
             set_on_topic = self._topics_of[namespace][topic].get("policies")
             levels = {Level.TOPIC: set_on_topic, **self.levels_of_namespace(namespace)}
-            known = self.resolved_policies[name, topic] = resolve_policy(name, levels, self._defaults)
+            known = self.resolved_policies[name, topic] = resolve_policy(name, levels, self.defaults)
         return known
 
     def subscriptions_with_policies(self, topic: TopicName) -> Collection[str]:
@@ -191,7 +196,7 @@ class ControlView(InheritedGrants):
         return _NOTHING if topics is None else topics.get(policy_topic(topic), _NOTHING)
 
     def policy_of_subscription(self, name: str, topic: TopicName, subscription: str) -> EffectivePolicy:
-        return resolve_policy(name, self.levels_of(topic, subscription), self._defaults)
+        return resolve_policy(name, self.levels_of(topic, subscription), self.defaults)
 
     def levels_of(self, topic: TopicName, subscription: str = "") -> dict[Level, Mapping[str, Any] | None]:
         """What is set at each level."""

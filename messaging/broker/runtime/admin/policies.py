@@ -28,7 +28,7 @@ from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, ma
 from messaging.broker.runtime.topics.backlog.sizes import backlog_bytes, first_unacknowledged
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.policies.model import Level
-from messaging.policies.resolution import defaults, resolve_policy
+from messaging.policies.resolution import resolve_policy
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.managed.maintenance_due import MaintenancePolicies
 from messaging.storage.managed.retention import droppable
@@ -85,7 +85,7 @@ class PolicyHandlers:
         if level not in (Level.NAMESPACE, Level.TENANT) or not set(request.policies) & {*names["namespace"], *names["tenant"]}:
             return []
         view, tenant, services = self._broker.access.view, _tenant(request), self._broker.topics.services
-        meta, broker = self._broker.storage.meta, defaults(self._broker.settings)
+        meta, broker = self._broker.storage.meta, self._broker.access.view.defaults
         topics, subscriptions = await meta.count_topics(tenant), await meta.count_subscriptions(tenant)
         places = [
             ("namespace", namespace) for namespace in ([request.namespace] if request.namespace else self._namespaces(tenant))
@@ -109,7 +109,7 @@ class PolicyHandlers:
     def _values(self, name: TopicName, request: PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
         levels = self._broker.access.view.levels_of(name, request.subscription)
         changed = _with_changes(levels[level], request)
-        broker = defaults(self._broker.settings)
+        broker = self._broker.access.view.defaults
         names = {*EFFECTS, "dispatch_rate_period_s"}
         before = {one: resolve_policy(one, levels, broker).value for one in names}
         return before, {one: resolve_policy(one, {**levels, level: changed}, broker).value for one in names}

@@ -32,6 +32,8 @@ class PolicyChanges:
                 told |= dict.fromkeys(self._topics.loaded_of(key))
             elif kind == "topic":
                 told |= dict.fromkeys(self._topics.loaded_with_policies_of(key))
+            elif kind == "broker":
+                told |= dict.fromkeys(self._topics.loaded.values())
             elif kind == "tenant":
                 for namespace in self._namespaces_to_tell(key):
                     told |= dict.fromkeys(self._topics.loaded_of(namespace))

@@ -223,3 +223,14 @@ def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> Non
     for number in range(1000):
         held.policy("message_ttl_s", f"no/such-{number}")
     assert not held.resolved_policies
+
+
+def test_a_setting_that_was_changed_comes_before_the_configured_one() -> None:
+    held = view()
+    before = held.policy("message_ttl_s", "a/b")
+    changed = held.apply(0, 2, [change(1, "broker", "all", {"settings": {"message_ttl_s": 60, "of_later": 1}})], full=False)
+    assert changed == {("broker", "all")} and (before.value, held.policy("message_ttl_s", "a/b").value) == (0, 60)
+    held.apply(2, 3, [change(3, "namespace", "a/b", {"policies": {"message_ttl_s": 5}})], full=False)
+    assert held.policy("message_ttl_s", "a/b").value == 5
+    held.apply(0, 4, [], full=True)
+    assert held.policy("message_ttl_s", "a/b").value == 0

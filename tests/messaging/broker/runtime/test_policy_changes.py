@@ -52,3 +52,16 @@ async def test_a_topic_follows_policies_that_change_while_it_is_opened(world: Br
     await set_policies(world, backlog_quota_bytes=1234)
     answer.set()
     assert limit_of(await opening) == 1234
+
+
+async def test_a_setting_that_changes_is_followed_by_every_loaded_topic_on_which_nothing_is_set(world: BrokerWorld) -> None:
+    plain, own = [await world.service.topics.get(name_of(local), create=True) for local in "ab"]
+    await world.feed(("topic", str(own.name), {"policies": {"publish_rate_messages": 7}}))
+    await world.feed(("broker", "all", {"settings": {"max_publish_rate_per_topic_in_messages": 5}}))
+    await world.service.policy_changes.wait_until_told()
+    rate = world.service.access.view.policy
+    assert [rate("publish_rate_messages", "acme/orders", topic.name).value for topic in (plain, own)] == [5, 7]
+    assert plain.publisher.limits is not None
+    await world.feed(("broker", "all", None))
+    await world.service.policy_changes.wait_until_told()
+    assert plain.publisher.limits is None
