@@ -30,6 +30,7 @@ TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.s
 AutoPartitions = Annotated[int, Meta(ge=0, le=10_000)]
 InactiveMode = Literal["delete_when_no_subscriptions", "delete_when_subscriptions_caught_up"]
 KeySharedPoints = Annotated[int, Meta(ge=1, le=1000)]
+Microseconds = Annotated[int, Meta(ge=0, le=10_000)]
 CompactionsAtOnce = Annotated[int, Meta(ge=1, le=8)]  # as many as the broker serves
 
 # Read by tests and the Makefile only.
@@ -102,6 +103,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     durability: Literal["sync", "lose-on-power-loss", "lose-on-crash"] = "sync"  # when a receipt is sent
     segment_bytes: Annotated[int, Meta(ge=1 << 20)] = 128 << 20  # size of a log file
     commit_bytes_max: Annotated[int, Meta(ge=1 << 16)] = 8 << 20  # that one sync writes
+    commit_delay_us_max: Microseconds = 600  # microseconds that a sync may wait for messages that come one by one; 0: never
     ledger_entries_max: Entries = 1_000_000  # a topic then rolls over to a new ledger; retention drops whole ledgers
     ledger_bytes_max: Positive = 256 << 20  # rollover by size
     ledger_age_max_s: Positive = 14_400  # rollover by age, unless the ledger is empty

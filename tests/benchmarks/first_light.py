@@ -31,9 +31,12 @@ CASES = (
     Case("128 B, 1,000 in flight", 200_000, 128, 1, 1000),
     Case("1 KiB, 1,000 in flight", 80_000, 1024, 1, 1000),
     Case("1 KiB x 100 a batch, 50 in flight", 6_000, 1024, 100, 50),
+    Case("128 B, 16 in flight", 40_000, 128, 1, 16),
     Case("1 KiB at 5,000/s", 20_000, 1024, 1, 1000, 5_000),
+    Case("1 KiB at 10,000/s", 40_000, 1024, 1, 1000, 10_000),
     Case("128 B end to end, individual acks", 80_000, 128, 1, 1000, consume=True),
     Case("1 KiB end to end at 5,000/s, individual acks", 20_000, 1024, 1, 1000, 5_000, consume=True),
+    Case("1 KiB end to end at 10,000/s, individual acks", 40_000, 1024, 1, 1000, 10_000, consume=True),
 )
 
 

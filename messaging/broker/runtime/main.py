@@ -163,6 +163,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         expiry_clock=ExpiryClock(),
         background=background,
         reserve=reserve,
+        next_commit=store.next_commit,
     )
     storage.damage["segment"] += len(store.damage)
     certain = await _begin_generation(store, meta, owned) and certain

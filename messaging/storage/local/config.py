@@ -23,6 +23,7 @@ class LocalConfig:
     durability: Durability = Durability.SYNC
     segment_bytes: int = 128 << 20  # bytes of a preallocated file; a commit that needs more gets a larger file
     commit_bytes_max: int = 8 << 20  # bytes of one commit; above it, tenants share
+    commit_delay_us_max: int = 0  # how long a commit may wait for more messages where they come one by one; 0: never
     reserved_bytes: int = 64 << 20  # bytes reserved for ledgers created with properties {"reserved": ...}, for seals and deletes
     entry_bytes_max: int = (5 << 20) + METADATA_BYTES_MAX
     checkpoint_bytes: int = 16 << 20  # at most this much log is replayed after a crash
@@ -47,6 +48,7 @@ class LocalConfig:
             durability=Durability(settings.durability),
             segment_bytes=settings.segment_bytes,
             commit_bytes_max=settings.commit_bytes_max,
+            commit_delay_us_max=settings.commit_delay_us_max,
             reserved_bytes=settings.reserved_bytes,
             entry_bytes_max=settings.message_bytes_max + METADATA_BYTES_MAX,
         )

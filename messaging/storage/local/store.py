@@ -23,7 +23,7 @@ from messaging.storage.ledger_store import (
     StoreStatistics,
     Unavailable,
 )
-from messaging.storage.local.config import LocalConfig
+from messaging.storage.local.config import Durability, LocalConfig
 from messaging.storage.local.device.aio import AioContext
 from messaging.storage.local.device.disk import DirectoryLock, Disk, OsDisk
 from messaging.storage.local.environment import LogEnvironment
@@ -35,11 +35,13 @@ from messaging.storage.local.read.index import EntryIndex
 from messaging.storage.local.read.reader import LocalLedgerReader, forecast
 from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.recovery import Recovery
+from messaging.storage.local.write.delayed_commits import DelayedCommits
 from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, SparseLedgerWriter, control
 from messaging.storage.local.write.queue import CommitQueue, Committed
 from messaging.storage.local.write.segment_files import NoSpace
 from messaging.storage.local.write.space_watch import SpaceWatch
 from messaging.storage.local.write.writer import LogWriter
+from messaging.storage.next_commit import NextCommit
 
 READ_THREADS = 2
 
@@ -62,6 +64,8 @@ class LocalLedgerStore:
         self.disk: Disk = disk or OsDisk()
         self._lock: DirectoryLock | None = None
         self._aio: AioContext | None = None
+        self.next_commit = NextCommit()
+        self._delayed: DelayedCommits | None = None
         self._seal_state = self._seal  # one bound method shared by all writers
         self.epoch = 0
         self._fences = FenceTable(0)
@@ -81,6 +85,7 @@ class LocalLedgerStore:
         self._loop = asyncio.get_running_loop()
         self._lock = lock(self.disk, self.directory)
         self._aio = self.disk.aio(self._loop)
+        self._delayed = self._make_delayed_commits()
         try:
             await self._loop.run_in_executor(None, self._open)
         except BaseException as error:
@@ -91,6 +96,16 @@ class LocalLedgerStore:
                 raise Unavailable(f"the log in {self.directory} cannot be opened: {error}") from error
             raise
         self._running = True
+
+    def _make_delayed_commits(self) -> DelayedCommits | None:
+        """None where commits never wait for more: without asynchronous writes they gather enough as it is."""
+        delay_us, sync = self.config.commit_delay_us_max, self.config.durability is Durability.SYNC
+        if not delay_us or not sync or self._aio is None:
+            return None
+        try:
+            return DelayedCommits(self._loop, self.next_commit, delay_us / 1e6)
+        except OSError:
+            return None
 
     def _open(self) -> None:
         environment = LogEnvironment(self.directory, self.disk, self.config, *claim(self.disk, self.directory), self._reported)
@@ -108,7 +123,12 @@ class LocalLedgerStore:
         self._fences = FenceTable(self.epoch)
         self.writer = LogWriter(log, active, self._aio, self._deliver, self._committed)
         self.queue = CommitQueue(
-            self._loop, self.writer.commit, self.config.commit_bytes_max, self.entry_bytes_max, self.config.durability
+            self._loop,
+            self.writer.commit,
+            self.config.commit_bytes_max,
+            self.entry_bytes_max,
+            self.config.durability,
+            self._delayed,
         )
         self._space_watch = SpaceWatch(self._loop, log.thread, log.allocator, self._on_loop)
         self._pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="ledger-read")
@@ -140,6 +160,8 @@ class LocalLedgerStore:
         self.log.close()
 
     def _release(self) -> None:
+        if self._delayed is not None:
+            self._delayed.close()
         if self._aio is not None:
             self._aio.close()
         if self._lock is not None:

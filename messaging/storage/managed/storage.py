@@ -13,6 +13,7 @@ from messaging.storage.ledger_store import DiskFull, Fence, Fenced, LedgerInfo, 
 from messaging.storage.managed.owned_range import OwnedRange
 from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.meta_store import MetaStore
+from messaging.storage.next_commit import NextCommit
 
 # Counts of data skipped because it was unreadable, by what needed it; `docs/metrics.md` describes the consequences.
 LEFT_MAX = 10_000
@@ -37,6 +38,7 @@ class Storage:
     reserve: DiskReserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     left: dict[int, str] = field(default_factory=dict)
+    next_commit: NextCommit = field(default_factory=NextCommit)
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
     @property

@@ -21,6 +21,7 @@ from messaging.broker.core.memory_charge import MemoryCharge
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.peers import Connected
 from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.broker.runtime.wire.gathered_reads import GatheredReads
 from messaging.broker.runtime.wire.liveness import Liveness
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.pending_requests import PendingRequests
@@ -94,7 +95,9 @@ class Connection(asyncio.Protocol):
         self.producer_sink = ReceiptSender(self.endpoints)
         self.requests = PendingRequests(self.out, self.memory_charge)
         inbound = Inbound(service.settings.message_bytes_max, self.requests.admits)
-        self.receiver = Receiver(inbound, self.endpoints, self, service.peers.turn_loop)
+        next_commit = service.storage.next_commit
+        gathered_reads = GatheredReads(self.transport, next_commit)
+        self.receiver = Receiver(inbound, self.endpoints, self, service.peers.turn_loop, next_commit, gathered_reads)
         self.liveness = Liveness(service.settings, self.out, self.receiver, self.refuse)
         self.throttle.go_on = self.receiver.go_on
         self.requests.answered = self.receiver.requests_answered

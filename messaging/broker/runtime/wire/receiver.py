@@ -19,9 +19,11 @@ from messaging.broker.core.frame_progress import FrameProgress
 from messaging.broker.core.turn_budget import TurnUsage
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.endpoints import Endpoints
+from messaging.broker.runtime.wire.gathered_reads import GatheredReads
 from messaging.protocol.events import Acks, Command, SendBlock
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.inbound import BUDGET, HELD, INCOMPLETE, Inbound
+from messaging.storage.next_commit import NextCommit
 
 log = structlog.get_logger("broker.connection")
 
@@ -46,18 +48,30 @@ class Receiver:
         "_counts_frame",
         "_endpoints",
         "_further_cost",
+        "_gathered_reads",
         "_handler",
+        "_next_commit",
         "_turn_loop",
         "_usage",
         "_waits",
         "inbound",
     )
 
-    def __init__(self, inbound: Inbound, endpoints: Endpoints, handler: CommandHandler, turn_loop: TurnLoop[Worker]) -> None:
+    def __init__(
+        self,
+        inbound: Inbound,
+        endpoints: Endpoints,
+        handler: CommandHandler,
+        turn_loop: TurnLoop[Worker],
+        next_commit: NextCommit,
+        gathered_reads: GatheredReads,
+    ) -> None:
         self.inbound = inbound
         self._endpoints = endpoints
         self._handler: CommandHandler | None = handler  # None: the connection is gone
         self._turn_loop = turn_loop
+        self._next_commit = next_commit
+        self._gathered_reads = gathered_reads
         self._usage = TurnUsage()
         self._waits = False  # part of a read is unprocessed, and reading is paused
         self._counts_frame = False  # the read throttle counts the incomplete frame
@@ -131,15 +145,18 @@ class Receiver:
         inbound, endpoints, turns, waited = self.inbound, self._endpoints, self._turn_loop.turns, self._waits
         left = allowance = turns.allowance_of_waiting(self._usage) if waited else turns.allowance(self._usage)
         try:
+            sent = acked = 0
             many = len(endpoints.producers) > MANY_PRODUCERS
             while inbound.more:
                 event = inbound.next_event(left if not many or left < MANY_AT_ONCE else MANY_AT_ONCE)
                 if event is None:
                     break
                 if isinstance(event, SendBlock):
+                    sent += len(event.frames)
                     cost = endpoints.publish(event.data, event.frames)
                     left -= cost + len(event.frames) + event.size_bytes // SEND_BYTES_A_UNIT
                 elif isinstance(event, Acks):
+                    acked += len(event.ids)
                     left -= len(event.ids) + endpoints.acknowledge_all(event.ids)
                 else:
                     handler.command(event)
@@ -147,6 +164,8 @@ class Receiver:
                     self._further_cost = 0
             if turns.spend(self._usage, allowance - left):
                 self._turn_loop.due()
+            if self._next_commit.delayed:
+                self._gathered_reads.read(sent, acked, endpoints.consumers)
         except ProtocolError as error:
             handler.refuse(error.reason, str(error))
         except Exception:  # a bug here closes this connection, like a fault of the peer

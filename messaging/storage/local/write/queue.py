@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from messaging.storage.ledger_store import AppendFailed, Buffer, Done, LedgerClosed, StoreError
 from messaging.storage.local.config import Durability
 from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.write.delayed_commits import DelayedCommits
 
 
 class Item(NamedTuple):
@@ -54,6 +55,7 @@ class CommitQueue:
         bytes_max: int,
         entry_bytes_max: int,
         durability: Durability,
+        delayed: DelayedCommits | None = None,
     ) -> None:
         self.entry_bytes_max = entry_bytes_max
         self.pending: list[Item] = []
@@ -67,6 +69,9 @@ class CommitQueue:
         self._early = durability is Durability.LOSE_ON_CRASH
         self._any_refused = False
         self._idle: list[asyncio.Future[None]] = []
+        self._delayed = delayed  # None: commits never wait for more
+        if delayed is not None:
+            delayed.ended = self._kick
 
     def push(self, item: Item) -> None:
         self.pending.append(item)
@@ -88,6 +93,8 @@ class CommitQueue:
             self._drop_refused()
         if not self.pending:
             self.busy = False
+            if self._delayed is not None:
+                self._delayed.nothing_waits()
             idle, self._idle = self._idle, []
             for waiter in idle:
                 if not waiter.done():
@@ -99,6 +106,8 @@ class CommitQueue:
             items, self.pending = fair_shares(self.pending, self._bytes_max)
             self.pending_bytes -= sum(item[SIZE_BYTES] for item in items)
         self.commits += 1
+        if self._delayed is not None:
+            self._delayed.commit_begins()
         self._commit(items)
         if self._early:
             self._confirm([item for item in items if item[END_OFFSETS] is not None])
@@ -116,7 +125,8 @@ class CommitQueue:
         else:
             for item in items:
                 self._fail(item, AppendFailed(str(error), item[STATE].ledger_id))
-        self._kick()
+        if self._delayed is None or not self._delayed.begin_after(items):
+            self._kick()
 
     async def idle(self) -> None:
         """Waits until nothing is pending and no commit is in progress."""

@@ -24,7 +24,7 @@ from messaging.storage.local.format.records import COMMIT_BYTES, CREATED
 from messaging.storage.local.log import Log
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.commit import Commit, CommitLayout
-from messaging.storage.local.write.queue import END_OFFSETS, STATE, Committed, Item
+from messaging.storage.local.write.queue import END_OFFSETS, SIZE_BYTES, STATE, Committed, Item
 from messaging.storage.local.write.segment_files import NoSpace
 
 
@@ -81,14 +81,14 @@ class LogWriter:
     # On the loop, with the turn
 
     def _needs_no_wait(self, items: list[Item]) -> bool:
-        need = sum(map(_size_of, items))
-        return (
-            self._failure.error is None
-            and self._room(need) >= self._config.reserved_bytes
-            and self._fits(need)
-            and not self._layout.checkpoint_due(self.active)
-            and not any(item[END_OFFSETS] is None for item in items)
-        )
+        if self._failure.error is not None or self._layout.checkpoint_due(self.active):
+            return False
+        need = 0
+        for item in items:
+            if item[END_OFFSETS] is None:
+                return False
+            need += item[SIZE_BYTES]
+        return self._room(need) >= self._config.reserved_bytes and self._fits(need)
 
     def _begin(self, items: list[Item], aio: AioContext) -> None:
         try:
