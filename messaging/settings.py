@@ -8,7 +8,6 @@ an invalid value is an error that names it. Every limit is finite and has its un
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -277,6 +276,8 @@ def load(environ: Mapping[str, str] | None = None, **overrides: object) -> Setti
 
 
 def _from_file(path: Path) -> dict[str, object]:
+    import tomllib  # most processes have no such file
+
     try:
         values = tomllib.loads(path.read_text())
     except OSError as error:

@@ -10,3 +10,16 @@ tls.py                a TLS listener that limits handshakes
 samples.py            metrics of a listener
 server.py             uvicorn inside an event loop of ours
 """
+
+import sys
+
+from messaging.lean_imports import replaced
+
+if "uvicorn" not in sys.modules:
+    # Its command line and its supervisors of processes bring click and multiprocessing: 2 MiB that no listener needs.
+    with replaced("uvicorn.main", Server=None, main=None, run=None):
+        import uvicorn
+    from uvicorn.server import Server
+
+    uvicorn.Server = Server
+    del uvicorn.main, uvicorn.run

@@ -7,12 +7,12 @@ plain Python.
 from __future__ import annotations
 
 import hashlib
-import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().with_name("hot")
 SOURCES = tuple(PACKAGE / name for name in ("common.py", "metadata.py", "incoming.py", "acks.py", "outgoing.py", "keyed.py"))
-SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX") or ".so")
+SUFFIX = next(iter(EXTENSION_SUFFIXES), ".so")
 COMPILED = PACKAGE / "compiled"
 
 

@@ -26,11 +26,11 @@ INSTALLED_APPS = [
     "workers",
     "admin_ui",
     "django_htmx",
-    "template_partials.apps.SimpleAppConfig",
     "lucide",
     "django_celery_beat",  # brings Celery: the web process does without it (controlplane.web_settings)
 ]
-# REST framework and drf-spectacular work without being listed: nothing here uses their templates or models.
+# REST framework and drf-spectacular work without being listed: nothing here uses their templates or models. So does
+# template_partials: TEMPLATES names its loader and tags, and its app would bring Django's admin.
 
 # --- requests ----------------------------------------------------------------------------------------------------------------
 

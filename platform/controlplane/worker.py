@@ -16,6 +16,7 @@ from types import FrameType
 from controlplane.django_setup import set_up
 from messaging import logs
 from messaging.atomic_files import replace_file
+from messaging.lean_imports import without
 from messaging.settings import ConfigError, Settings, load
 
 log = logs.get_logger("magnetar.worker")
@@ -46,8 +47,14 @@ def main(settings: Settings) -> int:
             signal.signal(number, handler)
 
 
+def set_up_django(settings: Settings) -> None:
+    """As `django_setup.set_up`, with what the worker needs of it."""
+    with without("yaml"):  # kombu offers it where it can; messages here are JSON
+        set_up(settings, "controlplane.worker_settings")
+
+
 def _run(settings: Settings, stopping: threading.Event) -> int:
-    set_up(settings, "controlplane.worker_settings")
+    set_up_django(settings)
     from workers.carriers import Carriers
     from workers.environment import Environment, environment_of
     from workers.memory import process_memory

@@ -12,8 +12,6 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
 from messaging.background import BackgroundLoops
@@ -50,7 +48,7 @@ from messaging.storage.managed.retention import LedgerLimits
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
 
-log = structlog.get_logger("broker")
+log = logs.get_logger("broker")
 
 BACKLOG = 1024
 STOP_S = 8.0

@@ -8,7 +8,11 @@ The modules are plain Python and stay so; where a C compiler is at hand `make se
 `total` does not count its own 4 bytes. A peer controls every byte here: no read leaves the frame, whatever the lengths say.
 """
 
+from messaging.lean_imports import replaced
 from messaging.protocol import hot_extensions
+
+with replaced("crc32c._cli", main=None):  # a command that would bring argparse
+    import crc32c as _crc32c  # noqa: F401
 
 if hot_extensions.built():
     __path__.insert(0, str(hot_extensions.folder()))
