@@ -77,7 +77,7 @@ def test_a_redelivery_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyP
 
 def test_what_an_exception_leaves_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HoldingDispatch, "recover", lambda dispatch: None)
-    assert found(SubscriptionType.SHARED, 2)
+    assert found(SubscriptionType.SHARED, 4)
     assert found(SubscriptionType.KEY_SHARED)
 
 
