@@ -16,10 +16,7 @@ import sys
 from messaging.lean_imports import replaced
 
 if "uvicorn" not in sys.modules:
-    # Its command line and its supervisors of processes bring click and multiprocessing: 2 MiB that no listener needs.
+    # Its command line and its supervisors of processes bring click and multiprocessing: 2 MiB that no listener needs. The server
+    # itself is `uvicorn.server.Server`.
     with replaced("uvicorn.main", Server=None, main=None, run=None):
-        import uvicorn
-    from uvicorn.server import Server
-
-    uvicorn.Server = Server
-    del uvicorn.main, uvicorn.run
+        import uvicorn  # noqa: F401

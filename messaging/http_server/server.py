@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable, Iterator
 
 import uvicorn
+import uvicorn.server
 
 from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.connection_slots import ConnectionSlots
@@ -25,7 +26,7 @@ from messaging.settings import Settings
 DATE_STEP_S = 1.0
 
 
-class HttpServer(uvicorn.Server):
+class HttpServer(uvicorn.server.Server):
     """`serve` it in a task; it accepts when `listening` is set, and stops when `ending` is."""
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+import uvicorn.server
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.admin_ui.browser.signing_in import sign_in
@@ -40,7 +41,9 @@ def site(transactional_db: None, broker: ConsoleBroker) -> Iterator[str]:
     from controlplane.asgi import application
 
     populate(broker)
-    server = uvicorn.Server(uvicorn.Config(application, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    server = uvicorn.server.Server(
+        uvicorn.Config(application, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+    )
     thread = threading.Thread(target=server.run, name="site")
     thread.start()
     eventually_sync(lambda: server.started)
