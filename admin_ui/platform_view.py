@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 
 from messaging.settings import Settings
 from workers.models import TaskRun
-from workers.task_catalog import TASKS
+from workers.schedule import TASKS
 
 _LOOKS = {
     "ready": "badge-good",

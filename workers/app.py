@@ -11,7 +11,7 @@ from kombu.entity import Queue
 
 from messaging.errors import NotReady
 from workers.environment import Environment
-from workers.task_catalog import QUEUE, TASKS, TaskEntry
+from workers.schedule import QUEUE, TASKS, TaskEntry
 
 
 def make_app(environment: Environment) -> Celery:

@@ -18,7 +18,7 @@ from messaging import logs
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
 from workers.memory import process_memory
-from workers.task_catalog import NOTICES, REDRIVES
+from workers.schedule import NOTICES, REDRIVES
 
 log = logs.get_logger("magnetar.worker")
 THREADS_MAX = 8  # of each kind of task

@@ -11,7 +11,7 @@ from tenants.access import Actor
 from tenants.actions.change import record
 from workers.models import TaskRun
 from workers.queue import discard, requeue
-from workers.task_catalog import TASKS
+from workers.schedule import TASKS
 
 DECISIONS = {"requeue": requeue, "discard": discard}
 

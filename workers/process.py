@@ -1,4 +1,4 @@
-"""Celery's worker and beat, as threads of a process that somebody else starts, watches and stops."""
+"""Celery's worker, as a thread of a process that somebody else starts, watches and stops."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import threading
 import warnings
 from pathlib import Path
 
-from celery import Celery
-
 from messaging import logs
 from messaging.settings import ConfigError, Settings
 from workers.app import make_app
 from workers.environment import Environment
-from workers.task_catalog import POOLS, Pool
+from workers.schedule import POOLS, Pool
 
 log = logs.get_logger("magnetar.worker")
-BEAT_POOL = "control"  # the process with this pool has beat
-_BEAT_INTERVAL_S = 5  # how soon a changed schedule is seen
-_RETRY_S = 1.0
 
 
 def pools_of(settings: Settings) -> dict[str, Pool]:
@@ -84,48 +79,5 @@ class Worker:
         except BaseException as error:
             self.failed = error
             log.exception("worker-failed")
-        finally:
-            connections.close_all()  # of this thread
-
-
-class Beat:
-    """Sends each task when its row in the database says so. A database or queue that is away for a while only delays it."""
-
-    def __init__(self, app: Celery) -> None:
-        self.started = threading.Event()
-        self._app = app
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def join(self, timeout_s: float) -> bool:
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        from django.db import connections
-        from django_celery_beat.schedulers import DatabaseScheduler
-
-        scheduler = None
-        try:
-            while not self._stop.is_set():
-                try:
-                    if scheduler is None:
-                        scheduler = DatabaseScheduler(app=self._app, max_interval=_BEAT_INTERVAL_S)
-                    self.started.set()
-                    wait_s = scheduler.tick()
-                    if scheduler.should_sync():
-                        scheduler.sync()
-                except Exception:
-                    log.exception("schedule-unreadable", retry_s=_RETRY_S)
-                    wait_s = _RETRY_S
-                self._stop.wait(min(wait_s, _BEAT_INTERVAL_S))
-            if scheduler is not None:
-                scheduler.close()
         finally:
             connections.close_all()  # of this thread

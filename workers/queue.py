@@ -20,7 +20,7 @@ from django.db.models import Q
 
 from messaging.errors import NotFound, PreconditionFailed
 from workers.models import TaskRun
-from workers.task_catalog import BY_NAME, WAIT_S_MAX, pool_of
+from workers.schedule import BY_NAME, WAIT_S_MAX, pool_of
 
 Outcome = TaskRun.Outcome
 ID_LENGTH_MAX = 100

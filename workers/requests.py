@@ -8,7 +8,7 @@ from django.db import transaction
 
 from workers.models import TaskRun, UsageRun
 from workers.queue import ask_for
-from workers.task_catalog import COMPACT_TOPICS, RUN_USAGE_JOB, WRITE_POLICY_EVENTS
+from workers.schedule import COMPACT_TOPICS, RUN_USAGE_JOB, WRITE_POLICY_EVENTS
 
 
 def request_usage_run(requested_by: str = "") -> str:

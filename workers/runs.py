@@ -14,7 +14,7 @@ from messaging.errors import MagnetarError
 from workers.environment import Environment, Failed, Stopping, StoppingWithProgress
 from workers.models import TaskRun, UsageRun
 from workers.queue import LEASE_S
-from workers.task_catalog import BY_NAME, key_of, wait_s
+from workers.schedule import BY_NAME, key_of, wait_s
 
 log = logs.get_logger("magnetar.worker")
 LEASE = timedelta(seconds=LEASE_S)

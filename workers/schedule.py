@@ -1,36 +1,141 @@
-"""The rows that beat reads its schedule from, updated at each start from `workers.task_catalog`."""
+"""What runs, and when: all tasks, each with its function, how often it runs, in which pool, and what becomes of one that fails.
+
+Nothing runs at a time of day. A task of the schedule runs again so many seconds after it ran last: the setting that it names, whose
+default `messaging/settings.py` and docs/configuration.md have. The page of tasks of the console says when each ran."""
 
 from __future__ import annotations
 
-from django.db import transaction
+from typing import NamedTuple
 
-from messaging.settings import Settings
-from workers.task_catalog import TASKS
+EXPIRE_MESSAGES = "workers.expire_messages"
+COLLECT_USAGE = "workers.collect_usage"
+RUN_USAGE_JOB = "workers.run_usage_job"
+COLLECT_AUDIT = "workers.collect_audit"
+COMPACT_TOPICS = "workers.compact_topics"
+WRITE_POLICY_EVENTS = "workers.write_policy_events"
+MAKE_INVOICES = "workers.make_invoices"
+MAKE_REPORTS = "workers.make_reports"
+REDRIVE = "workers.redrive"
+EVALUATE_ALERTS = "workers.evaluate_alerts"
+NOTICE_KEYS = "workers.notice_keys"
+SEND_NOTICE = "workers.send_notice"
+FORGET_OLD = "workers.forget_old"
 
-PREFIX = "magnetar: "
+QUEUE = "magnetar"  # of tasks that name none
+MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
+REDRIVES, NOTICES = "magnetar.redrives", "magnetar.notices"
 
 
-def ensure_schedule(settings: Settings) -> None:
-    """Idempotent. Intervals follow the settings; whether a row is enabled is left as an administrator set it."""
-    from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
+class Pool(NamedTuple):
+    """Queues whose tasks share threads, and how many those are: one for each kind of task that may be long, and some for what
+    passes quickly. Tasks of other pools, however long they take, do not hold up those of this one."""
 
-    wanted = {PREFIX + entry.title: entry for entry in TASKS if entry.interval}
-    changed = False
-    with transaction.atomic():
-        changed |= PeriodicTask.objects.filter(name__startswith=PREFIX).exclude(name__in=wanted).delete()[0] > 0
-        for name, entry in wanted.items():
-            seconds: int = getattr(settings, entry.interval)
-            interval = IntervalSchedule.objects.filter(every=seconds, period=IntervalSchedule.SECONDS).first()
-            if interval is None:
-                interval = IntervalSchedule.objects.create(every=seconds, period=IntervalSchedule.SECONDS)
-            fields = {"task": entry.name, "interval": interval, "description": entry.title, "expire_seconds": None, "queue": None}
-            row = PeriodicTask.objects.filter(name=name).first()
-            if row is None:
-                PeriodicTask.objects.create(name=name, **fields)
-            elif any(getattr(row, field) != value for field, value in fields.items()):
-                for field, value in fields.items():
-                    setattr(row, field, value)
-                row.save()
-                changed = True
-        if changed:
-            PeriodicTasks.update_changed()
+    queues: tuple[str, ...]
+    threads: int
+
+
+POOLS: dict[str, Pool] = {
+    "control": Pool((CONTROL, QUEUE), 6),
+    "maintenance": Pool((MAINTENANCE,), 3),
+    "usage": Pool((USAGE, BILLING), 5),
+    "redrives": Pool((REDRIVES,), 4),
+    "notices": Pool((NOTICES,), 4),
+}
+
+
+class TaskEntry(NamedTuple):
+    """`work` is "module:function", imported when the task first runs. `interval` names a setting, in seconds; "": the task runs
+    only when it is asked for. `ids`: its arguments, each the id of a row or a name. `turn`: as `work`, says whose turn a run
+    takes, for tasks that any number of tenants may ask for: `workers.carriers` has them.
+
+    A run whose worker died is taken up again. One that failed is repeated: after `retry_s`, and then after twice as long each time,
+    up to an hour; after `task_attempts_max` failures it is quarantined, or left to the schedule where there is an `interval`.
+    0: it is not repeated, because the schedule soon does the same."""
+
+    name: str
+    title: str
+    work: str
+    interval: str
+    queue: str = QUEUE
+    ids: tuple[str, ...] = ()
+    retry_s: int = 0
+    turn: str = ""
+
+
+TASKS: tuple[TaskEntry, ...] = (
+    TaskEntry(
+        EXPIRE_MESSAGES, "Expire messages and trim topics", "workers.tasks.expiry:expire_messages", "expiry_interval_s", MAINTENANCE
+    ),
+    TaskEntry(COMPACT_TOPICS, "Compact topics", "workers.tasks.compaction:compact_topics", "compaction_interval_s", MAINTENANCE),
+    TaskEntry(COLLECT_USAGE, "Collect usage", "workers.tasks.usage:collect_usage", "usage_interval_s", USAGE),
+    TaskEntry(
+        RUN_USAGE_JOB,
+        "Compute hourly usage",
+        "workers.tasks.usage_job:run_usage_job",
+        "usage_job_interval_s",
+        USAGE,
+        retry_s=120,
+    ),
+    TaskEntry(
+        MAKE_INVOICES, "Draft invoices and close months", "workers.tasks.billing:make_invoices", "billing_interval_s", BILLING
+    ),
+    TaskEntry(MAKE_REPORTS, "Check budgets and make reports", "workers.tasks.reports:make_reports", "billing_interval_s", BILLING),
+    TaskEntry(
+        COLLECT_AUDIT,
+        "Write the broker's events to the audit log",
+        "workers.tasks.audit:collect_audit",
+        "audit_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        WRITE_POLICY_EVENTS,
+        "Write changes of topic policies to event topics",
+        "workers.tasks.policy_events:write_policy_events",
+        "repeat_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        REDRIVE,
+        "Redrive dead letters",
+        "workers.redrive.task:redrive",
+        "",
+        REDRIVES,
+        ids=("job",),
+        retry_s=5,
+        turn="workers.redrive.task:turn_of",
+    ),
+    TaskEntry(EVALUATE_ALERTS, "Evaluate alert rules", "workers.alerts.tasks:evaluate_alerts", "alert_interval_s", CONTROL),
+    TaskEntry(
+        NOTICE_KEYS, "Notice keys that expire", "workers.alerts.tasks:notice_expiring_keys", "key_notice_interval_s", CONTROL
+    ),
+    TaskEntry(
+        SEND_NOTICE,
+        "Send notices",
+        "workers.alerts.tasks:send_notice",
+        "",
+        NOTICES,
+        ids=("notice",),
+        retry_s=30,
+        turn="workers.alerts.tasks:turn_of",
+    ),
+    TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
+)
+BY_NAME: dict[str, TaskEntry] = {entry.name: entry for entry in TASKS}
+QUEUES: tuple[str, ...] = tuple(sorted({QUEUE, *(entry.queue for entry in TASKS)}))
+_POOL_OF_QUEUE: dict[str, str] = {queue: name for name, pool in POOLS.items() for queue in pool.queues}
+WAIT_S_MAX = 3600
+
+
+def pool_of(entry: TaskEntry) -> str:
+    return _POOL_OF_QUEUE[entry.queue]
+
+
+def wait_s(entry: TaskEntry, attempts: int) -> int:
+    """How long after its failed attempt number `attempts` a task is repeated."""
+    return min(entry.retry_s << min(attempts - 1, 20), WAIT_S_MAX)
+
+
+def key_of(name: str, arguments: dict[str, str]) -> str:
+    """Of what one run at a time is running: a task, or a task with these ids."""
+    entry = BY_NAME.get(name)
+    return ":".join([name, *(arguments[field] for field in entry.ids if field in arguments)]) if entry is not None else name

@@ -16,7 +16,7 @@ from kombu.transport import virtual
 from messaging import logs
 from workers.models import TaskRun
 from workers.queue import ask_for, take
-from workers.task_catalog import BY_NAME, Pool, pool_of
+from workers.schedule import BY_NAME, Pool, pool_of
 
 log = logs.get_logger("magnetar.worker")
 POLL_S = 0.5  # what is asked for begins within a second, where a thread of its pool is free

@@ -12,7 +12,7 @@ from admin_ui.pages import explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError
 from workers.history import DECISIONS, decide, overview
 from workers.models import TaskRun
-from workers.task_catalog import BY_NAME
+from workers.schedule import BY_NAME
 
 SHOWN_MAX = 100
 Outcome = TaskRun.Outcome

@@ -55,11 +55,11 @@ def set_up_django(settings: Settings) -> None:
 
 def _run(settings: Settings, stopping: threading.Event) -> int:
     set_up_django(settings)
+    from workers.beat import BEAT_POOL, Beat, ensure_schedule
     from workers.carriers import Carriers
     from workers.environment import Environment, environment_of
     from workers.memory import process_memory
-    from workers.process import BEAT_POOL, Beat, Worker, pools_of, ready_file_of
-    from workers.schedule import ensure_schedule
+    from workers.process import Worker, pools_of, ready_file_of
 
     real = environment_of(settings)
     carriers = Carriers()

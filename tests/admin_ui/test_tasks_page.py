@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tenants.models import AuditRecord
 from tests.admin_ui.pages import Browse, text
 from workers.models import TaskRun
-from workers.task_catalog import EXPIRE_MESSAGES, FORGET_OLD
+from workers.schedule import EXPIRE_MESSAGES, FORGET_OLD
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 

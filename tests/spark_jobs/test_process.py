@@ -22,7 +22,7 @@ from workers import usage_run
 from workers.environment import Environment
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.runs import run_recorded
-from workers.task_catalog import RUN_USAGE_JOB
+from workers.schedule import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
 
 NEW = "persistent://acme/orders/new"

@@ -21,7 +21,7 @@ from workers.alerts.models import AlertRule
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
 from workers.redrive.models import RedriveJob
-from workers.task_catalog import REDRIVE
+from workers.schedule import REDRIVE
 
 READING = ("GET", "WEBSOCKET")
 

@@ -23,7 +23,7 @@ from tenants.rest.document import document
 from tests.tenants.world import Caller, World
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
-from workers.task_catalog import FORGET_OLD
+from workers.schedule import FORGET_OLD
 
 CHECKS: list[Any] = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 OPERATIONS = [(path, method) for path, operations in document()["paths"].items() for method in operations]

@@ -14,7 +14,7 @@ from tests.tenants.world import Caller, World
 from workers.models import TaskRun
 from workers.redrive import actions
 from workers.redrive.models import RedriveJob
-from workers.task_catalog import REDRIVE
+from workers.schedule import REDRIVE
 
 AT = "/api/v1/tenants/acme/namespaces/orders/topics/dead/redrives"
 DEAD, TARGET = "persistent://acme/orders/dead", "persistent://acme/orders/t"

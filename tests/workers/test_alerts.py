@@ -25,7 +25,7 @@ from workers.alerts.tasks import evaluate_alerts, notice_expiring_keys, send_not
 from workers.alerts.webhooks import address_of, check_url, networks, signature
 from workers.environment import Environment
 from workers.runs import run_recorded
-from workers.task_catalog import EVALUATE_ALERTS, NOTICE_KEYS, SEND_NOTICE
+from workers.schedule import EVALUATE_ALERTS, NOTICE_KEYS, SEND_NOTICE
 
 TOPIC = "persistent://acme/kept/t"
 AT = START

@@ -13,7 +13,7 @@ from tests.support.worker_broker import WorkerBroker
 from workers.environment import Environment
 from workers.models import AuditCursor
 from workers.runs import run_recorded
-from workers.task_catalog import COLLECT_AUDIT
+from workers.schedule import COLLECT_AUDIT
 from workers.tasks import audit
 from workers.tasks.audit import collect_audit
 

@@ -23,7 +23,7 @@ from workers.models import TaskRun
 from workers.process import Worker
 from workers.queue import ask_for
 from workers.redrive.models import RedriveJob
-from workers.task_catalog import NOTICES, REDRIVE, REDRIVES
+from workers.schedule import NOTICES, REDRIVE, REDRIVES
 
 HOUR_S = 3600.0
 

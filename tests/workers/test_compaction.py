@@ -21,7 +21,7 @@ from workers.compaction import compact_topic
 from workers.environment import Environment, Stopping
 from workers.part_files import DiskPart
 from workers.runs import run_recorded
-from workers.task_catalog import COMPACT_TOPICS
+from workers.schedule import COMPACT_TOPICS
 from workers.tasks.compaction import compact_topics
 
 pytestmark = pytest.mark.django_db

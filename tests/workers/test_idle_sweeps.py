@@ -11,7 +11,7 @@ from messaging.storage.meta_store import TopicRecord
 from tests.support.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.runs import run_recorded
-from workers.task_catalog import COMPACT_TOPICS, EXPIRE_MESSAGES
+from workers.schedule import COMPACT_TOPICS, EXPIRE_MESSAGES
 from workers.tasks.compaction import compact_topics
 from workers.tasks.expiry import expire_messages
 

@@ -10,7 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from workers.models import TaskRun, UsageRun
 from workers.queue import take
-from workers.task_catalog import POOLS
+from workers.schedule import POOLS
 
 OLD, NEW = [("workers", "0018_alert_partitions")], [("workers", "0019_queue")]
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from workers.alerts.tasks import evaluate_alerts, send_notice
 from workers.environment import Environment
 from workers.models import TaskRun
 from workers.runs import run_recorded
-from workers.task_catalog import EVALUATE_ALERTS, SEND_NOTICE
+from workers.schedule import EVALUATE_ALERTS, SEND_NOTICE
 
 pytestmark = pytest.mark.django_db
 

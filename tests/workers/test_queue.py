@@ -14,7 +14,7 @@ from workers.environment import Environment, Stopping
 from workers.models import TaskRun
 from workers.queue import LEASE_S, SKEW_S, ask_for, discard, requeue, take
 from workers.runs import UNDER_WAY, run_recorded
-from workers.task_catalog import BY_NAME, EXPIRE_MESSAGES, POOLS, RUN_USAGE_JOB, TASKS, WAIT_S_MAX, TaskEntry
+from workers.schedule import BY_NAME, EXPIRE_MESSAGES, POOLS, RUN_USAGE_JOB, TASKS, WAIT_S_MAX, TaskEntry
 
 pytestmark = pytest.mark.django_db
 NAME = "tests.repeated"

@@ -24,7 +24,7 @@ from workers.redrive import task
 from workers.redrive.models import RedriveJob, RedriveOutcome
 from workers.redrive.task import redrive
 from workers.runs import run_recorded, steps_recorded
-from workers.task_catalog import REDRIVE
+from workers.schedule import REDRIVE
 from workers.tasks.forgetting import forget_old
 
 pytestmark = pytest.mark.django_db

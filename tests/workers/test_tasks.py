@@ -15,7 +15,7 @@ from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 from workers.queue import LEASE_S, take
 from workers.runs import UNDER_WAY, run_recorded
-from workers.task_catalog import COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, RUN_USAGE_JOB
+from workers.schedule import COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, RUN_USAGE_JOB
 from workers.tasks import expiry
 from workers.tasks.expiry import expire_messages
 from workers.tasks.forgetting import forget_old

@@ -23,7 +23,7 @@ from workers.process import Worker
 from workers.queue import LEASE_S
 from workers.requests import request_usage_run
 from workers.runs import run_recorded
-from workers.task_catalog import RUN_USAGE_JOB
+from workers.schedule import RUN_USAGE_JOB
 from workers.tasks.usage_job import run_usage_job
 from workers.usage_run import Current, RunFailed, run_job
 

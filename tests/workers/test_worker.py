@@ -19,12 +19,12 @@ from messaging.settings import ConfigError, Settings
 from tests.support.waiting import eventually_sync
 from tests.support.worker_broker import WorkerBroker
 from workers import transport
+from workers.beat import PREFIX, Beat, ensure_schedule
 from workers.environment import Environment
 from workers.models import TaskRun
-from workers.process import Beat, Worker, pools_of
+from workers.process import Worker, pools_of
 from workers.queue import ask_for, take
-from workers.schedule import PREFIX, ensure_schedule
-from workers.task_catalog import BY_NAME, COLLECT_AUDIT, COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, QUEUES, TASKS, TaskEntry
+from workers.schedule import BY_NAME, COLLECT_AUDIT, COLLECT_USAGE, EXPIRE_MESSAGES, POOLS, QUEUES, TASKS, TaskEntry
 
 NAME = "tests.task"
 counted: list[str] = []

@@ -13,7 +13,7 @@ from tenants.scoping import platform_scope
 from workers import mail
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
 from workers.queue import ask_for
-from workers.task_catalog import SEND_NOTICE
+from workers.schedule import SEND_NOTICE
 
 
 class TenantRef(NamedTuple):

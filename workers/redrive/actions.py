@@ -25,7 +25,7 @@ from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers.queue import ask_for
 from workers.redrive.models import RedriveJob, RedriveOutcome
-from workers.task_catalog import REDRIVE
+from workers.schedule import REDRIVE
 
 State = RedriveJob.State
 SUBSCRIPTION = "redrive"  # unless another is named: it remembers what was moved, for later jobs too

@@ -18,7 +18,7 @@ from workers.billing.drafts import refresh
 from workers.environment import Environment
 from workers.models import TaskRun
 from workers.runs import run_recorded
-from workers.task_catalog import SEND_NOTICE
+from workers.schedule import SEND_NOTICE
 from workers.tasks.reports import make_reports
 
 Work = Callable[..., dict[str, Any]]
