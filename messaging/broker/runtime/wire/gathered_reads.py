@@ -20,11 +20,12 @@ PATIENT_CONSUMERS_MAX = 4  # with more on a connection none of it is left unread
 
 
 class GatheredReads:
-    __slots__ = ("_before", "_next_commit", "_socket", "_waits")
+    __slots__ = ("_before", "_next_commit", "_socket", "_transport", "_waits")
 
     def __init__(self, transport: asyncio.Transport, next_commit: NextCommit) -> None:
         self._next_commit = next_commit
-        self._socket: socket.socket | None = transport.get_extra_info("socket")
+        self._transport: asyncio.Transport | None = transport  # None: the connection is gone, or cannot be left unread
+        self._socket: socket.socket | None = None  # not before it is needed: each turn of one that was asked for costs more
         self._before = -1  # its number at the last read
         self._waits = 0  # commits until it is read again
 
@@ -49,12 +50,18 @@ class GatheredReads:
 
     def _set(self, size: int) -> bool:
         try:
+            if self._socket is None and self._transport is not None:
+                self._socket = self._transport.get_extra_info("socket")
             if self._socket is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
                 return True
         except (OSError, ValueError):  # closed meanwhile, or not known of such a socket
-            self._socket = None
+            self.close()
         return False
+
+    def close(self) -> None:
+        """The connection is gone; removes all references to it. Idempotent."""
+        self._transport = self._socket = None
 
 
 def _patient(consumers: Mapping[int, tuple[Any, Any, Consumer]], acked: int) -> bool:

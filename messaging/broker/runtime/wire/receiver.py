@@ -138,6 +138,7 @@ class Receiver:
         self._handler = None
         self._waits = False
         self.inbound.close()
+        self._gathered_reads.close()
         self._charge(0)
 
     def _handle(self, handler: CommandHandler) -> None:

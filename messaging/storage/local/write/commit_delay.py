@@ -30,7 +30,7 @@ BURST = 8  # a commit so many times larger than those limits ends the waiting at
 
 
 class CommitDelay:
-    """`delay_s`: the wait in force; 0 in plain windows."""
+    """`delay_s`: the wait in force; 0 in plain windows. `trying`: it is not known yet what it does to the rate."""
 
     __slots__ = (
         "_began",
@@ -41,9 +41,9 @@ class CommitDelay:
         "_plain_left",
         "_plain_rate",
         "_tries_apart",
-        "_trying",
         "_waiting_left",
         "delay_s",
+        "trying",
     )
 
     def __init__(self, delay_max_s: float) -> None:
@@ -51,7 +51,7 @@ class CommitDelay:
         self.delay_s = 0.0
         self._plain_rate = 0.0
         self._tries_apart = self._plain_left = TRIES_APART_MIN
-        self._trying = False
+        self.trying = False
         self._waiting_left = 0
         self._begin(0.0)
 
@@ -65,14 +65,14 @@ class CommitDelay:
         if self.delay_s:
             if messages > BURST * MESSAGES_MAX or size_bytes > BURST * COMMIT_BYTES_MAX:
                 self._plain(TRIES_APART_MIN, now)
-            elif elapsed_s >= (TRY_WINDOW_S if self._trying else PLAIN_WINDOW_S):
+            elif elapsed_s >= (TRY_WINDOW_S if self.trying else PLAIN_WINDOW_S):
                 self._waited(self._messages / elapsed_s, now)
         elif elapsed_s >= PLAIN_WINDOW_S:
             self._plain_left -= 1
             if self._plain_left <= 0 and self._worth_a_try(elapsed_s):
                 self._plain_rate = self._messages / elapsed_s
                 self.delay_s = min(self._delay_max_s, GATHERED / self._plain_rate)
-                self._trying = True
+                self.trying = True
                 self._waiting_left = WAITING_WINDOWS
             self._begin(now)
         return self.delay_s
@@ -89,12 +89,12 @@ class CommitDelay:
         """The end of a window in which commits waited."""
         self._waiting_left -= 1
         if rate < KEPT_SHARE * self._plain_rate:
-            if self._trying:
+            if self.trying:
                 self._tries_apart = min(TRIES_APART_FACTOR * self._tries_apart, TRIES_APART_MAX)
             self._plain(self._tries_apart, now)
             return
-        if self._trying:
-            self._trying = False
+        if self.trying:
+            self.trying = False
             self._tries_apart = TRIES_APART_MIN
         if self._waiting_left <= 0:
             self._plain(TRIES_APART_MIN, now)
@@ -103,7 +103,7 @@ class CommitDelay:
 
     def _plain(self, windows: int, now: float) -> None:
         self.delay_s = 0.0
-        self._trying = False
+        self.trying = False
         self._plain_left = windows
         self._begin(now)
 

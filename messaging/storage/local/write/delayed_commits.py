@@ -24,7 +24,7 @@ class DelayedCommits:
         self._timer = LoopTimer(loop, self._over)
 
     def commit_begins(self) -> None:
-        if self.delay.delay_s:
+        if self.delay.delay_s and not self.delay.trying:  # a try changes nothing for readers: it may be a closed loop
             self._next_commit.delay()
 
     def nothing_waits(self) -> None:
