@@ -35,6 +35,7 @@ class Method(Generic[R, A]):
     `long_change`: it may be about thousands of partitions. It goes on whoever waits for it, and answers `under_way` where that
     takes long; "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it, but for a creation, which
     conflicts.
+    `thousands`: it reads of thousands of partitions, so its answer is awaited as long as `pulsar-admin` awaits one.
     `idempotent` False: a second run answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
     """
 
@@ -45,7 +46,10 @@ class Method(Generic[R, A]):
     long_read: bool = False
     long_change: bool = False
     idempotent: bool = True
+    thousands: bool = False
 
     def answering(self, answer: type[B]) -> Method[R, B]:
         """The same method, of which this answer is expected."""
-        return Method(self.name, self.request, answer, self.permission, self.long_read, self.long_change, self.idempotent)
+        return Method(
+            self.name, self.request, answer, self.permission, self.long_read, self.long_change, self.idempotent, self.thousands
+        )

@@ -63,11 +63,15 @@ def broker_rpc_url(settings: Settings) -> str:
         ) from None
 
 
+THOUSANDS_TIMEOUT_S = 60.0  # that of `pulsar-admin` for an answer; whoever leaves before ends the work
+
+
 class AdminRpc(TypedCalls):
     """Calls methods of the admin RPC. Thread-safe; survives a fork.
 
     `url_provider` returns ``http://host:port``, `token_provider` the bearer token of our service identity; both are called as
-    needed, so they may cache. `timeout_s` bounds each wait for the broker. `tls` is used when the URL is ``https``.
+    needed, so they may cache. `timeout_s` bounds each wait for the broker, but those for figures of thousands of partitions.
+    `tls` is used when the URL is ``https``.
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class AdminRpc(TypedCalls):
 
     def _exchange(self, method: Method[R, A], body: bytes) -> tuple[int, bytes]:
         connection, url = self._connection()
+        timeout_s = max(self.timeout_s, THOUSANDS_TIMEOUT_S) if method.thousands else self.timeout_s
+        connection.sock.settimeout(timeout_s)
         headers = {"Authorization": f"Bearer {self._token_provider()}", "Content-Type": "application/json"}
         caller = current_caller()
         # A change goes on without its caller, to its end and to its record in the audit log.
@@ -118,7 +124,7 @@ class AdminRpc(TypedCalls):
         except TimeoutError:
             self.close()
             raise errors.NotReady(
-                f"the broker at {url} did not respond to {method.name} within {self.timeout_s:g} s: {_what_then(method)}"
+                f"the broker at {url} did not respond to {method.name} within {timeout_s:g} s: {_what_then(method)}"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             self.close()

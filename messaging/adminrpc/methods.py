@@ -106,8 +106,8 @@ TOPICS_STATS = Method("topics.stats", TopicRef, Stats, long_read=True)
 # Those that alerts are about, without loading a topic that was unloaded.
 TOPICS_FIGURES = Method("topics.figures", TopicRef, Stats)
 TOPICS_INTERNAL_STATS = Method("topics.internal_stats", TopicRef, Stats, long_read=True)
-TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", TopicRef, Stats, long_read=True)
-TOPICS_PARTITIONED_INTERNAL_STATS = Method("topics.partitioned_internal_stats", TopicRef, Stats, long_read=True)
+TOPICS_PARTITIONED_STATS = Method("topics.partitioned_stats", TopicRef, Stats, long_read=True, thousands=True)
+TOPICS_PARTITIONED_INTERNAL_STATS = Method("topics.partitioned_internal_stats", TopicRef, Stats, long_read=True, thousands=True)
 # What is stored of a topic, or of each partition.
 TOPICS_INTERNAL_INFO = Method("topics.internal_info", TopicRef, Stats, long_read=True)
 TOPICS_BACKLOG_SIZE = Method("topics.backlog_size", BacklogAfter, BacklogSize)

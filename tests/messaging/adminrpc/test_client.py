@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,14 @@ from messaging.adminrpc import client as client_module
 from messaging.adminrpc.base import Empty, Request
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
 from messaging.adminrpc.feed import FeedVersion
-from messaging.adminrpc.methods import FEED_VERSION, TOPICS_CREATE, TOPICS_LIST, TOPICS_UNLOAD
+from messaging.adminrpc.methods import (
+    FEED_VERSION,
+    TOPICS_CREATE,
+    TOPICS_LIST,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_STATS,
+    TOPICS_UNLOAD,
+)
 from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
 
@@ -191,6 +199,20 @@ def test_silence_ends_after_the_timeout_and_the_next_call_uses_a_new_connection(
         broker.answer = lambda method: (200, b'{"version": 2}')
         rpc.timeout_s = 10
         assert rpc.call(FEED_VERSION, Request()).version == 2
+
+
+def test_figures_of_thousands_of_partitions_are_awaited_longer(broker: Broker) -> None:
+    """They ended after ten seconds, and only a repeated call found the partitions loaded."""
+
+    def answer(method: str) -> tuple[int, bytes]:
+        time.sleep(0.3)
+        return 200, b'{"stats": {}}'
+
+    broker.answer = answer
+    with closing(AdminRpc(lambda: broker.url, lambda: "token", timeout_s=0.05)) as rpc:
+        assert rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic="acme/orders/t")).stats == {}
+        with pytest.raises(errors.NotReady, match=r"within 0\.05 s"):
+            rpc.call(TOPICS_STATS, TopicRef(topic="acme/orders/t"))
 
 
 def test_an_answer_without_end_is_refused(broker: Broker, rpc: AdminRpc, monkeypatch: pytest.MonkeyPatch) -> None:
