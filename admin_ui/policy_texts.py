@@ -34,9 +34,9 @@ def in_force(levels: Levels, scope: Level) -> list[InForce]:
     return [_shown(one, scope) for one in found]
 
 
-def one(name: str, levels: Levels) -> InForce:
-    """Of a namespace. `levels`: what is set there and above."""
-    found = effective.one(ENFORCED[name], levels, policy_defaults())
+def one(name: str, levels: Levels, defaults: Mapping[str, Any]) -> InForce:
+    """Of a namespace. `levels`: what is set there and above; `defaults`: what is in force where nothing is."""
+    found = effective.one(ENFORCED[name], levels, defaults)
     return _shown(found, Level.NAMESPACE)
 
 
@@ -47,9 +47,9 @@ def _shown(found: effective.PolicyInForce, scope: Level) -> InForce:
     return InForce(policy.title, found.text, found.level is scope, source, policy.meaning)
 
 
-def retention(levels: Levels) -> InForce:
+def retention(levels: Levels, defaults: Mapping[str, Any]) -> InForce:
     """Time and size together: the stricter one applies."""
-    time, size = one("retention_time_min", levels), one("retention_size_mb", levels)
+    time, size = one("retention_time_min", levels, defaults), one("retention_size_mb", levels, defaults)
     limits = [limit.text for limit in (time, size) if limit.text != "unlimited"]
     text = "not at all" if "not at all" in limits else ", ".join(limits) or "unlimited"
     return InForce("Retention", text, time.is_set or size.is_set, time.source, time.meaning)

@@ -16,6 +16,7 @@ from messaging.errors import MagnetarError
 from tenants.actions.labels import set_labels
 from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.tenants import create_tenant, delete_tenant
+from tenants.broker_settings import policy_defaults
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
 from tenants.scoping import platform_scope
 
@@ -61,15 +62,15 @@ def _counts(model: type[Namespace] | type[Key] | type[Membership]) -> dict[str, 
 @page
 def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "tenant", tenant)
-    namespaces = []
+    namespaces, defaults = [], policy_defaults()
     for row in Namespace.objects.select_related("tenant"):
         levels = levels_of_namespace(row)
         namespaces.append(
             {
                 "name": row.local,
                 "url": reverse("console:namespace", args=[tenant, row.local]),
-                "ttl": policy_texts.one("message_ttl_s", levels),
-                "retention": policy_texts.retention(levels),
+                "ttl": policy_texts.one("message_ttl_s", levels, defaults),
+                "retention": policy_texts.retention(levels, defaults),
                 "created_at": row.created_at,
             }
         )

@@ -22,8 +22,9 @@ class Forecast:
 
     @property
     def known(self) -> bool:
-        """Whether `likely` is an estimate: without a whole day it is what was spent, which says nothing of what is to come."""
-        return self.days > 0
+        """Whether `likely` is an estimate: without a whole day it is what was spent, which says nothing of what is to come. Where
+        nothing was spent, nothing more is likely."""
+        return self.days > 0 or not self.so_far
 
     @property
     def bounded(self) -> bool:
