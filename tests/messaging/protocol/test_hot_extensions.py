@@ -20,6 +20,7 @@ def copy(tmp_path: Path) -> Path:
     protocol = tmp_path / "messaging" / "protocol"
     shutil.copytree(hot_extensions.PACKAGE, protocol / "hot", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(PROTOCOL / "hot_extensions.py", protocol)
+    shutil.copy(PROTOCOL.parent / "lean_imports.py", protocol.parent)
     for package in (protocol.parent, protocol):
         (package / "__init__.py").touch()
     return protocol / "hot"
