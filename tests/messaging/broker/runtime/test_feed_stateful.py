@@ -82,6 +82,7 @@ STATES: dict[str, st.SearchStrategy[dict[str, Any] | None]] = {
     "tenant": st.none() | st.builds(lambda role: {"admin_roles": [role]}, st.sampled_from("rst")),
     "namespace": st.none() | st.builds(lambda role: {"grants": {role: ["produce"]}}, st.sampled_from("rst")),
     "topic": st.none() | st.builds(lambda ttl_s: {"policies": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
+    "broker": st.none() | st.builds(lambda ttl_s: {"settings": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
     "key": st.none() | st.builds(lambda revoked: {"role": "r", "revoked": revoked}, st.booleans()),
 }
 CHANGES = st.sampled_from(sorted(STATES)).flatmap(lambda kind: st.tuples(st.just(kind), st.sampled_from("abc"), STATES[kind]))
