@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -205,7 +204,7 @@ def test_figures_of_thousands_of_partitions_are_awaited_longer(broker: Broker) -
     """They ended after ten seconds, and only a repeated call found the partitions loaded."""
 
     def answer(method: str) -> tuple[int, bytes]:
-        time.sleep(0.3)
+        threading.Event().wait(0.3)
         return 200, b'{"stats": {}}'
 
     broker.answer = answer

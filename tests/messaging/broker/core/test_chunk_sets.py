@@ -7,7 +7,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.dispatch.chunk_sets import CHUNKS_MAX, ChunkSets
+from messaging.broker.core.dispatch.chunk_sets import CHUNK_BYTES, CHUNKS_MAX, ChunkSets
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
@@ -115,7 +115,7 @@ def test_what_is_kept_of_hostile_names_is_limited() -> None:
     sets, consumer = ChunkSets(lambda ledger_id, entries: None), Consumer(1, "c", Sink())
     for number in range(CHUNKS_MAX + 50):
         sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0, counted=True)
-    assert sets.memory_bytes == 400 * CHUNKS_MAX
+    assert sets.memory_bytes == CHUNK_BYTES * CHUNKS_MAX
     assert sets.holder(Chunk(b"0", 1, 2)) is None
     assert sets.holder(Chunk(b"%d" % CHUNKS_MAX, 1, 2)) is consumer
     block = EntryBlock(1, 0, frame := chunk_frame(1, b"x", 0, 2, uuid="u" * 100_000), [len(frame)], 0, 1, chunked=True)

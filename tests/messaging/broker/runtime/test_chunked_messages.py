@@ -8,6 +8,7 @@ import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.topics import TopicRef
+from messaging.broker.core.dispatch.chunk_sets import CHUNK_BYTES
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.chunking import chunk_frame, chunk_frames
@@ -128,6 +129,6 @@ async def test_hostile_names_of_messages_are_charged_to_their_tenant(world: Brok
     await client.subscribe(TOPIC, permits=1_000)
     await client.messages(200)
     held = subscription_of(world)
-    await eventually(lambda: held.state.chunks is not None and held.state.chunks.memory_bytes == 400 * 200)
+    await eventually(lambda: held.state.chunks is not None and held.state.chunks.memory_bytes == CHUNK_BYTES * 200)
     world.service.cursor_memory.measure()
-    assert world.service.memory_limiter.cursors.tenants["acme"] >= 400 * 200
+    assert world.service.memory_limiter.cursors.tenants["acme"] >= CHUNK_BYTES * 200
