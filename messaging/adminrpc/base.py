@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -50,6 +50,5 @@ class Method(Generic[R, A]):
 
     def answering(self, answer: type[B]) -> Method[R, B]:
         """The same method, of which this answer is expected."""
-        return Method(
-            self.name, self.request, answer, self.permission, self.long_read, self.long_change, self.idempotent, self.thousands
-        )
+        method: Method[R, Any] = self
+        return replace(method, answer=answer)

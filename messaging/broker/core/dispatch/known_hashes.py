@@ -29,6 +29,20 @@ class _Ledger:
         entries = sum(map(len, self.hashes)) + SPARSE * len(self.single)
         return HASH_BYTES * entries + BLOCK_BYTES * len(self.hashes)
 
+    def needed(self, entries: BitMap) -> _Ledger:
+        """What is kept of `entries`: blocks of which little is needed leave single entries."""
+        kept = _Ledger()
+        kept.single = {entry: key_hash for entry, key_hash in self.single.items() if entry in entries}
+        for first, hashes in zip(self.firsts, self.hashes, strict=True):
+            count = entries.range_cardinality(first, first + len(hashes))
+            if count * SPARSE < len(hashes):
+                there = entries & BitMap(range(first, first + len(hashes))) if count else ()
+                kept.single.update((entry, hashes[entry - first]) for entry in there)
+            elif count:
+                kept.firsts.append(first)
+                kept.hashes.append(hashes)
+        return kept
+
 
 class KnownHashes:
     """`keep` is told of whole blocks, `keep_single` of entries from many of them; `prune` forgets what is not needed any more."""
@@ -77,9 +91,7 @@ class KnownHashes:
 
     def prune(self, needed: Mapping[int, BitMap]) -> None:
         """Keeps the hashes of the entries in `needed`, by ledger."""
-        kept = {
-            ledger_id: _needed_of(ledger, needed[ledger_id]) for ledger_id, ledger in self._ledgers.items() if needed.get(ledger_id)
-        }
+        kept = {ledger_id: ledger.needed(needed[ledger_id]) for ledger_id, ledger in self._ledgers.items() if needed.get(ledger_id)}
         self._ledgers, self.memory_bytes = kept, sum(ledger.memory_bytes for ledger in kept.values())
         self._prune_at = max(PRUNE_AT, 2 * self.memory_bytes)
 
@@ -87,18 +99,3 @@ class KnownHashes:
         self._ledgers.clear()
         self.memory_bytes = 0
         self._prune_at = PRUNE_AT
-
-
-def _needed_of(ledger: _Ledger, entries: BitMap) -> _Ledger:
-    """Blocks of which little is needed leave single entries."""
-    kept = _Ledger()
-    kept.single = {entry: key_hash for entry, key_hash in ledger.single.items() if entry in entries}
-    for first, hashes in zip(ledger.firsts, ledger.hashes, strict=True):
-        count = entries.range_cardinality(first, first + len(hashes))
-        if count * SPARSE < len(hashes):
-            there = entries & BitMap(range(first, first + len(hashes))) if count else ()
-            kept.single.update((entry, hashes[entry - first]) for entry in there)
-        elif count:
-            kept.firsts.append(first)
-            kept.hashes.append(hashes)
-    return kept
