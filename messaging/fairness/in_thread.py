@@ -19,13 +19,18 @@ async def in_thread(work: Callable[P, T], *arguments: P.args, **named: P.kwargs)
 async def to_its_end(working: asyncio.Future[T]) -> T:
     """Waits for `working`, also where the caller is cancelled meanwhile; that is then raised."""
     cancelled: asyncio.CancelledError | None = None
-    while not working.done():
-        try:
-            await asyncio.wait({working})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return working.result()
-    if not working.cancelled():
-        working.exception()  # nobody is left to hear of it
-    raise cancelled
+    try:
+        while not working.done():
+            try:
+                await asyncio.wait({working})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is None:
+            return working.result()
+        if not working.cancelled():
+            working.exception()  # nobody is left to hear of it
+        raise cancelled
+    finally:
+        # An error knows this frame. If the frame knew the error too, both would stay, with all that the work was given, until the
+        # garbage collector looks for cycles, which it seldom does (`tune_gc`).
+        del working, cancelled

@@ -234,11 +234,14 @@ async def _begun(request_queue: RequestQueue, who: str, leaving: asyncio.Future[
         if outcome is True:  # its turn had just come
             request_queue.end(who)
         raise
-    if waiting.done():
-        return waiting.result()
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-    return None
+    try:
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return None
+    finally:
+        del waiting, either  # an error knows this frame: neither would be freed (`fairness/in_thread.py`)
 
 
 def address_of(scope: Scope) -> str:

@@ -112,9 +112,10 @@ async def while_connected(receive: Receive, work: Awaitable[T]) -> T:
             raise NotReady("the caller left before the answer")
         return working.result()
     finally:
-        for task in (working, leaving):
-            task.cancel()
+        working.cancel()
+        leaving.cancel()
         await asyncio.gather(working, leaving, return_exceptions=True)
+        del working, leaving  # an error of the work knows this frame: neither would be freed (`fairness/in_thread.py`)
 
 
 async def _left(receive: Receive) -> None:

@@ -33,6 +33,7 @@ from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.process import free_young_cycles
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
@@ -286,6 +287,7 @@ class Broker:
         passed_ms = round(asyncio.get_running_loop().time() * 1000)
         self.topics.services.loops.delay_timers.check_clock(self.storage.safe_expiry_ms(), passed_ms)
         loop.each(self.peers.unread, lambda outgoing: outgoing.count())
+        free_young_cycles()
 
     # --- asking
 
