@@ -1,5 +1,5 @@
 """The memory of all cursors, counted in one account. Changed cursors are measured once in a while, because acknowledgements arrive
-far more often than their memory changes noticeably. Pure.
+far more often than their memory changes noticeably; only chunks, of which each takes much, are charged at once. Pure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,20 @@ class CursorMemory:
             self.charge(tenant, subscription)
             left -= 1 + len(subscription.consumers)
 
+    def chunks_sent(self, tenant: str, subscription: Subscription) -> None:
+        """Charges what is remembered of chunks since the last time; the oldest are forgotten for which there is no memory."""
+        chunks, charged_bytes = subscription.state.chunks, subscription.charged_bytes
+        if chunks is None or charged_bytes is None:
+            return
+        missing = chunks.memory_bytes - chunks.charged_bytes - self._account.share(tenant)
+        if missing > 0:
+            chunks.forget_oldest(missing)
+        self._charge(tenant, subscription, charged_bytes + chunks.memory_bytes - chunks.charged_bytes)
+        chunks.charged_bytes = chunks.memory_bytes
+
     def charge(self, tenant: str, subscription: Subscription) -> None:
+        if subscription.state.chunks is not None:
+            subscription.state.chunks.charged_bytes = subscription.state.chunks.memory_bytes
         own_bytes = memory_bytes(subscription)
         of_others = self._account.tenants.get(tenant, 0) - (subscription.charged_bytes or 0)
         room = max(0, self._account.limit_bytes // HELD_SHARE - of_others - own_bytes)

@@ -9,8 +9,8 @@ whole its consumer can neither acknowledge nor reject anything of it. So its chu
 are not acknowledged, and a part that is sent again is not counted as redelivered: all chunks of a message have the same count, and
 become dead letters together. Pure.
 
-Messages are known by a digest of what producers call them, so that the length of a name costs nothing, and their number is limited:
-beyond it the chunks of the oldest count as messages of their own.
+Messages are known by a digest of what producers call them, so that the length of a name costs nothing. Their number is limited, and
+so is the memory of a tenant's (`cursor_memory.py`): beyond it the chunks of the oldest count as messages of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from messaging.storage.ledger_store import Position
 
 EntriesByLedger = dict[int, BitMap]
 
-CHUNKS_MAX = 1_000  # of one subscription: clients hold ten incomplete messages each; a hundred subscriptions keep 55 MiB at most
+CHUNKS_MAX = 10_000  # of one subscription
+CHUNKS_MIN = 16  # of one subscription, however many others its tenant has: the newest message can become whole
 CHUNK_BYTES = 570  # memory that one takes, measured
 
 
@@ -63,6 +64,7 @@ class ChunkSets:
         "_taken",
         "_taking",
         "_waiting",
+        "charged_bytes",
         "newest_ms",
     )
 
@@ -77,6 +79,7 @@ class ChunkSets:
         self._taken: dict[Consumer, EntriesByLedger] = {}  # parts of messages that it lost to another
         self._taking: dict[ChunkSet, None] = {}  # what `take_back` has not done with, because something raised
         self.newest_ms = 0  # when the broker stored the newest entry that was sent
+        self.charged_bytes = 0  # of `memory_bytes`, to the tenant: see `cursor_memory.py`
 
     def __bool__(self) -> bool:
         return bool(self._sets or self._taken or self._taking)
@@ -112,6 +115,13 @@ class ChunkSets:
             self._count(held)
         while len(self._by_position) > CHUNKS_MAX:
             self._forget(next(iter(self._sets.values())))
+
+    def forget_oldest(self, size: int) -> None:
+        """There is no memory for so many bytes of what is remembered: the oldest messages go."""
+        chunks_left = max(CHUNKS_MIN, len(self._by_position) - -(-size // CHUNK_BYTES))
+        while len(self._by_position) > chunks_left:
+            self._forget(next(iter(self._sets.values())))
+        self.settle()
 
     def _set_aside(self, held: ChunkSet | None) -> None:
         """The producer began this message anew: what was sent of it is a message of its own, which perhaps nobody completes."""

@@ -253,6 +253,8 @@ class Dispatcher:
         assignment = subscription.assign(source, block, position, last, expired_before_ms, now_ms)
         if delayed is not None:
             delayed.end(subscription)
+        if block.chunked:
+            services.memory.cursor_memory.chunks_sent(topic.name.tenant, subscription)
         if block.chunked or subscription.active is None:  # they hold more now
             services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
