@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.dispatch import key_shared
@@ -15,17 +15,16 @@ from messaging.broker.core.dispatch.holding import ready
 from messaging.broker.core.dispatch.key_shared import KeySharedDispatch
 from messaging.broker.core.dispatch.selectors.selector import owner_of, slot_of
 from messaging.broker.core.key_shared_mode import KeySharedMode, KeySharedSettings
-from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import Position
+from tests.support.subscription_machine import PICK, AnySubscription
 from tests.support.subscription_world import World, counted
 
-PICK = st.integers(0, 10_000)
 KEYS = [f"key-{number}" for number in range(7)]
 QUARTERS = [(start, start + 16383) for start in range(0, 65536, 16384)]
 
 
-class KeySharedMachine(RuleBasedStateMachine):
+class KeySharedMachine(AnySubscription):
     mode = KeySharedMode()
     settings_of_broker = KeySharedSettings(points=5)
     look_ahead = 10
@@ -34,26 +33,18 @@ class KeySharedMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(key_shared, "LOOK_AHEAD_PER_CONSUMER", self.look_ahead)
-        self.world = World(unacked_max=30, unacked_of_all_max=70, key_shared=self.settings_of_broker)
+        self.begin_in(World(unacked_max=30, unacked_of_all_max=70, key_shared=self.settings_of_broker))
         self.keys: dict[Position, str] = {}
-        self.sizes: dict[Position, int] = {}
-        self.acked: set[Position] = set()
-        self.with_whom: dict[Position, Consumer] = {}
-        self.asked_again: dict[Position, int] = {}
 
     # --- what a topic and its clients do
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=30), size=st.sampled_from([1, 1, 3]))
     def publish(self, keys: list[str], size: int) -> None:
-        ledger, first = self.world.ledger_list.ids[-1], self.world.ledger_list.lasts[-1] + 1
-        self.keys.update({Position(ledger, first + index): key for index, key in enumerate(keys)})
-        self.sizes.update({Position(ledger, first + index): size for index in range(len(keys))})
+        positions = self.next_positions(len(keys))
+        self.keys.update(zip(positions, keys, strict=True))
+        self.sizes.update(dict.fromkeys(positions, size))
         self.world.publish_keyed(keys, size)
         self.look()
-
-    @rule()
-    def roll(self) -> None:
-        self.world.roll()
 
     @rule(permits=st.integers(0, 40), name=st.sampled_from(["", "same"]))
     def attach(self, permits: int, name: str) -> None:
@@ -86,8 +77,7 @@ class KeySharedMachine(RuleBasedStateMachine):
     @rule(permits=st.integers(0, 40))
     def another_type_between(self, permits: int) -> None:
         """All leave, and a Shared consumer takes some and leaves again."""
-        for consumer in list(self.world.subscription.consumers):
-            self.world.subscription.detach(consumer)
+        self.detach_all()
         self.with_whom.clear()
         self.forget_counts()
         shared = self.world.attach(SubscriptionType.SHARED, permits)
@@ -95,33 +85,6 @@ class KeySharedMachine(RuleBasedStateMachine):
             assert position not in self.acked
         self.world.detach(shared)
         self.forget_counts()
-
-    @rule(pick=PICK, permits=st.integers(1, 40))
-    def flow(self, pick: int, permits: int) -> None:
-        consumer = self.consumer(pick)
-        if consumer is not None:
-            self.world.flow(consumer, permits)
-            self.look()
-
-    @rule(pick=PICK, readable=st.booleans())
-    def peer_reads(self, pick: int, readable: bool) -> None:
-        consumer = self.consumer(pick)
-        if consumer is not None:
-            consumer.sink.writable = readable  # type: ignore[misc]
-            consumer.wake()
-            self.world.dispatch()
-            self.look()
-
-    @rule(pick=PICK, entries=st.lists(PICK, min_size=1, max_size=20))
-    def acknowledge(self, pick: int, entries: list[int]) -> None:
-        consumer = self.consumer(pick)
-        exist = list(self.keys)
-        if consumer is None or not exist:
-            return
-        chosen = [exist[index % len(exist)] for index in entries]
-        self.forget(chosen)
-        self.world.ack(consumer, *chosen)
-        self.look()
 
     @rule(pick=PICK)
     def acknowledge_all_sent(self, pick: int) -> None:
@@ -132,54 +95,7 @@ class KeySharedMachine(RuleBasedStateMachine):
             self.world.ack(consumer, *chosen)
             self.look()
 
-    @rule(pick=PICK)
-    def acknowledge_up_to(self, pick: int) -> None:
-        exist = list(self.keys)
-        if exist:
-            to = exist[pick % len(exist)]
-            self.forget([position for position in exist if position <= to])
-            self.world.subscription.acknowledge_up_to(to, 0)
-            self.world.dispatch()
-            self.look()
-
-    @rule(pick=PICK, entries=st.lists(PICK, max_size=6))
-    def ask_again(self, pick: int, entries: list[int]) -> None:
-        """No entries: all that the consumer holds."""
-        consumer = self.consumer(pick)
-        exist = list(self.keys)
-        if consumer is None or not exist:
-            return
-        chosen = [exist[index % len(exist)] for index in entries]
-        for position in set(chosen) if chosen else list(self.with_whom):
-            if self.with_whom.get(position) is consumer:
-                del self.with_whom[position]
-                self.asked_again[position] = self.asked_again.get(position, 0) + 1
-        self.world.nack(consumer, *chosen)
-        self.look()
-
-    @rule(pick=PICK, earliest=st.booleans())
-    def seek(self, pick: int, earliest: bool) -> None:
-        """As the topic does it: consumers are gone first."""
-        exist = list(self.keys)
-        to = EARLIEST if earliest or not exist else exist[pick % len(exist)]
-        for consumer in list(self.world.subscription.consumers):
-            self.world.subscription.detach(consumer)
-        self.world.subscription.reset(SeekTarget(to))
-        self.acked = {position for position in exist if position <= to}
-        self.with_whom.clear()
-        self.asked_again.clear()
-
     # --- what must hold
-
-    def consumer(self, pick: int) -> Consumer | None:
-        consumers = list(self.world.subscription.consumers)
-        return consumers[pick % len(consumers)] if consumers else None
-
-    def forget(self, positions: list[Position]) -> None:
-        self.acked.update(positions)
-        for position in positions:
-            self.with_whom.pop(position, None)
-            self.asked_again.pop(position, None)
 
     def forget_counts(self) -> None:
         if self.world.subscription.state.redeliveries.count_max is None:
@@ -213,24 +129,24 @@ class KeySharedMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_what_could_be_sent(self) -> None:
-        if not hasattr(self, "world") or not self.world.subscription.consumers or self.world.subscription.unacked.blocked:
+        if not self.begun or not self.world.subscription.consumers or self.world.subscription.unacked.blocked:
             return
         strategy = self.world.subscription.strategy
         assert isinstance(strategy, KeySharedDispatch)
         limit = self.look_ahead * len(self.world.subscription.consumers)
         for key in KEYS:
-            left = self.undelivered(key)
-            owner = self.owner(key) if left else None
+            due = self.undelivered(key)
+            owner = self.owner(key) if due else None
             if owner is None or not ready(owner):
                 continue
             others = {one for other, one in self.with_whom.items() if self.keys[other] == key} - {owner}
-            unread = left[0] >= self.world.subscription.read_position or strategy.waiting.is_unknown(*left[0])
+            unread = due[0] >= self.world.subscription.read_position or strategy.waiting.is_unknown(*due[0])
             beyond = unread and strategy.waiting.set_aside >= limit
-            assert others or beyond, f"{left[0]} of {key} could be sent to {owner.name}"
+            assert others or beyond, f"{due[0]} of {key} could be sent to {owner.name}"
 
     @invariant()
     def counts_what_is_held(self) -> None:
-        if not hasattr(self, "world"):
+        if not self.begun:
             return
         subscription = self.world.subscription
         assert subscription.backlog_entries == len(self.keys) - len(self.acked)
@@ -241,7 +157,7 @@ class KeySharedMachine(RuleBasedStateMachine):
 
     @invariant()
     def says_which_keys_change_hands(self) -> None:
-        if not hasattr(self, "world") or not self.world.subscription.consumers:
+        if not self.begun or not self.world.subscription.consumers:
             return
         strategy = self.world.subscription.strategy
         assert isinstance(strategy, KeySharedDispatch)
@@ -257,16 +173,15 @@ class KeySharedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end somebody who takes everything gets everything."""
-        if not hasattr(self, "world"):
+        if not self.begun:
             return
-        for consumer in list(self.world.subscription.consumers):
-            self.world.subscription.detach(consumer)
+        self.detach_all()
         self.world.subscription.state.limit_unacked(0, 0)
         self.world.subscription.state.redeliveries.limit_counts(None)
         all_ranges = self.mode._replace(ranges=tuple(QUARTERS)) if self.mode.sticky else self.mode
         last = self.world.attach(SubscriptionType.KEY_SHARED, key_shared=all_ranges)
         self.world.flow(last, 10**6)
-        assert [position for position, _ in counted(last)] == [position for position in self.keys if position not in self.acked]
+        assert [position for position, _ in counted(last)] == self.left
         self.patch.undo()
 
 
