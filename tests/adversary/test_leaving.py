@@ -24,19 +24,19 @@ async def test_thousands_that_wait_for_a_topic_leave_in_slices(world: BrokerWorl
     for number in range(COUNT):
         waiters.say(C.PRODUCER, topic=TOPIC, producer_id=number, producer_access_mode="WaitForExclusive")
     topic = world.service.topics.loaded[TOPIC]
-    await eventually(lambda: topic.producers.waiting == COUNT)
+    await eventually(lambda: topic.producers.table.waiting == COUNT)
     left: list[int] = []
     work = DetachWorker.work
 
     def watched(leaving: DetachWorker) -> str | None:
-        before = topic.producers.waiting
+        before = topic.producers.table.waiting
         result = work(leaving)
-        left.append(before - topic.producers.waiting)
+        left.append(before - topic.producers.table.waiting)
         return result
 
     monkeypatch.setattr(DetachWorker, "work", watched)
     await waiters.close()
-    await eventually(lambda: topic.producers.waiting == 0)
+    await eventually(lambda: topic.producers.table.waiting == 0)
     assert max(left) == DETACHED_AT_ONCE
     assert sum(left) == COUNT
 

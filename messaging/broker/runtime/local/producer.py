@@ -17,7 +17,7 @@ from messaging.broker.runtime.local.messages import (
     Receipt,
 )
 from messaging.broker.runtime.topics.delayed.limits import delay_check
-from messaging.broker.runtime.topics.producers.producer_admission import fenced_out
+from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
 from messaging.limits.binary import BINARY
@@ -62,7 +62,7 @@ class LocalProducer:
         self._stopped = False
         self._producer.encrypted = encrypts
         self._producer.session = None if principal.service else self
-        topic.producer_admission.attach(self._producer)
+        topic.producers.attach(self._producer)
 
     @property
     def resource(self) -> Resource:
@@ -204,7 +204,7 @@ class LocalProducer:
 
     def _leave(self) -> None:
         self.open = False
-        self.topic.producer_admission.detach(self._producer)
+        self.topic.producers.detach(self._producer)
         self.service.peers.sessions.discard(self)
 
 

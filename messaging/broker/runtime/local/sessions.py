@@ -51,7 +51,7 @@ class LocalSessions:
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self._broker.open_topic(name, writable=True)
         await opened.writable()
-        await probe_producers(opened.producers, producer_name or "")
+        await probe_producers(opened.producers.table, producer_name or "")
         name_given = producer_name or self._broker.new_producer_name()
         producer = LocalProducer(self._broker, opened, name_given, sink, principal, encrypts=encrypts)
         self._broker.peers.sessions.add(producer)

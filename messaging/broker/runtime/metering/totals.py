@@ -44,7 +44,7 @@ def totals_at_rest(record: TopicRecord, open_bytes: int, tenant_uid: str) -> Top
 
 def _clients(topic: Topic) -> Iterator[DetailTotals]:
     totals: dict[tuple[str, str], list[int]] = {}  # by subscription and key
-    for key, values in client_usage.produced(topic.producers.departed, topic.producers).items():
+    for key, values in client_usage.produced(topic.producers.table.departed, topic.producers).items():
         totals["", key] = [*values, 0, 0, 0]
     for one in topic.subscriptions.values():
         if one.departed or one.consumers:

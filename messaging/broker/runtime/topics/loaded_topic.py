@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from messaging.broker.core.inactivity import IdleTimes
-from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError
@@ -31,6 +30,7 @@ class LoadedTopic(Protocol):
     ledger: ManagedLedger
     subscriptions: dict[str, Subscription]
     idle: IdleTimes
+    producers: Any  # a `TopicProducers`, which this module cannot know
     closed: MagnetarError | None  # the reason for closing, set when closing begins
 
     @property
@@ -39,9 +39,6 @@ class LoadedTopic(Protocol):
 
     @rates.setter
     def rates(self, rates: TopicRates | None) -> None: ...
-
-    @property
-    def producers(self) -> ProducerTable: ...
 
     @property
     def totals(self) -> TopicCounters: ...

@@ -12,16 +12,15 @@ from dataclasses import replace
 
 import structlog
 
-from messaging.broker.core.producer_table import ProducerTable
 from messaging.broker.runtime.topics import idle_state
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.broker.runtime.topics.limits import publish_limits
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
-from messaging.broker.runtime.topics.producers.producer_admission import ProducerAdmission
 from messaging.broker.runtime.topics.producers.publisher import PendingPublish, Publisher
 from messaging.broker.runtime.topics.producers.stored_moves import StoredMoves
+from messaging.broker.runtime.topics.producers.topic_producers import TopicProducers
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
@@ -38,14 +37,14 @@ log = structlog.get_logger("broker.topics")
 
 
 class Topic(TopicSubscriptions):
-    __slots__ = ("_stored_moves", "backlog_quota", "deduplication", "id_tail", "producer_admission", "publisher")
+    __slots__ = ("_stored_moves", "backlog_quota", "deduplication", "id_tail", "producers", "publisher")
     keeps_messages = True  # and what its subscriptions have acknowledged
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
         super().__init__(name, services, ledger)
         self.id_tail = message_id_tail(name.partition)
         self.backlog_quota: TopicBacklogQuota | None = None
-        self.producer_admission = ProducerAdmission(self)
+        self.producers = TopicProducers(self)
         self.deduplication = TopicDeduplication(self)
         self.publisher = Publisher(self, ledger)
         self._stored_moves: StoredMoves | None = None
@@ -56,10 +55,6 @@ class Topic(TopicSubscriptions):
         """The moves of dead letters of which this is the target."""
         self._stored_moves = self._stored_moves or StoredMoves(self, self.ledger)
         return self._stored_moves
-
-    @property
-    def producers(self) -> ProducerTable:
-        return self.producer_admission.table
 
     @property
     def entries_added(self) -> int:
@@ -106,7 +101,7 @@ class Topic(TopicSubscriptions):
             raise NotReady(f"topic {self.text} is being terminated: try again")
 
     def policies_changed(self) -> None:
-        self.producer_admission.close_unencrypted()
+        self.producers.close_unencrypted()
         self.follow_unacked_limits()
         self.deduplication.policies_changed()
         super().policies_changed()
@@ -127,7 +122,7 @@ class Topic(TopicSubscriptions):
     def refuse_publishing(self, why: MagnetarError) -> None:
         """Closes the producers: their next tries to open get the error."""
         log.info("topic.publishing_refused", topic=self.text, why=why.message)
-        self.producer_admission.close_all()
+        self.producers.close_all()
         self._follow_backlog_quota()
 
     async def writable(self) -> None:
@@ -187,7 +182,7 @@ class Topic(TopicSubscriptions):
 
     async def recover(self) -> bool:
         """After the log refused a block: closes the producers, which reconnect. False: the topic must be loaded again instead."""
-        self.producer_admission.close_all()
+        self.producers.close_all()
         if self.deduplication.state is not None:  # it counted entries that were not stored
             return False
         if isinstance(self.ledger.failed, Fenced):  # another owner may have changed the stored state
@@ -209,7 +204,7 @@ class Topic(TopicSubscriptions):
         if self.closed is not None:
             return
         self.closed = why
-        self.producer_admission.close_all()
+        self.producers.close_all()
         if self.publisher.limits is not None:
             self.publisher.limits.close()
         for subscription in list(self.subscriptions.values()):
@@ -257,7 +252,7 @@ class Topic(TopicSubscriptions):
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
         then not terminated."""
         self.check_open()
-        self.producer_admission.close_all()
+        self.producers.close_all()
         try:
             last = await self.ledger.terminate()
         except StoreError as error:

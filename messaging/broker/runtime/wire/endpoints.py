@@ -62,8 +62,8 @@ class Endpoints:
         consumers, self.consumers = self.consumers, {}
         # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
         detaches = [
-            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer, _ in opening.values()),
-            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer in producers.values()),
+            *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer, _ in opening.values()),
+            *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer in producers.values()),
             *(partial(_detach, topic, topic.detach, *held) for topic, *held in consumers.values()),
         ]
         if detaches:

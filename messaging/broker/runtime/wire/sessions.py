@@ -42,7 +42,7 @@ class BinaryProducerSession(_BinarySession):
         held = endpoints.opening.get(self.opened_id) or endpoints.producers.get(self.opened_id)
         producer = held[1] if held is not None else None
         if producer is not None and producer.session is self and not producer.closed:
-            self.topic.producer_admission.detach(producer)
+            self.topic.producers.detach(producer)
             producer.sink.closed(producer)
 
 

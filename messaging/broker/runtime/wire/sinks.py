@@ -82,7 +82,7 @@ def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes
     answer = pb.ProducerSuccess(
         request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=version, producer_ready=True
     )
-    epoch = topic.producers.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
+    epoch = topic.producers.table.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
     if epoch != NO_EPOCH:
         answer.topic_epoch = epoch
     return frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer)

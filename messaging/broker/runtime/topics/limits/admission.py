@@ -32,7 +32,7 @@ def _limit(topic: TopicContext, policy: str) -> _Limit:
 def check_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     limit = _limit(topic, "max_producers_per_topic")
-    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.get(name) is None:
+    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, which is {limit.text}: close one, or raise it there")
 
 

@@ -6,7 +6,7 @@ between check and attach, so that nothing is attached to a topic that closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -31,12 +31,19 @@ class ProducersTopic(TopicContext, Protocol):
         """Raises `NotReady` or `TopicTerminated` if the topic accepts no messages."""
 
 
-class ProducerAdmission:
+class TopicProducers:
     __slots__ = ("_topic", "table")
 
     def __init__(self, topic: ProducersTopic) -> None:
         self._topic = topic
         self.table = ProducerTable(topic.ledger.record.topic_epoch)
+
+    def __len__(self) -> int:
+        """Without those that wait."""
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self.table)
 
     def attach(self, producer: Producer) -> Admission:
         """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now
