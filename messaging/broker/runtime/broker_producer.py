@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from messaging.broker.core.producers import Producer
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
@@ -21,7 +21,7 @@ class BrokerProducer:
 
     action = Action.PRODUCE
 
-    def __init__(self, topic: Topic, name: str, owner: Principal, now_ms: int) -> None:
+    def __init__(self, topic: PersistentTopic, name: str, owner: Principal, now_ms: int) -> None:
         self.topic = topic
         self.principal = owner
         self.open = True

@@ -63,4 +63,4 @@ class BinaryConsumerSession(_BinarySession):
         _, subscription, consumer = self.connection.endpoints.consumers.get(self.opened_id, (None, None, None))
         if subscription is not None and consumer is not None and consumer.session is self:
             consumer.sink.closed(consumer)
-            self.topic.detach(subscription, consumer)
+            self.topic.consumers.detach(subscription, consumer)

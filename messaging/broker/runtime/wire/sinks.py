@@ -180,7 +180,7 @@ class MessageSender:
         return sorted({*others, *(index for index, count in enumerate(redelivery_counts, first) if count)})
 
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
-        shared = len(self.topic.subscriptions) > 1
+        shared = len(self.topic.subscriptions.table) > 1
         if shared and (made := self._last_frames.find(block, first, last, consumer.consumer_id)) is not None:
             return made
         frames = hot.messages(

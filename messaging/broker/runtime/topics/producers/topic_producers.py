@@ -15,7 +15,7 @@ from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
-from messaging.broker.runtime.topics.producers.publisher import Publisher
+from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import EncryptionRequired, MagnetarError, NotReady, ProducerFenced
@@ -25,7 +25,8 @@ from messaging.storage.ledger_store import StoreError
 class ProducersTopic(TopicContext, Protocol):
     """The interface of the topic that the admission of producers needs."""
 
-    publisher: Publisher
+    @property
+    def publisher(self) -> TopicPublisher: ...
 
     def check_writable(self) -> None:
         """Raises `NotReady` or `TopicTerminated` if the topic accepts no messages."""
