@@ -38,6 +38,7 @@ class Position(NamedTuple):
 
 
 EARLIEST = Position(-1, -1)
+LATEST = Position(2**63 - 1, 2**63 - 1)
 
 
 SPARSE = "sparse"  # a property for `LedgerStore.create`, with any value: the writer may leave ids out

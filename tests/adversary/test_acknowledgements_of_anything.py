@@ -58,7 +58,7 @@ async def test_no_seek_stops_a_checkpoint_or_an_unload(world: BrokerWorld) -> No
         seeker.say(pb.Command.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=ledger, entry_id=entry))
         assert {(await seeker.next()).name for _ in range(2)} == {"CLOSE_CONSUMER", "SUCCESS"}
         topic = await world.service.topics.get(NAME, create=False)
-        mark = topic.subscriptions["bad"].cursor.mark_delete
+        mark = topic.subscriptions.table["bad"].cursor.mark_delete
         assert mark == Position(-1, -1) or topic.ledger_list.holds(mark)
         await seeker.close()
     await world.service.cursors.checkpoint()
@@ -107,7 +107,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     messages = await client.messages(9)
     await acknowledged(client, [one.body.message_id for one in messages])
     topic = await world.service.topics.get(NAME, create=False)
-    subscription = topic.subscriptions["s"]
+    subscription = topic.subscriptions.table["s"]
     assert subscription.backlog_entries == 0 and subscription.entries_lost == 1
     assert subscription.cursor.mark_delete == topic.ledger_list.last
     stats = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats

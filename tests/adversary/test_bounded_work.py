@@ -105,7 +105,7 @@ async def test_flows_of_one_turn_are_one_dispatch(world: BrokerWorld, watch: Wat
     client = await consumer(world)
     await client.producer(TOPIC)
     client.write(b"".join(send_frame(sequence_id, b"x") for sequence_id in range(1001)))
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     await eventually(lambda: subscription.backlog_entries == 1001)
     watch.dispatches.clear()
     client.write(FLOW * 1000)
@@ -129,7 +129,7 @@ async def test_what_was_rejected_is_sent_again_in_slices(
         await client.subscribe(TOPIC, f"s{consumer_id}", consumer_id, permits=count, sub_type=kind)
     await client.producer(TOPIC)
     client.write(b"".join(send_frame(sequence_id, b"x", key=f"k{sequence_id % 7}") for sequence_id in range(count)))
-    subscriptions = world.service.topics.loaded[TOPIC].subscriptions.values()
+    subscriptions = world.service.topics.loaded[TOPIC].subscriptions.table.values()
     await eventually(lambda: all(one.messages_out == count for one in subscriptions))
     for consumer_id, flow in permits.items():
         client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=consumer_id)
@@ -144,7 +144,7 @@ async def test_who_was_handed_everything_waits_for_no_dispatch(world: BrokerWorl
     client = await consumer(world)
     await client.producer(TOPIC)
     client.write(FLOW * 10 + send_frame(0, b"x"))
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     await eventually(lambda: subscription.messages_out == 1)
     watch.dispatches.clear()
     client.write(FLOW * 10)

@@ -58,5 +58,5 @@ async def test_the_initial_subscription_needs_the_right_to_consume_the_target(wo
     client = await consuming(world, initial_subscription="left behind")
     await rejected(client, 1)
     await eventually(lambda: "lacks 'consume'" in letters_of(world).last_error)
-    assert world.service.topics.loaded[OTHERS].subscriptions == {}
+    assert world.service.topics.loaded[OTHERS].subscriptions.table == {}
     assert subscription_of(world).backlog_entries == 2

@@ -93,7 +93,7 @@ async def test_an_ack_set_of_a_million_messages_for_an_entry_of_one_is_refused(w
         named = pb.MessageId(ledger_id=message_id.ledger_id, entry_id=0, ack_set=words)
         client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[named], request_id=7)
         assert await refused(client) == text
-    cursor = world.service.topics.loaded[TOPIC].subscriptions["s"].cursor
+    cursor = world.service.topics.loaded[TOPIC].subscriptions.table["s"].cursor
     assert not cursor.batches
 
 
@@ -110,7 +110,7 @@ async def subscribed(world: BrokerWorld, *messages: bytes, **fields: Any) -> Raw
 
 def acknowledged(world: BrokerWorld) -> int:
     topic = world.service.topics.loaded[TOPIC]
-    return topic.ledger_list.entries - topic.subscriptions["s"].backlog_entries
+    return topic.ledger_list.entries - topic.subscriptions.table["s"].backlog_entries
 
 
 NOWHERE = {
@@ -169,7 +169,7 @@ async def test_the_batch_of_an_entry_that_nobody_has_in_memory_is_read(world: Br
         named = pb.MessageId(ledger_id=ledger_id, entry_id=0, ack_set=words)
         client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[named], request_id=7)
         assert (await client.expect("ACK_RESPONSE")).HasField("error") is error
-    cursor = world.service.topics.loaded[TOPIC].subscriptions["s"].cursor
+    cursor = world.service.topics.loaded[TOPIC].subscriptions.table["s"].cursor
     assert [words for _, words in cursor.batches.items()] == [(0b101,)]
 
 
@@ -178,7 +178,7 @@ async def test_permits_add_up_to_a_bound(world: BrokerWorld) -> None:
     for _ in range(5):
         client.say(pb.Command.FLOW, consumer_id=1, message_permits=2**32 - 1)
     assert await client.quiet() == []
-    assert next(iter(world.service.topics.loaded[TOPIC].subscriptions["s"].consumers)).permits == PERMITS_MAX
+    assert next(iter(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers)).permits == PERMITS_MAX
 
 
 def test_frame_of_459_bytes_is_what_was_seen() -> None:
@@ -276,7 +276,7 @@ async def test_a_seek_to_what_cannot_be_lands_on_what_is(world: BrokerWorld, nam
     client.say(pb.Command.SEEK, consumer_id=1, message_id=pb.MessageId(ledger_id=ledger or ledger_id, entry_id=entry))
     assert [(await client.next()).name for _ in range(2)] == ["CLOSE_CONSUMER", "SUCCESS"]
     topic = world.service.topics.loaded[TOPIC]
-    mark_delete = topic.subscriptions["s"].cursor.mark_delete
+    mark_delete = topic.subscriptions.table["s"].cursor.mark_delete
     assert mark_delete == EARLIEST or topic.ledger_list.holds(mark_delete)
     await world.admin.topics.unload(TopicRef(topic=TOPIC))
     client = await world.connected("owner")

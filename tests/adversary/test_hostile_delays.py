@@ -101,7 +101,7 @@ async def test_a_topic_of_very_many_ledgers_is_not_measured_at_every_turn(
     producer.write(frame(0, NOW_MS + 3_600_000))
     await receipts(producer, 1)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    delays = topic.subscriptions["s"].state.delays
+    delays = topic.subscriptions.table["s"].state.delays
     assert delays is not None
     last = topic.ledger_list.last_id
     for ledger_id in range(last + 1, last + 5_000):

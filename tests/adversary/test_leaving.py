@@ -6,7 +6,7 @@ import pytest
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
 from messaging.broker.runtime.wire.detach import DETACHED_AT_ONCE, DetachWorker
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.broker_world import BrokerWorld
@@ -24,19 +24,19 @@ async def test_thousands_that_wait_for_a_topic_leave_in_slices(world: BrokerWorl
     for number in range(COUNT):
         waiters.say(C.PRODUCER, topic=TOPIC, producer_id=number, producer_access_mode="WaitForExclusive")
     topic = world.service.topics.loaded[TOPIC]
-    await eventually(lambda: topic.producers.waiting == COUNT)
+    await eventually(lambda: topic.producers.table.waiting == COUNT)
     left: list[int] = []
     work = DetachWorker.work
 
     def watched(leaving: DetachWorker) -> str | None:
-        before = topic.producers.waiting
+        before = topic.producers.table.waiting
         result = work(leaving)
-        left.append(before - topic.producers.waiting)
+        left.append(before - topic.producers.table.waiting)
         return result
 
     monkeypatch.setattr(DetachWorker, "work", watched)
     await waiters.close()
-    await eventually(lambda: topic.producers.waiting == 0)
+    await eventually(lambda: topic.producers.table.waiting == 0)
     assert max(left) == DETACHED_AT_ONCE
     assert sum(left) == COUNT
 
@@ -56,22 +56,22 @@ async def test_consumers_that_are_not_detached_yet_are_sent_nothing(world: Broke
     assert [one.text for one in await stays.messages(2)] == [b"0", b"1"]
     while held[0].work():
         pass
-    assert len(world.service.topics.loaded[TOPIC].subscriptions["s"].consumers) == 1
+    assert len(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers) == 1
 
 
 async def test_one_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = await world.connected("reader")
     for number in range(3):
         await leaving.subscribe(TOPIC, "s", number)
-    detach = Topic.detach
+    detach = TopicConsumers.detach
 
-    def detached(topic: Topic, subscription: Subscription, consumer: Consumer) -> None:
+    def detached(consumers: TopicConsumers, subscription: Subscription, consumer: Consumer) -> None:
         if consumer.consumer_id == 0:
             raise RuntimeError("cannot leave")
-        detach(topic, subscription, consumer)
+        detach(consumers, subscription, consumer)
 
-    monkeypatch.setattr(Topic, "detach", detached)
+    monkeypatch.setattr(TopicConsumers, "detach", detached)
     await leaving.close()
-    consumers = world.service.topics.loaded[TOPIC].subscriptions["s"].consumers
+    consumers = world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers
     await eventually(lambda: [one.consumer_id for one in consumers] == [0])
     assert world.service.topics.loaded[TOPIC].services.loops.dispatching.failures == 1

@@ -54,7 +54,7 @@ async def test_what_is_kept_is_charged_and_given_back(make_world: MakeWorld) -> 
     assert await backlogs(after) == before
     assert charged(after) >= holes + 300 * BATCHES
     topic = await after.service.topics.get(NAME, create=False)
-    await topic.delete_subscription("s")
+    await topic.subscriptions.delete("s")
     assert charged(after) == 0
 
 
@@ -69,7 +69,7 @@ async def test_batches_acknowledged_in_part_have_a_bound_that_wedges_nobody(
     answers = [await partly(client, message_id, [0b110]) for message_id in ids]
     assert [bool(answer) for answer in answers] == [index >= 5 for index in range(BATCHES)]
     assert "acknowledge the rest of them" in answers[-1]
-    cursor = (await world.service.topics.get(NAME, create=False)).subscriptions["s"].cursor
+    cursor = (await world.service.topics.get(NAME, create=False)).subscriptions.table["s"].cursor
     assert len(cursor.batches) == 5
     # More of one that is kept is taken, and what completes one makes room for another.
     assert await partly(client, ids[0], [0b100]) == ""

@@ -184,9 +184,9 @@ async def check_consistent(world: BrokerWorld, where: str) -> None:
     loaded = world.service.topics.loaded.get(TOPIC)
     if loaded is not None:
         assert record is not None and record.version == loaded.ledger.record.version, f"{where}: a topic with another's record"
-        durable = {one.name: one.subscription_id for one in loaded.subscriptions.values() if one.durable}
+        durable = {one.name: one.subscription_id for one in loaded.subscriptions.table.values() if one.durable}
         assert durable == stored, f"{where}: loaded {durable}, stored {stored}"
-        idle = [one.name for one in loaded.subscriptions.values() if not one.durable and not one.consumers]
+        idle = [one.name for one in loaded.subscriptions.table.values() if not one.durable and not one.consumers]
         assert not idle, f"{where}: readers without a consumer: {idle}"
 
 

@@ -48,7 +48,7 @@ async def test_growing_carries_every_durable_subscription_over(grown: BrokerWorl
     producer.publish_message(b"early")
     topic = await grown.service.topics.get(parse_topic(partition(3)), create=False)
     await eventually(lambda: topic.ledger_list.entries == 1)
-    assert {name: one.backlog_entries for name, one in topic.subscriptions.items()} == {"a": 1, "b": 1}
+    assert {name: one.backlog_entries for name, one in topic.subscriptions.table.items()} == {"a": 1, "b": 1}
 
 
 async def test_readers_are_not_carried_over(grown: BrokerWorld) -> None:
@@ -72,7 +72,7 @@ async def test_the_new_count_is_not_seen_before_its_subscriptions(grown: BrokerW
         except TopicNotFound:
             pass
         else:
-            assert set(topic.subscriptions) == {"a", "b"}
+            assert set(topic.subscriptions.table) == {"a", "b"}
         await asyncio.sleep(0)
     await growing
     assert seen <= {2, 8}

@@ -45,7 +45,7 @@ async def test_unload_saves_the_other_subscriptions_where_one_cannot_be_packed(
     ids = await published(world, 5)
     for consumer_id in (1, 2, 3):
         await acknowledged(client, ids[2:4], consumer_id)
-    bad = (await world.service.topics.get(NAME, create=False)).subscriptions["bad"].cursor
+    bad = (await world.service.topics.get(NAME, create=False)).subscriptions.table["bad"].cursor
     packed = Cursor.snapshot
 
     def snapshot(cursor: Cursor) -> bytes:

@@ -66,7 +66,7 @@ async def test_it_moves_no_subscription(world: BrokerWorld, monkeypatch: pytest.
     connection.data_received(frames.command(C.UNSUBSCRIBE, unsubscribe=pb.Unsubscribe(consumer_id=1, request_id=9)))
     monkeypatch.setattr(peers, "ENDS_A_TURN", 50)
     assert await client.gone() == []
-    assert list(world.service.topics.loaded[TOPIC].subscriptions) == ["s"]
+    assert list(world.service.topics.loaded[TOPIC].subscriptions.table) == ["s"]
 
 
 async def test_it_is_sent_nothing(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,4 +104,4 @@ async def test_a_session_of_it_receives_and_acknowledges_nothing(world: BrokerWo
     assert listener.delivered == 0
     with pytest.raises(NotReady):
         await consumer.unsubscribe()
-    assert "s" in world.service.topics.loaded[TOPIC].subscriptions
+    assert "s" in world.service.topics.loaded[TOPIC].subscriptions.table

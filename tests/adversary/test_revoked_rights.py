@@ -72,7 +72,7 @@ async def test_a_consumer_whose_grant_is_revoked(world: BrokerWorld, durable: bo
     assert (
         await refused(client, C.SUBSCRIBE, consumer_id=1, subscription="s", sub_type=pb.Subscribe.Shared) == pb.AuthorizationError
     )
-    assert ("s" in world.service.topics.loaded[TOPIC].subscriptions) is durable
+    assert ("s" in world.service.topics.loaded[TOPIC].subscriptions.table) is durable
 
 
 async def test_what_a_consumer_held_goes_to_those_who_may_go_on(world: BrokerWorld) -> None:
@@ -212,7 +212,7 @@ async def test_a_right_that_ends_while_a_consumer_is_being_opened(world: BrokerW
     world.service.open_topic = slow  # type: ignore[method-assign]
     client.say(C.SUBSCRIBE, topic=TOPIC, consumer_id=1, subscription="s", sub_type=pb.Subscribe.Shared, durable=durable)
     assert (await client.expect("ERROR")).error == pb.AuthorizationError
-    assert not any(one.consumers for one in world.service.topics.loaded[TOPIC].subscriptions.values())
+    assert not any(one.consumers for one in world.service.topics.loaded[TOPIC].subscriptions.table.values())
 
 
 class _Sink:

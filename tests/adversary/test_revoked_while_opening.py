@@ -115,7 +115,7 @@ async def test_nothing_stays_open_by_a_key_that_went_meanwhile(
             assert ends.errors and not session.open, f"open after a revocation at step {step}"
         assert not world.service.peers.sessions, step
         topic = world.service.topics.loaded.get(TOPIC)
-        assert topic is None or (not len(topic.producers) and "r" not in topic.subscriptions), step
+        assert topic is None or (not len(topic.producers) and "r" not in topic.subscriptions.table), step
         if done_before == 3:
             return
     raise AssertionError(f"opening takes more than {STEPS_MAX} steps")

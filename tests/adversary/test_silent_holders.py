@@ -47,7 +47,7 @@ async def test_an_exclusive_subscription_is_free_once_its_holder_gave_no_sign_of
     await gone.subscribe(TOPIC, sub_type=pb.Subscribe.Exclusive)
     gone.frozen = True
     await rival.subscribe(TOPIC, sub_type=pb.Subscribe.Exclusive)
-    assert len(world.service.topics.loaded[TOPIC].subscriptions["s"].consumers) == 1
+    assert len(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers) == 1
 
 
 async def test_a_failover_place_passes_on_and_the_standby_did_not_wait(make_world: MakeWorld) -> None:

@@ -13,6 +13,7 @@ from messaging.broker.core.chunks import chunk_of
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.feed.policy_changes import TOLD_AT_ONCE
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld
@@ -34,7 +35,7 @@ async def loaded(world: BrokerWorld) -> list[Topic]:
 
 
 def limit_of(topic: Topic) -> int | None:
-    return None if topic.backlog_quota is None else topic.backlog_quota.quota.bytes_max
+    return None if topic.publisher.quota is None else topic.publisher.quota.quota.bytes_max
 
 
 def counting_turns(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Callable[[], list[int]]:
@@ -96,11 +97,11 @@ async def test_topics_with_messages_that_are_due_together_look_at_them_in_slices
     world.service.sweep_memory()
     topics = await loaded(world)
     for topic in topics:
-        topic.delayed.published(1, 0, [clock.now_ms + 60_000])
+        persistent(topic).delayed.published(1, 0, [clock.now_ms + 60_000])
     woken = counting_turns(monkeypatch, DelayedDelivery, "wake")
     clock.pass_(61_000)
     world.service.sweep_memory()
-    await eventually(lambda: not any(topic.delayed.waiting_entries for topic in topics))
+    await eventually(lambda: not any(persistent(topic).delayed.waiting_entries for topic in topics))
     assert sum(woken()) >= TOPICS
     assert max(woken()) <= SLICE_MAX
 

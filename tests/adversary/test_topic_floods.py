@@ -140,7 +140,7 @@ async def test_no_more_subscriptions_of_a_topic_than_allowed(make_world: MakeWor
         *(refusal(one.subscribe(name, subscription=f"r{index}", durable=False)) for index, one in enumerate(clients[4:])),
     )
     held = await world.service.topics.get(parse_topic(name), create=False)
-    assert len(held.subscriptions) == 3 and sum(one is None for one in answers) == 3
+    assert len(held.subscriptions.table) == 3 and sum(one is None for one in answers) == 3
     more = [
         world.admin.subscriptions.create(SubscriptionCreate(topic=name, subscription="more")),
         world.sessions.open_consumer(principal, name, "more", "Shared", "latest", True, None, _Sink()),
@@ -148,8 +148,8 @@ async def test_no_more_subscriptions_of_a_topic_than_allowed(make_world: MakeWor
     ]
     for one in [*[await refusal(work) for work in more], *[one for one in answers if one is not None]]:
         assert isinstance(one, PreconditionFailed) and "subscriptions_per_topic_max = 3" in one.message
-    taken = next(iter(held.subscriptions))
-    durable = held.subscriptions[taken].durable
+    taken = next(iter(held.subscriptions.table))
+    durable = held.subscriptions.table[taken].durable
     again = DirectConnection(world)
     assert await refusal(again.subscribe(name, subscription=taken, durable=durable)) is None  # one that is there
 

@@ -175,7 +175,7 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     await client.quiet()
     await world.service.topics.unload(parse_topic(TOPIC))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    topic.subscriptions["done"].acknowledge_up_to(topic.ledger_list.last, now_ms)
+    topic.subscriptions.table["done"].acknowledge_up_to(topic.ledger_list.last, now_ms)
     now_ms += 60_000
     found = await stats(world)
     assert found["subscriptions"]["s"]["oldestBacklogMessageAgeSeconds"] == 3_660
@@ -183,7 +183,7 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     assert found["oldestBacklogMessageAgeSeconds"] == 3_660
     assert found["oldestBacklogMessageSubscriptionName"] == "s"
     assert found["earliestMsgPublishTimeInBacklogs"] == now_ms - 3_660_000
-    topic.subscriptions["s"].acknowledge_up_to(topic.ledger_list.first, now_ms)
+    topic.subscriptions.table["s"].acknowledge_up_to(topic.ledger_list.first, now_ms)
     assert (await stats(world))["oldestBacklogMessageAgeSeconds"] == 60
 
 
@@ -237,7 +237,7 @@ async def test_blocked_on_unacknowledged_messages_shows_and_goes(make_world: Mak
     assert consumer["unackedMessages"] == 5
     await ack(client, [found[0].body.message_id])
     client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one.body.message_id for one in found[1:]])
-    await eventually(lambda: world.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries == 5)
+    await eventually(lambda: world.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries == 5)
 
 
 async def test_falling_behind_is_a_backlog_that_grew_while_somebody_was_connected(world: BrokerWorld, clock: Clock) -> None:

@@ -91,7 +91,7 @@ async def check_and_tidy(world: BrokerWorld, topic: str, what: str) -> None:
     for name, loaded in world.service.topics.loaded.items():
         record = await world.meta.get_topic(name)
         assert record is not None and record.version == loaded.ledger.record.version, f"{what}: {name} is loaded, not as stored"
-        durable = {one.name: one.subscription_id for one in loaded.subscriptions.values()}
+        durable = {one.name: one.subscription_id for one in loaded.subscriptions.table.values()}
         assert durable == {one.name: one.subscription_id for one in await world.meta.subscriptions(name)}, what
     for name in (topic, *(f"{topic}-partition-{index}" for index in range(3))):
         if name not in stored:

@@ -40,7 +40,7 @@ async def test_each_page_of_the_log_goes_bad_and_the_broker_starts(tmp_path: Pat
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=broken)
         service = await storage_broker(tmp_path, store, deepcopy(meta))
         topic = await service.topics.get(parse_topic(TOPIC), create=False)
-        again = topic.subscriptions["s"].backlog_entries
+        again = topic.subscriptions.table["s"].backlog_entries
         again_at_most = max(again, again_at_most)
         said = {
             one.labels[0]: one.value

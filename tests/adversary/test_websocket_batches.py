@@ -43,7 +43,7 @@ async def received(connection: websockets.ClientConnection) -> Any:
 
 async def backlog(broker: RunningBroker) -> int:
     topic = await broker.service.topics.get(parse_topic(TOPIC), create=False)
-    return topic.subscriptions["s"].backlog_entries
+    return topic.subscriptions.table["s"].backlog_entries
 
 
 async def answered(connection: websockets.ClientConnection) -> None:
@@ -71,7 +71,7 @@ async def test_an_acknowledgement_of_an_index_that_the_batch_does_not_have_ackno
             for message_id in ids:
                 await connection.send(json.dumps({"messageId": message_id}))
             await answered(connection)
-            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries)
+            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries)
 
 
 async def test_an_acknowledgement_of_one_message_of_a_batch_that_was_not_given_acknowledges_nothing(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_a_bomb_comes_whole_with_the_reason_and_can_be_acknowledged(tmp_pa
             for message in (bomb, liar, good):
                 await connection.send(json.dumps({"messageId": message["messageId"]}))
             await answered(connection)
-            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries)
+            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries)
 
 
 async def test_what_follows_a_break_in_a_batch_comes_as_one_message(tmp_path: Path) -> None:
@@ -164,4 +164,4 @@ async def test_what_follows_a_break_in_a_batch_comes_as_one_message(tmp_path: Pa
             assert "message 1 of a batch of 3" in rest["properties"][UNREADABLE]
             await connection.send(json.dumps({"messageId": rest["messageId"]}))
             await answered(connection)
-            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries)
+            await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries)

@@ -64,7 +64,7 @@ class Receiving:
             by_ledger.setdefault(ledger_id, []).extend(entries)
         for ledger_id, entries in by_ledger.items():
             self.topic.acknowledgements.acknowledge(subscription, consumer, ledger_id, entries)
-        self.topic.flow(subscription, consumer, 100_000)
+        self.topic.consumers.flow(subscription, consumer, 100_000)
 
     def active_changed(self, consumer: Consumer, active: bool) -> None: ...
     def end_of_topic(self, consumer: Consumer) -> None: ...

@@ -60,7 +60,7 @@ class Publishing:
     def __init__(self, topic: Topic, *, delayed: bool) -> None:
         self.topic = topic
         self.producer = Producer(1, "load", ProducerEnd())
-        topic.producer_admission.attach(self.producer)
+        topic.producers.attach(self.producer)
         self.blocks = Blocks(delayed=delayed)
         self._count = 0
 

@@ -95,7 +95,7 @@ async def test_a_full_disk_stops_producers_alone(disk: SmallDisk) -> None:
         disk.fill()
         service = await opened(disk, stack)
         assert service.access.view.key_revoked("k"), "what the control plane said on the full disk stands"
-        assert (await service.topics.get(parse_topic(TOPIC), create=False)).subscriptions["early"].backlog_entries == 0
+        assert (await service.topics.get(parse_topic(TOPIC), create=False)).subscriptions.table["early"].backlog_entries == 0
         assert await drained(service, "after", MESSAGES) >= MESSAGES
         assert await refused(service)
         disk.empty()

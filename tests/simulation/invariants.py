@@ -62,7 +62,7 @@ def delivered_or_dropped(simulation: Simulation) -> Iterator[str]:
     topic = simulation.life.service.topics.loaded.get(NON_PERSISTENT) if simulation.life.serving else None
     if clients is None or topic is None:
         return
-    for one in topic.subscriptions.values():
+    for one in topic.subscriptions.table.values():
         came, sent, dropped = topic.publisher.messages_in, one.messages_out, one.messages_dropped
         before = clients.traffic.balances.setdefault(one, came - sent - dropped)  # of the time before the subscription
         if came - sent - dropped != before:

@@ -115,13 +115,13 @@ async def read_all(
     """What a new reader is sent until nothing is left."""
     held = await topic_of(service, topic)
     reading = Reading()
-    subscription = held.create_reader("reader", start)
+    subscription = held.subscriptions.create_reader("reader", start)
     consumer = Consumer(1, "reader", reading)
     consumer.read_compacted = compacted
-    held.attach_consumer(subscription, consumer, SubscriptionType.EXCLUSIVE)
-    held.flow(subscription, consumer, permits)
+    held.consumers.attach(subscription, consumer, SubscriptionType.EXCLUSIVE)
+    held.consumers.flow(subscription, consumer, permits)
     await eventually(lambda: subscription.next_due() is None)
-    held.detach(subscription, consumer)
+    held.consumers.detach(subscription, consumer)
     return reading.seen
 
 

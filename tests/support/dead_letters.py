@@ -28,7 +28,7 @@ async def policy_of(world: BrokerWorld, subscription: str = "s") -> DeadLetterPo
 
 
 def subscription_of(world: BrokerWorld, topic: str = TOPIC, name: str = "s") -> Subscription:
-    return world.service.topics.loaded[topic].subscriptions[name]
+    return world.service.topics.loaded[topic].subscriptions.table[name]
 
 
 def letters_of(world: BrokerWorld) -> DeadLetters:

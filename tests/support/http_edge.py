@@ -111,7 +111,7 @@ class Edge:
         return self.broker.topics.loaded
 
     def subscription(self, topic: str, name: str = "billing") -> Subscription:
-        return self.topics[topic].subscriptions[name]
+        return self.topics[topic].subscriptions.table[name]
 
     def entries(self, topic: str) -> int:
         return self.topics[topic].ledger_list.entries

@@ -33,12 +33,13 @@ from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.local.sessions import HEALTH_TOPIC, LocalSessions
 from messaging.broker.runtime.metering.setup import meter_usage
-from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import wall_ms
 from messaging.identity import ServiceVerifier, service_token
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import load
+from messaging.storage.ledger_store import LATEST
 from tests.support.broker_over import broker_over
 from tests.support.loop_thread import in_waiting_thread, shared_loop
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
@@ -173,13 +174,13 @@ class MemoryBroker(TypedCalls):
 
     def mark_delete(self, topic: str, subscription: str) -> str:
         """As ``ledger:entry``."""
-        held = self.run(self._topic(topic)).subscriptions[subscription]
+        held = self.run(self._topic(topic)).subscriptions.table[subscription]
         return f"{held.cursor.mark_delete.ledger_id}:{held.cursor.mark_delete.entry_id}"
 
     def backlog(self, topic: str) -> int:
         """Entries that some durable subscription has not acknowledged."""
         held = self.run(self._topic(topic))
-        return max((one.backlog_entries for one in held.subscriptions.values()), default=0)
+        return max((one.backlog_entries for one in held.subscriptions.table.values()), default=0)
 
     @property
     def stored_bytes(self) -> int:
@@ -215,7 +216,7 @@ class MemoryBroker(TypedCalls):
         for topic in topics:
             held = await self.service.topics.get(parse_topic(topic), create=True)
             for name in subscriptions:
-                await held.create_subscription(name, LATEST, {})
+                await held.subscriptions.create(name, LATEST, {})
 
     def add_partitioned(self, topic: str, partitions: int, *subscriptions: str) -> None:
         name = parse_topic(topic)

@@ -27,8 +27,8 @@ async def published(world: BrokerWorld, *subscriptions: str, count: int = 1) -> 
     await client.producer(TOPIC)
     topic = await world.service.topics.get(NAME, create=False)
     for name in subscriptions:
-        if name not in topic.subscriptions:
-            await topic.create_subscription(name, EARLIEST)
+        if name not in topic.subscriptions.table:
+            await topic.subscriptions.create(name, EARLIEST)
     for index in range(count):
         client.write(send_frame(index, b"x"))
         await client.expect("SEND_RECEIPT")
@@ -42,7 +42,7 @@ async def left(client: RawClient) -> None:
 
 
 async def consumed(world: BrokerWorld) -> None:
-    for name in list((await world.service.topics.get(NAME, create=False)).subscriptions):
+    for name in list((await world.service.topics.get(NAME, create=False)).subscriptions.table):
         await world.admin.subscriptions.skip(SubscriptionSkip(topic=TOPIC, subscription=name))
 
 

@@ -146,7 +146,7 @@ def test_the_running_month_another_retention_and_savings(acme: Tenant, world: Wo
     assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": []}]  # the topic is gone
     world.broker.add(UNREAD, "idle", "done")
     world.broker.publish(UNREAD, b"waits")
-    world.broker.run(world.broker.service.topics.loaded[UNREAD].delete_subscription("done"))
+    world.broker.run(world.broker.service.topics.loaded[UNREAD].subscriptions.delete("done"))
     assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": ["idle"]}]
     world.line.cut()
     assert teammate("GET", f"{A}/savings").json()["items"] == [{**expected, "subscriptions": []}]

@@ -228,7 +228,7 @@ def test_a_backlog_fires_once_and_is_over_once(environment: Environment, broker:
     assert look(environment, 9)["problems"] == 1
     assert AlertRule.unscoped.get().firing and AlertRule.unscoped.get().problem
     broker.mend()
-    broker.real.run(broker.real.service.topics.loaded[TOPIC].delete_subscription("s"))
+    broker.real.run(broker.real.service.topics.loaded[TOPIC].subscriptions.delete("s"))
     assert look(environment, 10)["over"] == 1
     assert [one.kind for one in Notice.unscoped.order_by("at", "kind")] == ["alert_fired", "alert_over"]
 

@@ -119,7 +119,7 @@ def test_only_what_matches_moves_and_the_rest_stays(
     run(environment)
     assert payloads(broker) == expected
     topic = broker.real.service.topics.loaded[DLQ]
-    assert topic.subscriptions["redrive"].backlog_entries == 6 - len(expected)
+    assert topic.subscriptions.table["redrive"].backlog_entries == 6 - len(expected)
 
 
 def test_a_message_that_was_redriven_too_often_stays(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:

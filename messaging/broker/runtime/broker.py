@@ -42,6 +42,7 @@ from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import enabled_domains
+from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import Limits, Loops, Memory, Stores, TopicServices
 from messaging.broker.runtime.topics.topic import Topic
@@ -156,8 +157,8 @@ class Broker:
         )
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
         self.dead_letters = DeadLetterMoves(
-            self.open_topic,
-            lambda name: self.topics.get(name, create=False),
+            self.open_persistent_topic,
+            lambda name: self.topics.get_persistent(name, create=False),
             lambda name: self.partition_count(name, auto_create=True),
             self.authorize,
             self.memory_limiter.egress,
@@ -214,6 +215,10 @@ class Broker:
                 await self.topics.delete(name, force=True)
             raise NotFound(f"namespace {name.namespace} was deleted")
         return topic
+
+    async def open_persistent_topic(self, name: TopicName, *, create: bool = True) -> PersistentTopic:
+        """The same; raises `NotAllowed` for a non-persistent one."""
+        return persistent(await self.open_topic(name, create=create))
 
     async def partition_count(self, name: TopicName, *, auto_create: bool) -> int:
         """0 for a plain topic, or for one that first use would make; where that makes partitioned ones, it is made. Raises

@@ -84,7 +84,7 @@ def _of_all_topics(service: Broker, topics: list[Topic]) -> Iterator[Sample]:
     sums = [service.metering.retired[name] for name in TOTALS]  # topics unloaded since the start: a counter never falls
     for topic in topics:
         producers += len(topic.producers)
-        for subscription in topic.subscriptions.values():
+        for subscription in topic.subscriptions.table.values():
             consumers += len(subscription.consumers)
         for index, total in enumerate(topic.totals):
             sums[index] += total
@@ -104,7 +104,7 @@ def _of_a_topic(topic: Topic) -> Iterator[Sample]:
     if isinstance(topic, NonPersistentTopic):
         yield Sample("magnetar_topic_messages_dropped_total", topic.messages_dropped, labels)
     yield Sample("magnetar_topic_producers", len(topic.producers), labels)
-    yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.values()), labels)
-    for subscription in topic.subscriptions.values():
+    yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.table.values()), labels)
+    for subscription in topic.subscriptions.table.values():
         if subscription.durable:
             yield Sample("magnetar_subscription_backlog_entries", subscription.backlog_entries, (*labels, subscription.name))

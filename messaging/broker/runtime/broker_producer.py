@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics.producers.producer_admission import fenced_out
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
+from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import hot
@@ -17,11 +17,11 @@ from messaging.storage.ledger_store import Position, StoreError
 
 class BrokerProducer:
     """A `ProducerSink` to the topic, on behalf of `owner`; unless that is the broker itself an `OpenSession` to the permission
-    checks, too. Raises what `ProducerAdmission.attach` raises."""
+    checks, too. Raises what `TopicProducers.attach` raises."""
 
     action = Action.PRODUCE
 
-    def __init__(self, topic: Topic, name: str, owner: Principal, now_ms: int) -> None:
+    def __init__(self, topic: PersistentTopic, name: str, owner: Principal, now_ms: int) -> None:
         self.topic = topic
         self.principal = owner
         self.open = True
@@ -29,7 +29,7 @@ class BrokerProducer:
         self._producer.session = None if owner.service else self
         self._due: asyncio.Future[None] | None = None
         self._receipts_due = 0
-        topic.producer_admission.attach(self._producer)
+        topic.producers.attach(self._producer)
 
     @property
     def resource(self) -> Resource:
@@ -94,4 +94,4 @@ class BrokerProducer:
     def close(self) -> None:
         if self.open:
             self.open = False
-            self.topic.producer_admission.detach(self._producer)
+            self.topic.producers.detach(self._producer)

@@ -17,7 +17,7 @@ from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.runtime.broker_producer import BrokerProducer
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import NotReady
 from messaging.permissions.model import SERVICE_ROLE_PREFIX, Principal
 from messaging.protocol import pulsar_pb2 as pb
@@ -34,7 +34,11 @@ class ChangeEvents:
     """`open_topic` creates a topic on first use. `cluster`: the name of the only one."""
 
     def __init__(
-        self, open_topic: Callable[[TopicName], Awaitable[Topic]], schemas: TopicSchemas, cluster: str, now_ms: Callable[[], int]
+        self,
+        open_topic: Callable[[TopicName], Awaitable[PersistentTopic]],
+        schemas: TopicSchemas,
+        cluster: str,
+        now_ms: Callable[[], int],
     ) -> None:
         self._open_topic = open_topic
         self._schemas = schemas
@@ -59,7 +63,7 @@ class ChangeEvents:
         finally:
             self._appending.discard(namespace)
 
-    async def _publish(self, topic: Topic, changes: Sequence[PolicyChange]) -> None:
+    async def _publish(self, topic: PersistentTopic, changes: Sequence[PolicyChange]) -> None:
         version = await self._schemas.register(topic.name, SCHEMA, BROKER.role, by_client=False)
         frames = await asyncio.to_thread(self._frames, changes, encode_version(version.version))
         producer = BrokerProducer(topic, PRODUCER_NAME, BROKER, self._now_ms())
@@ -89,7 +93,7 @@ class ChangeEvents:
         return frames
 
 
-async def _last_sequence(topic: Topic) -> int:
+async def _last_sequence(topic: PersistentTopic) -> int:
     """Of the last change that the topic holds; -1 if there is none. Raises `StorageFailed`."""
     ledger_list = topic.ledger_list
     entries = ledger_list.entries

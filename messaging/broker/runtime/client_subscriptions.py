@@ -24,14 +24,14 @@ async def open_subscription(
     service: Broker, principal: Principal, topic: Topic, name: str, *, start: Position, properties: dict[str, str] | None = None
 ) -> Subscription:
     """The durable subscription, made where there is none: its first entry is at `start`."""
-    held = topic.subscriptions.get(name)
+    held = topic.subscriptions.table.get(name)
     if held is not None:
         return held
     check_creation_by_use(topic.services.policies.value, topic, name)
     try:
-        made = await topic.create_subscription(name, start, properties)
+        made = await topic.subscriptions.create(name, start, properties)
     except MetaConflict:
-        held = topic.subscriptions.get(name)
+        held = topic.subscriptions.table.get(name)
         if held is None:
             raise NotReady(f"subscription {name!r} was deleted meanwhile: subscribe again") from None
         return held
@@ -40,8 +40,8 @@ async def open_subscription(
 
 
 async def delete_subscription(service: Broker, principal: Principal, topic: Topic, subscription: Subscription) -> None:
-    mark_delete, there = subscription.cursor.mark_delete, topic.holds(subscription)
-    await topic.delete_subscription(subscription.key)
+    mark_delete, there = subscription.cursor.mark_delete, topic.subscriptions.holds(subscription)
+    await topic.subscriptions.delete(subscription.key)
     if there and subscription.durable:
         service.audit.deleted(principal, topic, subscription.name, mark_delete)
 
@@ -50,6 +50,6 @@ async def seek_subscription(
     service: Broker, principal: Principal, topic: Topic, subscription: Subscription, target: SeekTarget
 ) -> None:
     before = subscription.cursor.mark_delete
-    await topic.seek(subscription, target)
+    await topic.subscriptions.seek(subscription, target)
     if subscription.durable:
         service.audit.sought(principal, topic, subscription, before)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, LATEST, Position
 from messaging.storage.meta_store import CompactedLedger
 
 
@@ -193,6 +193,10 @@ class LedgerList:
     def mark_at_end(self) -> Position:
         """The mark-delete position that has everything behind it, also where the ledgers up to the horizon are gone."""
         return max(self.last, self.horizon)
+
+    def mark_for(self, start: Position) -> Position:
+        """The mark-delete position that makes `start` the first entry read (`EARLIEST`, `LATEST`, or a position)."""
+        return self.mark_at_end if start == LATEST else self.mark_before(start)
 
     def mark_before(self, position: Position) -> Position:
         """The mark-delete position that makes `position` the next one to read; `EARLIEST`: whatever is first."""

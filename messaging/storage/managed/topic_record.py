@@ -29,6 +29,11 @@ class OwnedTopicRecord:
         self._under_way: dict[str, asyncio.Future[Any]] | None = None  # "opening" a ledger, "updating" the record, "rolling" over
 
     @property
+    def recorded(self) -> bool:
+        """Whether the topic's existence is stored. A non-persistent topic exists while it is loaded, unless it is a partition."""
+        return self.record.version > 0
+
+    @property
     def terminated(self) -> bool:
         return self.record.terminated_at is not None
 

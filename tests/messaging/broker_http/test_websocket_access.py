@@ -71,7 +71,7 @@ async def test_a_broker_that_forgets_to_check_is_caught_by_the_table(edge: Edge,
     status, body = await edge.refused(f"{ACME[path]}?token={edge.token('someone@other')}")
     assert (status, body["code"]) == (403, "not_authorized")
     [topic] = edge.topics.values()
-    assert not topic.producers and not any(s.consumers for s in topic.subscriptions.values())
+    assert not topic.producers and not any(s.consumers for s in topic.subscriptions.table.values())
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)

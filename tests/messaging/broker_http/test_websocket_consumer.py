@@ -8,6 +8,7 @@ import json
 import pytest
 
 from messaging.broker.http.websocket import window as window_module
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from tests.messaging.broker_http.addresses import CONSUMER, READER, TOPIC, publish
@@ -108,7 +109,7 @@ async def test_an_unacknowledged_message_comes_again_after_the_ack_timeout(edge:
 async def test_end_of_topic_is_told_once_everything_was_acknowledged(edge: Edge) -> None:
     async with edge.connect(CONSUMER) as consumer:
         await publish(edge, "AQ==")
-        await edge.topics[TOPIC].terminate()
+        await persistent(edge.topics[TOPIC]).terminate()
         message = await receive_json(consumer)
 
         async def at_end() -> bool:
@@ -127,9 +128,9 @@ async def test_unsubscribe_and_its_refusal(edge: Edge) -> None:
         await send_json(first, type="unsubscribe")
         code, reason = await close_of(first)
         assert code == 1011 and "other consumers" in reason
-        await eventually(lambda: len(edge.topics[TOPIC].subscriptions["billing"].consumers) == 1)
+        await eventually(lambda: len(edge.topics[TOPIC].subscriptions.table["billing"].consumers) == 1)
         await send_json(second, type="unsubscribe")
-        await eventually(lambda: "billing" not in edge.topics[TOPIC].subscriptions)
+        await eventually(lambda: "billing" not in edge.topics[TOPIC].subscriptions.table)
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", "{}", '{"messageId": "x"}', '{"type": "negativeAcknowledge"}'])
@@ -144,7 +145,7 @@ async def test_unacknowledged_messages_go_to_the_next_consumer(edge: Edge) -> No
     async with edge.connect(CONSUMER) as consumer:
         [message_id] = await publish(edge, "AQ==")
         await receive_json(consumer)
-    await eventually(lambda: not edge.topics[TOPIC].subscriptions["billing"].consumers)
+    await eventually(lambda: not edge.topics[TOPIC].subscriptions.table["billing"].consumers)
     async with edge.connect(CONSUMER) as consumer:
         message = await receive_json(consumer)
         assert (message["messageId"], message["redeliveryCount"]) == (message_id, 0)  # a new consumer of an Exclusive subscription
@@ -210,7 +211,7 @@ async def test_the_consumer_has_the_name_and_priority_that_it_asked_for(edge: Ed
     second = CONSUMER + "?subscriptionType=Failover&consumerName=b"
     async with edge.connect(first), edge.connect(second), edge.connect(READER + "?readerName=mine"):
         await eventually(lambda: len(edge.sessions.consumers) == 3)
-        subscriptions = list(edge.broker.topics.loaded[TOPIC].subscriptions.values())
+        subscriptions = list(edge.broker.topics.loaded[TOPIC].subscriptions.table.values())
         found = {(one.name, one.priority) for subscription in subscriptions for one in subscription.consumers}
         assert found == {("a", 1), ("b", 0), ("mine", 0)}
         active = next(one.active for one in subscriptions if len(one.consumers) == 2)

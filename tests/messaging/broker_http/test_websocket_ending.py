@@ -57,7 +57,7 @@ async def test_stopping_closes_connections_and_what_they_opened(edge: Edge) -> N
         assert (await close_of(consumer))[0] == 1012
         assert (await close_of(producer))[0] == 1012
     topic = edge.topics[TOPIC]
-    assert not topic.producers and not topic.subscriptions["billing"].consumers
+    assert not topic.producers and not topic.subscriptions.table["billing"].consumers
 
 
 async def test_what_was_read_before_the_end_is_published(edge: Edge) -> None:

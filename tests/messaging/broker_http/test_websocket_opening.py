@@ -58,7 +58,7 @@ async def test_bad_paths_and_parameters_have_pulsars_status(
     assert got == status and body["reason"] and body["code"], path
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]  # a peer's mistake is no error of ours
     assert edge.topics.keys() <= {TOPIC}
-    assert not any(topic.producers or topic.subscriptions for topic in edge.topics.values())
+    assert not any(topic.producers or topic.subscriptions.table for topic in edge.topics.values())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_an_unexpected_failure_is_logged_and_told_without_its_cause(edge: 
 
 async def test_names_are_decoded(edge: Edge) -> None:
     async with edge.connect("/ws/v2/consumer/persistent/public/default/caf%C3%A9/sub%2Fscription"):
-        [subscription] = edge.topics["persistent://public/default/café"].subscriptions
+        [subscription] = edge.topics["persistent://public/default/café"].subscriptions.table
         assert subscription == "sub/scription"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from messaging.broker.http.websocket.frames import position_text
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import NotAuthorized, NotReady, QuotaExceeded
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
 from tests.messaging.broker_http.websocket_peer import close_of, masked_text_frame
@@ -98,7 +99,7 @@ async def test_a_producer_outlives_its_topic_and_says_message_by_message_that_it
     async with edge.connect(PRODUCER + "?producerName=p1") as producer:
         await send_json(producer, payload="AA==")
         assert (await receive_json(producer))["result"] == "ok"
-        await edge.topics[TOPIC].terminate()
+        await persistent(edge.topics[TOPIC]).terminate()
         for context in "12":
             await send_json(producer, payload="AA==", context=context)
             answer = await receive_json(producer)

@@ -17,7 +17,7 @@ async def test_a_reader_starts_where_it_is_told(edge: Edge) -> None:
     async with edge.connect(READER) as reader:
         [latest] = await publish(edge, "BA==")
         assert (await receive_json(reader))["messageId"] == latest
-    await eventually(lambda: not edge.topics[TOPIC].subscriptions)
+    await eventually(lambda: not edge.topics[TOPIC].subscriptions.table)
 
 
 async def test_any_command_of_a_reader_makes_room_for_one_more(edge: Edge) -> None:
@@ -29,4 +29,4 @@ async def test_any_command_of_a_reader_makes_room_for_one_more(edge: Edge) -> No
             await receive_json(reader)
         await send_json(reader, type="isEndOfTopic")
         assert await receive_json(reader) == {"endOfTopic": False}
-        await eventually(lambda: len(edge.acknowledged(TOPIC, next(iter(edge.topics[TOPIC].subscriptions.values())))) == 3)
+        await eventually(lambda: len(edge.acknowledged(TOPIC, next(iter(edge.topics[TOPIC].subscriptions.table.values())))) == 3)

@@ -60,7 +60,7 @@ class BacklogHandlers:
         name = await topic_name(self._broker, request.topic)
         await check_plain(self._broker, name)
         topic = await self._broker.topics.get(name, create=False)
-        subscription = topic.subscription(request.subscription)
+        subscription = topic.subscriptions.named(request.subscription)
         start = subscription.cursor.mark_delete
         if request.ledger_id is not None and request.entry_id is not None:
             start = max(start, Position(request.ledger_id, request.entry_id - 1))

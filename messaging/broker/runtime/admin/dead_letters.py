@@ -13,7 +13,7 @@ from messaging.broker.core.dead_letters import default_target
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 
@@ -41,7 +41,7 @@ class DeadLetterHandlers:
         for topic in topics:
             await self._broker.dead_letters.set_policy(
                 topic,
-                topic.subscription(request.subscription),
+                topic.subscriptions.named(request.subscription),
                 max_redeliver_count=request.max_redeliver_count,
                 target=str(target),
                 initial=request.initial_subscription,
@@ -53,24 +53,24 @@ class DeadLetterHandlers:
     async def remove(self, request: SubscriptionRef) -> Empty:
         _, topics = await self._topics(request.topic, request.subscription)
         for topic in topics:
-            await self._broker.dead_letters.remove_policy(topic, topic.subscription(request.subscription))
+            await self._broker.dead_letters.remove_policy(topic, topic.subscriptions.named(request.subscription))
         return Empty()
 
-    async def _topics(self, text: str, subscription: str) -> tuple[TopicName, list[Topic]]:
+    async def _topics(self, text: str, subscription: str) -> tuple[TopicName, list[PersistentTopic]]:
         """Those that have the subscription. Raises `SubscriptionNotFound`, `NotAllowed` for one that is not durable."""
         name = await topic_name(self._broker, text)
         parts = await parts_of(self._broker, name)
-        topics = [await self._broker.topics.get(one, create=parts.partitioned) for one in parts.names]
-        found = [topic for topic in topics if topic.find(subscription) is not None]
+        topics = [await self._broker.topics.get_persistent(one, create=parts.partitioned) for one in parts.names]
+        found = [topic for topic in topics if topic.subscriptions.find(subscription) is not None]
         if not found:
             raise SubscriptionNotFound(f"topic {name} has no subscription {subscription!r}")
-        if not all(topic.subscription(subscription).durable for topic in found):
+        if not all(topic.subscriptions.named(subscription).durable for topic in found):
             raise NotAllowed(f"subscription {subscription!r} is not durable: it ends with its consumers, and keeps no policy")
         return name, found
 
 
-def _answer(topics: list[Topic], subscription: str) -> DeadLetterPolicyAnswer:
-    held = [topic.subscription(subscription) for topic in topics]
+def _answer(topics: list[PersistentTopic], subscription: str) -> DeadLetterPolicyAnswer:
+    held = [topic.subscriptions.named(subscription) for topic in topics]
     letters = [one.dead_letters for one in held if one.dead_letters is not None]
     if not letters:
         return DeadLetterPolicyAnswer()

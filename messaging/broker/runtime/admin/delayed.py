@@ -14,7 +14,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.delayed.changes import DelayedChanges
 from messaging.broker.runtime.topics.delayed.due_list import DelayedList
 from messaging.broker.runtime.topics.delayed.messages import KeyPage, ReadMessage, page_of_key, read_messages
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.errors import InvalidValue
 from messaging.protocol.frames import as_text
 from messaging.storage.ledger_store import Position
@@ -67,12 +67,12 @@ class DelayedHandlers:
             next="" if page.following is None else _text(page.following),
         )
 
-    async def _topic(self, text: str, deliver_at_ms: int | None) -> Topic:
+    async def _topic(self, text: str, deliver_at_ms: int | None) -> PersistentTopic:
         """Raises `NotAllowed` for a partitioned or non-persistent topic, `TopicNotFound`, `InvalidValue`."""
         if deliver_at_ms is not None and deliver_at_ms > TIME_MS_MAX:
             raise InvalidValue(f"deliver_at_ms {deliver_at_ms} is later than {time_text(TIME_MS_MAX)}")
         await stored_topic_name(self._broker, text, "changing delayed messages of")
-        return await plain_topic(self._broker, text)
+        return persistent(await plain_topic(self._broker, text))
 
 
 def _page(messages: Sequence[ReadMessage], following: DueEntry | None, complete: bool) -> schema.DelayedPage:

@@ -21,6 +21,7 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
 from messaging.protocol.frames import as_text
@@ -52,8 +53,8 @@ class DiagnosisHandlers:
     async def explain(self, request: SubscriptionExplain) -> SubscriptionExplained:
         """Raises `TopicNotFound`, `SubscriptionNotFound`, `NotAllowed` for a partitioned topic."""
         topic = await plain_topic(self._broker, request.topic)
-        subscription = topic.subscription(request.subscription)
-        state = topic.delivery_state(subscription)
+        subscription = topic.subscriptions.named(request.subscription)
+        state = topic.consumers.delivery_state(subscription)
         findings = explain(subscription, state)
         return SubscriptionExplained(
             health=judge_delivery(subscription, state).health,
@@ -75,13 +76,13 @@ class DiagnosisHandlers:
             raise InvalidValue(f"{request.ledger_id}:{request.entry_id} is no message id: give ledger:entry, as 12:7")
         topic = await plain_topic(self._broker, request.topic)
         position = Position(request.ledger_id, request.entry_id)
-        records = topic.delivery_records()
+        records = topic.dispatcher.delivery_records()
         since_ms = min((one.at_ms for one in records), default=None)
         block = await block_at(topic, position)
         if block is None:
             return MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
-        listed = list(topic.subscriptions.values())[:SUBSCRIPTIONS_MAX]
-        overrides = topic.overrides
+        listed = list(topic.subscriptions.table.values())[:SUBSCRIPTIONS_MAX]
+        overrides = persistent(topic).overrides
         cancelled = overrides is not None and overrides.is_cancelled(position)
         traces = [trace_in(one, position, records, cancelled=cancelled) for one in listed]
         rescheduled = None if overrides is None else overrides.time_of(position)

@@ -65,7 +65,7 @@ async def alert_figures(topic: Topic, oldest_ms: Mapping[str, int], now_ms: int,
         look = IdleSubscription(
             backlog, backlog_bytes(topic, backlog), oldest_ms.get(subscription.key, UNKNOWN), subscription.durable
         )
-        health, _ = judge_delivery(subscription, topic.delivery_state(subscription))
+        health, _ = judge_delivery(subscription, topic.consumers.delivery_state(subscription))
         subscriptions[name] = look.figures(now_ms, health)
     return _figures(topic.publisher.messages_in, _publish_waits(topic), subscriptions)
 

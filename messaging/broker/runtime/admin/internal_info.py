@@ -27,7 +27,7 @@ def internal_info(topic: Topic, stored: Sequence[SubscriptionRecord]) -> dict[st
         "cursors": {
             one.name: _cursor(one, held, topic.services.stores.cursors.last.ledger_id)
             for one in stored
-            if (held := topic.subscriptions.get(one.name)) is not None and held.durable
+            if (held := topic.subscriptions.table.get(one.name)) is not None and held.durable
         },
     }
     if record.terminated_at is not None:

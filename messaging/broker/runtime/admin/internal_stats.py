@@ -25,8 +25,8 @@ def position_text(position: Position) -> str:
 
 def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
     """Subscriptions with the names under which they are shown: one that is not durable gives way to a durable one of its name."""
-    for key, one in topic.subscriptions.items():
-        yield one.name if key == one.name or one.name not in topic.subscriptions else f"{one.name} (non-durable)", one
+    for key, one in topic.subscriptions.table.items():
+        yield one.name if key == one.name or one.name not in topic.subscriptions.table else f"{one.name} (non-durable)", one
 
 
 async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:
@@ -44,7 +44,7 @@ async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:
         "totalSize": topic.ledger.stored_bytes,
         "currentLedgerEntries": 0 if current is None else ledger_list.last_of(current.ledger_id) + 1,
         "currentLedgerSize": writing_bytes if current is None or current.last_entry is None else current.length_bytes,
-        "lastLedgerCreatedTimestamp": time_text(topic.created_ms if current is None else current.created_ms),
+        "lastLedgerCreatedTimestamp": time_text(topic.ledger.record.created_ms if current is None else current.created_ms),
         "waitingCursorsCount": sum(one["waitingReadOp"] for one in cursors.values()),
         "pendingAddEntriesCount": topic.ledger.in_flight,
         "lastConfirmedEntry": position_text(ledger_list.last_confirmed),
@@ -70,7 +70,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
     ledger_list, cursor, read = topic.ledger_list, subscription.cursor, subscription.read_position
     stored = topic.services.stores.cursors.last if subscription.durable else EARLIEST  # the ledger of all cursors
     waits = bool(subscription.consumers) and subscription.can_dispatch() and subscription.next_due() is None
-    pending = topic.pending_reads(subscription)
+    pending = 0 if topic.started_dispatcher is None else topic.started_dispatcher.pending_reads(subscription)
     to_read = ledger_list.count_up_to(Position(read.ledger_id, read.entry_id - 1)) + 1  # and the next one: Pulsar counts it too
     return {
         "markDeletePosition": position_text(mark_delete_of(subscription)),
@@ -82,7 +82,7 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
         "cursorLedgerLastEntry": stored.entry_id,
         "individuallyDeletedMessages": _ack_ranges_text(subscription),
         "lastLedgerSwitchTimestamp": time_text(
-            topic.services.stores.cursors.opened_ms if subscription.durable else topic.created_ms
+            topic.services.stores.cursors.opened_ms if subscription.durable else topic.ledger.record.created_ms
         ),
         "state": "Open" if subscription.durable else "NoLedger",
         "active": bool(subscription.consumers),

@@ -24,8 +24,8 @@ def live(topic: Topic) -> TopicLive:
         storage_bytes=topic.ledger.stored_bytes,
         backlog_entries=max_backlog(topic),
         producers=len(topic.producers),
-        subscriptions=len(topic.subscriptions),
-        consumers=sum(len(one.consumers) for one in topic.subscriptions.values()),
+        subscriptions=len(topic.subscriptions.table),
+        consumers=sum(len(one.consumers) for one in topic.subscriptions.table.values()),
     )
 
 

@@ -23,9 +23,8 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
 from messaging.broker.runtime.topics.backlog.dropped_ledgers import forget_ledgers
 from messaging.broker.runtime.topics.backlog.quota import quota_of
+from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, PreconditionFailed
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
@@ -119,7 +118,7 @@ class MaintenanceHandlers:
         name = await stored_topic_name(self._broker, request.topic, "trimming")
         parts = await parts_of(self._broker, name)
         for one in parts.names:
-            topic = await self._broker.topics.get(one, create=parts.partitioned)
+            topic = await self._broker.topics.get_persistent(one, create=parts.partitioned)
             try:
                 await self._trim(topic, self._policies(one))
             except StoreError as error:
@@ -135,7 +134,7 @@ class MaintenanceHandlers:
         loaded = self._broker.topics.loaded.get(str(name))
         if loaded is None and await self._broker.idle_topics.rests(str(name), policies, self._broker.storage.safe_expiry_ms()):
             return
-        topic = loaded or await self._broker.topics.get(name, create=False)
+        topic = await self._broker.topics.get_persistent(name, create=False) if loaded is None else persistent(loaded)
         await self._expire(topic, policies, result)
         if await self._delete_unused(topic, policies.inactivity, result):
             return
@@ -146,35 +145,35 @@ class MaintenanceHandlers:
             await self._broker.topics.unload(name)
             result.unloaded_topics += loaded is not None
 
-    async def _expire(self, topic: Topic, policies: TopicMaintenance, result: MaintenanceResult) -> None:
+    async def _expire(self, topic: PersistentTopic, policies: TopicMaintenance, result: MaintenanceResult) -> None:
         ttl_s = policies.maintenance.message_ttl_s
         if ttl_s:
             cutoff_ms = self._broker.storage.safe_expiry_ms() - ttl_s * 1000
-            durable = [subscription for subscription in topic.subscriptions.values() if subscription.durable]
+            durable = [subscription for subscription in topic.subscriptions.table.values() if subscription.durable]
             result.expired_entries += await expire(topic, durable, cutoff_ms)
         silent_ms = self._broker.settings.incomplete_chunks_expire_s * 1000
-        for subscription in list(topic.subscriptions.values()):
+        for subscription in list(topic.subscriptions.table.values()):
             if subscription.durable and subscription.state.chunks:
-                result.expired_entries += await expire_chunks(topic, subscription, silent_ms)
-        if topic.backlog_quota is not None:
-            await topic.backlog_quota.enforce(self._broker.now_ms())
+                result.expired_entries += await topic.acknowledgements.expire_chunks(subscription, silent_ms)
+        if topic.publisher.quota is not None:
+            await topic.publisher.quota.enforce(self._broker.now_ms())
 
-    async def _delete_unused(self, topic: Topic, policies: InactivityPolicies, result: MaintenanceResult) -> bool:
+    async def _delete_unused(self, topic: PersistentTopic, policies: InactivityPolicies, result: MaintenanceResult) -> bool:
         """Deletes the subscriptions, and then the topic, that were not used for as long as the policies say."""
         if not policies.in_force or is_system_topic(topic.name):
             return False
         now_ms = self._broker.storage.safe_expiry_ms()
-        for subscription in list(topic.subscriptions.values()):
+        for subscription in list(topic.subscriptions.table.values()):
             idle_ms = now_ms - topic.idle.subscription_ms(subscription.name)
             if subscription.durable and not subscription.consumers and idle_ms >= policies.subscription_ms:
                 try:
-                    await topic.delete_subscription(subscription.key, force=False)
+                    await topic.subscriptions.delete(subscription.key, force=False)
                 except PreconditionFailed:  # a consumer was faster
                     continue
                 result.expired_subscriptions += 1
                 log.info("subscription.expired", topic=topic.text, subscription=subscription.name, idle_ms=idle_ms)
-        backlog = any(one.backlog_entries for one in topic.subscriptions.values() if one.durable)
-        if policies.keeps(len(topic.subscriptions), backlog):
+        backlog = any(one.backlog_entries for one in topic.subscriptions.table.values() if one.durable)
+        if policies.keeps(len(topic.subscriptions.table), backlog):
             topic.idle.topic_ms = topic.ledger.stamp()
             return False
         idle_ms = now_ms - topic.idle.topic_ms
@@ -203,7 +202,7 @@ class MaintenanceHandlers:
         if self._broker.settings.delete_inactive_partitioned_topics:
             await topics.partitioned.delete_if_empty(name.base)
 
-    def _is_idle(self, topic: Topic, *, was_loaded: bool) -> bool:
+    def _is_idle(self, topic: PersistentTopic, *, was_loaded: bool) -> bool:
         """Whether the topic is to be unloaded: nobody uses it, and nobody did for a while unless it was loaded for this run."""
         if topic.closed is not None or topic.in_use:
             return False
@@ -218,9 +217,9 @@ class MaintenanceHandlers:
         )
         return TopicMaintenance(maintenance, inactivity_policies(value), quota_of(policies.value, name))
 
-    async def _trim(self, topic: Topic, policies: TopicMaintenance) -> tuple[int, int]:
+    async def _trim(self, topic: PersistentTopic, policies: TopicMaintenance) -> tuple[int, int]:
         retention = policies.maintenance.retention(self._broker.storage.safe_expiry_ms())
-        durable = (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable)  # readers keep nothing
+        durable = (one.cursor.mark_delete for one in topic.subscriptions.table.values() if one.durable)  # readers keep nothing
         before = min(durable, default=topic.ledger_list.last)
         dedup = topic.deduplication.state
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart

@@ -53,9 +53,9 @@ class NamespaceHandlers:
         for topic in self._broker.non_persistent_topics:
             if within is None or topic.name.tenant in within:
                 shown = str(topic.name.base)
-                if not topic.recorded and words in shown.partition("://")[2].lower():
+                if not topic.ledger.recorded and words in shown.partition("://")[2].lower():
                     topics.append(shown)
-                subscriptions += [(shown, one.name) for one in topic.subscriptions.values() if words in one.name.lower()]
+                subscriptions += [(shown, one.name) for one in topic.subscriptions.table.values() if words in one.name.lower()]
         return SearchResult(
             topics=topics[:limit],
             subscriptions=[SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][:limit],

@@ -25,7 +25,7 @@ async def peek(broker: Broker, request: SubscriptionPeek) -> PeekAnswer:
     where this creates it; here reading creates nothing."""
     await stored_topic_name(broker, request.topic, "peeking into")
     topic = await plain_topic(broker, request.topic)
-    subscription = topic.find(request.subscription)
+    subscription = topic.subscriptions.find(request.subscription)
     if request.position < 1:
         raise InvalidValue("the position must be at least 1")
     if subscription is not None:

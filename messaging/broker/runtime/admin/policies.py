@@ -26,6 +26,7 @@ from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.backlog.sizes import backlog_bytes, first_unacknowledged
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.policies.model import Level
 from messaging.policies.resolution import resolve_policy
@@ -123,7 +124,7 @@ class PolicyHandlers:
         if after["message_ttl_s"] and after["message_ttl_s"] != before["message_ttl_s"]:
             expires = await mark_delete_before_broker_time(topic, now_ms - after["message_ttl_s"] * 1000)
         subscriptions = []
-        for one in list(topic.subscriptions.values()):
+        for one in list(topic.subscriptions.table.values()):
             if only in ("", one.name):
                 subscriptions.append(
                     _subscription(topic, one, one.cursor.backlog_up_to(expires, one.ledger_list) if expires is not None else 0)
@@ -142,8 +143,10 @@ class PolicyHandlers:
 
     def _trimmed(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any], now_ms: int) -> int:
         """What retention would delete, beyond what it deletes as it is."""
+        if not isinstance(topic, PersistentTopic):
+            return 0
         acknowledged = min(
-            (one.cursor.mark_delete for one in topic.subscriptions.values() if one.durable), default=topic.ledger_list.last
+            (one.cursor.mark_delete for one in topic.subscriptions.table.values() if one.durable), default=topic.ledger_list.last
         )
 
         beyond = consumed_ledgers(self._broker, topic)

@@ -17,7 +17,7 @@ log = structlog.get_logger("broker.change_events")
 
 class PolicyEventHandlers:
     def __init__(self, broker: Broker) -> None:
-        self._events = ChangeEvents(broker.open_topic, broker.schemas, broker.settings.cluster_name, broker.now_ms)
+        self._events = ChangeEvents(broker.open_persistent_topic, broker.schemas, broker.settings.cluster_name, broker.now_ms)
 
     @answers(POLICIES_APPEND_EVENTS)
     async def append(self, request: policies.ChangeEventsAppend) -> policies.ChangeEventsResult:

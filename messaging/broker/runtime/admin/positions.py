@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.storage.ledger_store import Position
 
 _SMALL_BACKLOG = 1000
@@ -19,7 +19,7 @@ def may_expire(subscription: Subscription) -> bool:
     return backlog >= _SMALL_BACKLOG if subscription.consumers else backlog > 0
 
 
-async def expire(topic: Topic, subscriptions: Iterable[Subscription], cutoff_ms: int) -> int:
+async def expire(topic: PersistentTopic, subscriptions: Iterable[Subscription], cutoff_ms: int) -> int:
     """Acknowledges for these subscriptions what the broker stored before `cutoff_ms`. Returns how many entries that were. Where
     that ends is looked up once, however many subscriptions there are."""
     waiting = [subscription for subscription in subscriptions if subscription.backlog_entries]
@@ -27,7 +27,7 @@ async def expire(topic: Topic, subscriptions: Iterable[Subscription], cutoff_ms:
         return 0
     last = await mark_delete_before_broker_time(topic, cutoff_ms)
     topic.check_open()
-    return await topic.expire_each_up_to(waiting, last)
+    return await topic.acknowledgements.expire_each_up_to(waiting, last)
 
 
 def nth_unacknowledged(subscription: Subscription, number: int) -> Position | None:

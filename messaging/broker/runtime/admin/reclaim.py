@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from messaging.broker.core.reclaim import consumed
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 
 
-def consumed_ledgers(broker: Broker, topic: Topic) -> set[int]:
+def consumed_ledgers(broker: Broker, topic: PersistentTopic) -> set[int]:
     """A topic that is compacted is trimmed from its beginning only: what compacted reading passes over counts by order."""
     if topic.ledger_list.compacted is not None:
         return set()
     limit, dedup = topic.ledger_list.last, topic.deduplication.state
     if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
         limit = min(limit, dedup.snapshot_position)
-    cursors = [one.cursor for one in topic.subscriptions.values() if one.durable]
+    cursors = [one.cursor for one in topic.subscriptions.table.values() if one.durable]
     return consumed(topic.ledger.record.ledgers, cursors, broker.compactions.kept_from(topic, limit))

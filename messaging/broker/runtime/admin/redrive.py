@@ -18,7 +18,7 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import stored_entry, undamaged_block_at
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
 from messaging.fairness.in_thread import in_thread
 from messaging.fairness.turns import FairTurns
@@ -50,7 +50,7 @@ class Redrive:
     @answers(REDRIVE_SCAN)
     async def scan(self, request: schema.RedriveScan) -> schema.RedriveFoundPage:
         topic = await self._source(request)
-        subscription = topic.subscriptions.get(request.subscription)
+        subscription = topic.subscriptions.table.get(request.subscription)
         if subscription is None and request.make_subscription:
             making = asyncio.ensure_future(self._made(topic, request.subscription, request.owner))
             subscription = await asyncio.shield(making)  # it is made, and audited, even if the caller leaves meanwhile
@@ -69,7 +69,9 @@ class Redrive:
             found=found, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
         )
 
-    async def _judge(self, topic: Topic, unjudged: list[_Unjudged], wanted: RedriveConditions) -> list[schema.RedriveFound]:
+    async def _judge(
+        self, topic: PersistentTopic, unjudged: list[_Unjudged], wanted: RedriveConditions
+    ) -> list[schema.RedriveFound]:
         if not unjudged:
             return []
         unpacked_max = self._unpacked_max
@@ -87,17 +89,17 @@ class Redrive:
         count = await self._broker.partition_count(name, auto_create=True)
         if count:
             name = parse_topic(f"{name}-partition-{request.step % count}")
-        target = await self._broker.open_topic(name)
+        target = await self._broker.open_persistent_topic(name)
         last = target.ledger_list.last
         return schema.RedriveTarget(target=target.text, ledger_id=last.ledger_id, entry_id=last.entry_id)
 
     @answers(REDRIVE_MOVE)
     async def move(self, request: schema.RedriveMove) -> schema.RedriveMoved:
         topic = await self._source(request)
-        subscription = topic.subscriptions.get(request.subscription)
+        subscription = topic.subscriptions.table.get(request.subscription)
         if subscription is None:  # somebody deleted it since the scan
             subscription = await self._made(topic, request.subscription, request.owner)
-        target = await self._broker.open_topic(await self._authorized_target(request.target, request.owner))
+        target = await self._broker.open_persistent_topic(await self._authorized_target(request.target, request.owner))
         if subscription.consumers:
             raise Conflict(f"subscription {subscription.name!r} has consumers: close them, or redrive another subscription")
         key = (topic.text, subscription.key)
@@ -110,14 +112,14 @@ class Redrive:
             self._moving.discard(key)
 
     async def _move(
-        self, topic: Topic, subscription: Subscription, target: Topic, request: schema.RedriveMove
+        self, topic: PersistentTopic, subscription: Subscription, target: PersistentTopic, request: schema.RedriveMove
     ) -> schema.RedriveMoved:
         positions = _positions_of(request.positions)
         await target.publisher.wait_for_pending()  # what a call that was given up may still be storing
         behind = (request.ledger_id, request.entry_id)
         step = Move(request.step, tuple(positions), target.text, behind, (Part(len(positions), request.step),))
         if await target.stored_moves.parts_stored(request.job, step, producer_name(request.job)):
-            await topic.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
+            await topic.acknowledgements.acknowledge_entries(subscription, positions, DeliveryEvent.DEAD_LETTERED)
             return schema.RedriveMoved(messages=0, already=True, gone=[])
         entries, gone = [], []
         for position in positions:
@@ -130,10 +132,14 @@ class Redrive:
         if entries:
             await target.stored_moves.begin(request.job, step, producer_name(request.job))
         messages = await self._append(topic, target, request, entries) if entries else 0
-        await topic.acknowledge_entries(subscription, [one.position for one in entries], DeliveryEvent.DEAD_LETTERED)
+        await topic.acknowledgements.acknowledge_entries(
+            subscription, [one.position for one in entries], DeliveryEvent.DEAD_LETTERED
+        )
         return schema.RedriveMoved(messages=messages, already=False, gone=gone)
 
-    async def _append(self, topic: Topic, target: Topic, request: schema.RedriveMove, entries: Sequence[DeadEntry]) -> int:
+    async def _append(
+        self, topic: PersistentTopic, target: PersistentTopic, request: schema.RedriveMove, entries: Sequence[DeadEntry]
+    ) -> int:
         name, now_ms = producer_name(request.job), self._broker.now_ms()
         await target.writable()
         with _Charged(self._broker, topic, sum(map(_unpacked_bytes, entries))):
@@ -145,22 +151,22 @@ class Redrive:
                 producer.close()
         return sum(count for _, count in frames)
 
-    async def _source(self, request: schema.RedriveScan | schema.RedriveMove) -> Topic:
+    async def _source(self, request: schema.RedriveScan | schema.RedriveMove) -> PersistentTopic:
         name = parse_topic(request.topic)
         if not name.persistent:
             raise NotAllowed(f"{name} is a non-persistent topic: it keeps no messages")
         resource = Resource(name.tenant, str(name.namespace), str(name), request.subscription)
         await self._broker.authorize(Principal(request.owner), Action.CONSUME, resource)
-        topic = await self._broker.open_topic(name, create=False)
+        topic = await self._broker.open_persistent_topic(name, create=False)
         if request.tenant_uid and request.tenant_uid != self._broker.access.view.tenant_uid(name.tenant):
             raise NotFound(f"tenant {name.tenant!r} was deleted: the one of that name now is another")
         return topic
 
-    async def _made(self, topic: Topic, name: str, owner: str) -> Subscription:
+    async def _made(self, topic: PersistentTopic, name: str, owner: str) -> Subscription:
         try:
-            made = await topic.create_subscription(name, EARLIEST)
+            made = await topic.subscriptions.create(name, EARLIEST)
         except MetaConflict:
-            return topic.subscription(name)  # a client was faster
+            return topic.subscriptions.named(name)  # a client was faster
         self._broker.audit.created(Principal(owner), topic, made)
         return made
 
@@ -189,7 +195,7 @@ def _positions_of(pairs: Sequence[Sequence[int]]) -> list[Position]:
 class _Charged:
     """What is unpacked is charged to the tenant of the source. Raises `NotReady` where there is no memory for it now."""
 
-    def __init__(self, broker: Broker, topic: Topic, size_bytes: int) -> None:
+    def __init__(self, broker: Broker, topic: PersistentTopic, size_bytes: int) -> None:
         self._account, self._tenant, self._size_bytes = broker.memory_limiter.egress, topic.name.tenant, size_bytes
 
     def __enter__(self) -> None:
@@ -206,7 +212,7 @@ def _unpacked_bytes(entry: DeadEntry) -> int:
 
 
 async def _slice(
-    topic: Topic, subscription: Subscription | None, position: Position, entries_max: int
+    topic: PersistentTopic, subscription: Subscription | None, position: Position, entries_max: int
 ) -> tuple[list[_Unjudged], int, Position]:
     """What is not acknowledged from `position` on, how many entries were looked at for it, and the position behind them. Without a
     subscription, as if there were a new one."""
@@ -242,6 +248,6 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
     )
 
 
-async def _entry(topic: Topic, subscription: Subscription, position: Position) -> DeadEntry | None:
+async def _entry(topic: PersistentTopic, subscription: Subscription, position: Position) -> DeadEntry | None:
     block = await undamaged_block_at(topic, position)
     return None if block is None or block.marker else _entry_of(block, subscription, position)

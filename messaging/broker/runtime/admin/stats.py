@@ -24,6 +24,7 @@ from messaging.broker.runtime.admin.pulsar_stats import completed_consumer, comp
 from messaging.broker.runtime.admin.throttle_stats import throttled
 from messaging.broker.runtime.topics.backlog.age import UNKNOWN
 from messaging.broker.runtime.topics.member_rates import MemberRates
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -84,13 +85,15 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
             "earliestMsgPublishTimeInBacklogs": known.get(oldest, 0),
             "oldestBacklogMessageAgeSeconds": _age_s(known.get(oldest, UNKNOWN), context.now_ms),
             "oldestBacklogMessageSubscriptionName": oldest.rstrip(),
-            "deduplicationStatus": "Disabled" if topic.deduplication.state is None else "Enabled",
+            "deduplicationStatus": "Enabled"
+            if isinstance(topic, PersistentTopic) and topic.deduplication.state is not None
+            else "Disabled",
             "nonContiguousDeletedMessagesRanges": ack_ranges,
             "ownerBroker": context.broker,
-            "topicCreationTimeStamp": topic.created_ms,
+            "topicCreationTimeStamp": topic.ledger.record.created_ms,
             "lastPublishTimeStamp": topic.publisher.last_published_ms,
-            "waitingPublishers": topic.producers.waiting,
-            "topicEpoch": None if topic.producers.topic_epoch == NO_EPOCH else topic.producers.topic_epoch,
+            "waitingPublishers": topic.producers.table.waiting,
+            "topicEpoch": None if topic.producers.table.topic_epoch == NO_EPOCH else topic.producers.table.topic_epoch,
             "publishRateLimitedTimes": 0 if topic.publisher.limits is None else topic.publisher.limits.waits,
             "publishers": publishers,
             "subscriptions": subscriptions,
@@ -104,7 +107,7 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
 
 def _publishing_held(topic: Topic) -> Figures:
     """Why producers are refused, which Pulsar does not tell."""
-    quota = topic.backlog_quota
+    quota = topic.publisher.quota
     why = "" if quota is None or len(topic.producers) else quota.held()
     return {"publishingHeld": why} if why else {}
 
@@ -142,7 +145,7 @@ async def _subscription(
         await slices.spend(CONSUMER_COST)
         consumers.append(completed_consumer(_consumer(consumer, members) | of_consumers.get(consumer, {})))
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
-    state = topic.delivery_state(subscription)
+    state = topic.consumers.delivery_state(subscription)
     health, why = judge_delivery(subscription, state)
     stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another

@@ -38,6 +38,7 @@ from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, t
 from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_at_time
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue
 from messaging.protocol.names import subscription_name
@@ -59,7 +60,7 @@ class SubscriptionHandlers:
         found: set[str] = set()
         for one in parts.names:
             topic = await self._broker.topics.get(one, create=parts.partitioned)
-            found.update(held.name for held in topic.subscriptions.values())
+            found.update(held.name for held in topic.subscriptions.table.values())
         return SubscriptionNames(subscriptions=sorted(found))
 
     @answers(SUBSCRIPTIONS_CREATE)
@@ -72,15 +73,15 @@ class SubscriptionHandlers:
         parts = await parts_of(self._broker, name)
         create = create or parts.partitioned
         targets = [await self._broker.topics.get(one, create=create) for one in parts.names]
-        if all(subscription in topic.subscriptions for topic in targets):
+        if all(subscription in topic.subscriptions.table for topic in targets):
             raise Conflict(f"subscription {subscription!r} already exists on {name}")
         start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
         made = []
         for topic in targets:
-            if subscription in topic.subscriptions:
+            if subscription in topic.subscriptions.table:
                 continue
             try:
-                made.append((topic, await topic.create_subscription(subscription, start, request.properties)))
+                made.append((topic, await topic.subscriptions.create(subscription, start, request.properties)))
             except MetaConflict:
                 continue  # a client was faster
         places = _places(made)
@@ -91,7 +92,7 @@ class SubscriptionHandlers:
         pairs = await self._each(request.topic, request.subscription)
         before = _places(pairs)
         for topic, subscription in pairs:
-            await topic.delete_subscription(subscription.key, force=request.force)
+            await topic.subscriptions.delete(subscription.key, force=request.force)
         return _answer(pairs, before, [""] * len(before))
 
     @answers(SUBSCRIPTIONS_SKIP)
@@ -101,7 +102,7 @@ class SubscriptionHandlers:
         before = _places(pairs)
         for topic, subscription in pairs:
             target = topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
-            await topic.skip_to(subscription, target)
+            await persistent(topic).acknowledgements.skip_to(subscription, target)
         return _moved(pairs, before)
 
     @answers(SUBSCRIPTIONS_RESET)
@@ -114,10 +115,10 @@ class SubscriptionHandlers:
             elif request.ledger_id is not None and request.entry_id is not None:
                 entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
                 start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id)
-                mark_delete = topic.mark_delete_for(start)
+                mark_delete = topic.ledger_list.mark_for(start)
             else:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
-            await topic.seek(subscription, SeekTarget(mark_delete))
+            await topic.subscriptions.seek(subscription, SeekTarget(mark_delete))
         return _moved(pairs, before)
 
     @answers(SUBSCRIPTIONS_EXPIRE)
@@ -129,7 +130,7 @@ class SubscriptionHandlers:
         else:
             parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
             topics = [await self._broker.topics.get(one, create=False) for one in parts.names]
-            pairs = [(topic, one) for topic in topics for one in topic.subscriptions.values()]
+            pairs = [(topic, one) for topic in topics for one in topic.subscriptions.table.values()]
         before = _places(pairs)
         issued = not request.subscription
         by_topic: dict[Topic, list[Subscription]] = {}
@@ -139,10 +140,10 @@ class SubscriptionHandlers:
             if request.ledger_id is not None and request.entry_id is not None:
                 issued = True
                 last = Position(request.ledger_id, request.entry_id - int(request.excluded))
-                await topic.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
+                await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
             else:
                 issued |= any(map(positions.may_expire, subscriptions))
-                issued |= await positions.expire(topic, subscriptions, cutoff_ms) > 0
+                issued |= await positions.expire(persistent(topic), subscriptions, cutoff_ms) > 0
         if not issued:
             raise Conflict(
                 f"no message of {request.topic} expired for subscription {request.subscription!r}: "
@@ -160,7 +161,7 @@ class SubscriptionHandlers:
     @answers(SUBSCRIPTIONS_SET_PROPERTIES)
     async def set_properties(self, request: SubscriptionPropertiesSet) -> Empty:
         for topic, subscription in await self._each(request.topic, request.subscription):
-            await topic.set_properties(subscription, request.properties)
+            await topic.subscriptions.set_properties(subscription, request.properties)
         return Empty()
 
     @answers(SUBSCRIPTIONS_PEEK)
@@ -171,9 +172,9 @@ class SubscriptionHandlers:
         """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
         parts = await parts_of(self._broker, await topic_name(self._broker, topic_text))
         topics = [await self._broker.topics.get(one, create=parts.partitioned) for one in parts.names]
-        pairs = [(topic, held) for topic in topics if (held := topic.find(subscription)) is not None]
+        pairs = [(topic, held) for topic in topics if (held := topic.subscriptions.find(subscription)) is not None]
         if not pairs:
-            topics[0].subscription(subscription)
+            topics[0].subscriptions.named(subscription)
         return pairs
 
 

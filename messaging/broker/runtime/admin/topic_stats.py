@@ -119,7 +119,7 @@ class TopicStatsHandlers:
         return Stats(stats=await self._info(topic, self._slices(topic.name)))
 
     async def _info(self, topic: Topic, slices: TurnSlices) -> Figures:
-        await slices.spend(INFO_COST * (1 + len(topic.subscriptions)))
+        await slices.spend(INFO_COST * (1 + len(topic.subscriptions.table)))
         return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))
 
     async def _partitions(self, request: TopicRef) -> tuple[TopicName, int]:
@@ -165,5 +165,5 @@ class TopicStatsHandlers:
 
 
 def _expected_bytes(topic: Topic) -> int:
-    consumers = sum(len(subscription.consumers) for subscription in topic.subscriptions.values())
-    return SUBSCRIPTION_BYTES * len(topic.subscriptions) + MEMBER_BYTES * (len(topic.producers) + consumers)
+    consumers = sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values())
+    return SUBSCRIPTION_BYTES * len(topic.subscriptions.table) + MEMBER_BYTES * (len(topic.producers) + consumers)

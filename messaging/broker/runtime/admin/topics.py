@@ -41,6 +41,7 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of
+from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
@@ -135,7 +136,7 @@ class TopicHandlers:
         if await self._broker.topics.partitioned.get(name) is not None:
             return TopicProperties(properties=await self._broker.topics.partitioned.change_properties(name, changed))
         topic = await self._broker.topics.get(name, create=False)
-        if not topic.recorded:
+        if not isinstance(topic, PersistentTopic):
             raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties")
         return TopicProperties(properties=await topic.change_properties(changed))
 
@@ -160,7 +161,7 @@ class TopicHandlers:
     @answers(TOPICS_TERMINATE)
     async def terminate(self, request: TopicRef) -> MessageIdAnswer:
         await stored_topic_name(self._broker, request.topic, "terminating", NotAcceptable)
-        topic = await plain_topic(self._broker, request.topic)
+        topic = persistent(await plain_topic(self._broker, request.topic))
         last = await topic.terminate()
         return MessageIdAnswer(ledger_id=last.ledger_id, entry_id=last.entry_id, partition=topic.name.partition)
 
@@ -173,7 +174,7 @@ class TopicHandlers:
             raise NotAllowed(f"{name} is not a partitioned topic: terminate it as a plain one")
 
         async def terminate(part: TopicName) -> MessageIdAnswer:
-            position = await (await self._broker.topics.get(part, create=True)).terminate()
+            position = await (await self._broker.topics.get_persistent(part, create=True)).terminate()
             return MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
 
         slices = self._broker.topics.services.loops.slices(name.tenant)
@@ -203,15 +204,15 @@ class TopicHandlers:
 
     async def _truncate(self, name: TopicName, *, create: bool) -> None:
         """Cursors first, then the ledgers: a crash between leaves messages that nobody will get, which retention drops."""
-        topic = await self._broker.topics.get(name, create=create)
+        topic = await self._broker.topics.get_persistent(name, create=create)
         try:
             await topic.ledger.roll()
             last = topic.ledger_list.last
             if topic.deduplication.state is not None:  # what it knows of the messages cannot be read from them any more
                 await topic.deduplication.save()
-            for subscription in list(topic.subscriptions.values()):
-                if topic.holds(subscription):  # else deleted meanwhile
-                    await topic.skip_to(subscription, last)
+            for subscription in list(topic.subscriptions.table.values()):
+                if topic.subscriptions.holds(subscription):  # else deleted meanwhile
+                    await topic.acknowledgements.skip_to(subscription, last)
             await self._broker.compactions.truncate(topic)
             await topic.stored_moves.keep_outcomes()
             ledgers, freed = await topic.ledger.trim(last, NOTHING)

@@ -20,6 +20,7 @@ from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult, b
 from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.compaction.session import PAGE_BYTES, CompactionSession, Page
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic import Topic
@@ -79,7 +80,7 @@ class Compactions:
     def status(self, topic: str) -> str:
         return "RUNNING" if topic in self._requested or topic in self._sessions else self.result(topic).status
 
-    def kept_from(self, topic: Topic, before: Position) -> Position:
+    def kept_from(self, topic: PersistentTopic, before: Position) -> Position:
         """`before`, or where retention has to stop for what is still to be compacted."""
         session = self._sessions.get(topic.text)
         if session is not None and self._now_ms() - session.heard_ms <= SILENT_MS:
@@ -132,7 +133,7 @@ class Compactions:
         if len(self._sessions) >= SESSIONS_MAX:
             raise NotReady(f"{SESSIONS_MAX} topics are being compacted: try again later")
         try:
-            topic = await self._topics.get(name, create=False)
+            topic = await self._topics.get_persistent(name, create=False)
             writer = await CompactedWriter.create(self._storage, {"tenant": name.tenant})
         except TopicNotFound:
             self.forget(text)
@@ -157,9 +158,9 @@ class Compactions:
                 return session
         raise NotFound("this compaction has ended: begin another")
 
-    async def _topic(self, session: CompactionSession) -> Topic:
-        topic = await self._topics.get(session.name, create=False)
-        if topic.created_ms != session.created_ms:
+    async def _topic(self, session: CompactionSession) -> PersistentTopic:
+        topic = await self._topics.get_persistent(session.name, create=False)
+        if topic.ledger.record.created_ms != session.created_ms:
             raise TopicNotFound(f"topic {session.name} was deleted and created again")
         return topic
 
@@ -248,7 +249,7 @@ class Compactions:
             if self._now_ms() - session.heard_ms > SILENT_MS:
                 await self._abort(session, "its worker is gone")
 
-    async def truncate(self, topic: Topic) -> None:
+    async def truncate(self, topic: PersistentTopic) -> None:
         """Nothing is left of what was compacted. Raises `NotReady`, `StoreError`."""
         session = self._sessions.get(topic.text)
         if session is not None:
@@ -277,11 +278,11 @@ class Compactions:
         return result
 
 
-async def _replace(topic: Topic, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
+async def _replace(topic: PersistentTopic, former: CompactedLedger | None, compacted: CompactedLedger | None) -> None:
     """Compacted reading goes on in another ledger, or in none."""
     topic.check_open()
     await topic.ledger.replace_compacted(former, compacted)
-    topic.dispatch_all()
+    topic.dispatcher.dispatch_all()
 
 
 def _ledgers(record: TopicRecord) -> list[tuple[int, int, int]]:

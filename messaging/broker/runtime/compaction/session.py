@@ -6,7 +6,7 @@ from array import array
 from typing import NamedTuple
 
 from messaging.broker.core.compaction.cancelled import cancelled_now, concerns, without_cancelled
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.fairness.in_thread import in_thread
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
 from messaging.protocol.names import TopicName
@@ -32,11 +32,17 @@ class CompactionSession:
     cancelled before the session began."""
 
     def __init__(
-        self, session_id: str, topic: Topic, storage: Storage, writer: CompactedWriter, now_ms: int, message_bytes_max: int
+        self,
+        session_id: str,
+        topic: PersistentTopic,
+        storage: Storage,
+        writer: CompactedWriter,
+        now_ms: int,
+        message_bytes_max: int,
     ) -> None:
         self.session_id = session_id
         self.name: TopicName = topic.name
-        self.created_ms = topic.created_ms
+        self.created_ms = topic.ledger.record.created_ms
         self.former = topic.ledger_list.compacted
         self.end = max(topic.ledger_list.deliverable, topic.ledger_list.horizon)  # retention may have dropped all up to there
         self.cancelled = cancelled_now(topic.overrides)
@@ -46,7 +52,7 @@ class CompactionSession:
         self._storage = storage
         self._unpacked_bytes_max = message_bytes_max * UNPACKED_TIMES_MAX
 
-    async def read(self, topic: Topic, position: Position) -> Page:
+    async def read(self, topic: PersistentTopic, position: Position) -> Page:
         """A page of about `PAGE_BYTES` from `position` on. Raises `StoreError`."""
         page = await self._read(topic, position)
         if not any(concerns(self.cancelled, block) for block in page.blocks):
@@ -56,7 +62,7 @@ class CompactionSession:
     def _without_cancelled(self, blocks: list[Block]) -> list[Block]:
         return [without_cancelled(block, self.cancelled, self._unpacked_bytes_max) for block in blocks]
 
-    async def _read(self, topic: Topic, position: Position) -> Page:
+    async def _read(self, topic: PersistentTopic, position: Position) -> Page:
         former = self.former
         while True:
             try:
@@ -81,7 +87,7 @@ class CompactionSession:
         last = blocks[-1]
         return Page(blocks, Position(last.ledger_id, last.last_entry + 1))
 
-    async def _read_topic(self, topic: Topic, position: Position) -> Page:
+    async def _read_topic(self, topic: PersistentTopic, position: Position) -> Page:
         ledger_list = topic.ledger_list
         horizon = self.former.horizon if self.former is not None else EARLIEST
         position = ledger_list.next_after(horizon) if position <= horizon else ledger_list.resolve(position)

@@ -29,8 +29,8 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letters.parts import DeadLetterParts, select, wanted_of
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.subscriptions.dead_letter_state import save
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
@@ -45,7 +45,7 @@ DEAD_LETTERED = DeliveryEvent.DEAD_LETTERED
 MOVES_AT_ONCE = 4  # of all subscriptions
 RETRY_S = 1.0  # how often what failed is looked at
 
-OpenTopic = Callable[[TopicName], Awaitable[Topic]]  # created where that is allowed
+OpenTopic = Callable[[TopicName], Awaitable[PersistentTopic]]  # created where that is allowed
 
 
 class DeadLetterMoves:
@@ -71,11 +71,11 @@ class DeadLetterMoves:
         self._background = background
         self._parts = DeadLetterParts(memory, now_ms, message_bytes_max * UNPACKED_TIMES_MAX)
         self._turns = FairTurns(MOVES_AT_ONCE)  # a turn is one move: what has many waits between them for those that have few
-        self._delayed: dict[Subscription, Topic] = {}  # to be tried again
+        self._delayed: dict[Subscription, PersistentTopic] = {}  # to be tried again
 
     # --- what begins a move
 
-    def due(self, topic: Topic, subscription: Subscription) -> None:
+    def due(self, topic: PersistentTopic, subscription: Subscription) -> None:
         """Entries of a subscription may be dead."""
         letters = subscription.dead_letters
         if letters is None or letters.moving or not subscription.state.redeliveries.dead:
@@ -91,30 +91,30 @@ class DeadLetterMoves:
         delayed, self._delayed = self._delayed, {}
         self._background.register(LOOP).each(delayed.items(), lambda held: self._retry(*held))
 
-    def _retry(self, subscription: Subscription, topic: Topic) -> None:
+    def _retry(self, subscription: Subscription, topic: PersistentTopic) -> None:
         if topic.closed is None:
             self.due(topic, subscription)
 
-    def recover(self, topic: Topic) -> None:
+    def recover(self, topic: PersistentTopic) -> None:
         """A topic was loaded: finds out whether the last moves of its subscriptions were made."""
-        for subscription in topic.subscriptions.values():
+        for subscription in topic.subscriptions.table.values():
             letters = subscription.dead_letters
             if letters is not None and subscription.recovering:
                 letters.moving = True
                 self._background.spawn(self._recover(topic, subscription, letters), f"dead letters of {topic.text}")
 
     async def set_policy(
-        self, topic: Topic, subscription: Subscription, *, max_redeliver_count: int, target: str, initial: str, owner: str
+        self, topic: PersistentTopic, subscription: Subscription, *, max_redeliver_count: int, target: str, initial: str, owner: str
     ) -> None:
         """Durable when it returns. What was being moved under the former policy is finished first."""
         policy = DeadLetterPolicy(uuid.uuid4().hex, max_redeliver_count, target, owner, initial)
         await self._replace(topic, subscription, DeadLetterRecord(subscription.subscription_id, policy))
         self.due(topic, subscription)
 
-    async def remove_policy(self, topic: Topic, subscription: Subscription) -> None:
+    async def remove_policy(self, topic: PersistentTopic, subscription: Subscription) -> None:
         await self._replace(topic, subscription, None)
 
-    async def _replace(self, topic: Topic, subscription: Subscription, record: DeadLetterRecord | None) -> None:
+    async def _replace(self, topic: PersistentTopic, subscription: Subscription, record: DeadLetterRecord | None) -> None:
         held = subscription.dead_letters
         if held is not None and held.moving:
             raise NotReady(f"dead letters of subscription {subscription.name!r} are being moved: try again")
@@ -131,11 +131,11 @@ class DeadLetterMoves:
             raise
         if letters is not None:
             letters.moving = False
-        topic.follow_dead_letters(subscription)
+        topic.consumers.follow_dead_letters(subscription)
 
     # --- moving
 
-    async def _move_all(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+    async def _move_all(self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters) -> None:
         producers: dict[str, DeadLetterProducer] = {}
         try:
             async with self._turns.turn(topic.name.tenant):
@@ -160,7 +160,7 @@ class DeadLetterMoves:
         self.due(topic, subscription)
 
     async def _move(
-        self, topic: Topic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, producers: dict[str, DeadLetterProducer]
     ) -> None:
         first = letters.record.sequence_id
         producer = await self._producer(topic, subscription, letters.policy, first, producers)
@@ -181,11 +181,11 @@ class DeadLetterMoves:
         await producer.topic.stored_moves.begin(letters.policy.policy_id, move, producer_name(letters.policy.policy_id))
         moved = await self._append(topic, subscription, letters, producer, 0)
         if moved is not None:
-            await topic.acknowledge_entries(subscription, [one.position for one in found], DEAD_LETTERED)
+            await topic.acknowledgements.acknowledge_entries(subscription, [one.position for one in found], DEAD_LETTERED)
             letters.moved(moved, self._now_ms())
 
     async def _append(
-        self, topic: Topic, subscription: Subscription, letters: DeadLetters, producer: DeadLetterProducer, begin: int
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, producer: DeadLetterProducer, begin: int
     ) -> int | None:
         """Appends the parts of the move that is written down, from `begin` on. Returns how many messages they are; None if it
         appended nothing: a consumer acknowledged some meanwhile, or somebody moved the subscription."""
@@ -209,7 +209,7 @@ class DeadLetterMoves:
 
     async def _producer(
         self,
-        topic: Topic,
+        topic: PersistentTopic,
         subscription: Subscription,
         policy: DeadLetterPolicy,
         sequence_id: int,
@@ -223,35 +223,37 @@ class DeadLetterMoves:
         producer = producers.get(str(name))
         if producer is None or not producer.open:
             target = await self._open_topic(name)
-            if policy.initial_subscription and policy.initial_subscription not in target.subscriptions:
+            if policy.initial_subscription and policy.initial_subscription not in target.subscriptions.table:
                 await self._authorize(Principal(policy.owner), Action.CONSUME, target.resource(policy.initial_subscription))
                 await ensure_subscription(target, policy.initial_subscription)
             producer = producers[str(name)] = await self._attach(target, policy)
         return producer
 
-    async def _authorized(self, topic: Topic, subscription: Subscription, policy: DeadLetterPolicy) -> TopicName:
+    async def _authorized(self, topic: PersistentTopic, subscription: Subscription, policy: DeadLetterPolicy) -> TopicName:
         """The target, if the owner of the policy may consume what is moved, and publish there."""
         name, owner = parse_topic(policy.target), Principal(policy.owner)
         await self._authorize(owner, Action.CONSUME, topic.resource(subscription.name))
         await self._authorize(owner, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         return name
 
-    async def _attach(self, target: Topic, policy: DeadLetterPolicy) -> DeadLetterProducer:
+    async def _attach(self, target: PersistentTopic, policy: DeadLetterPolicy) -> DeadLetterProducer:
         await target.writable()
         return DeadLetterProducer(target, producer_name(policy.policy_id), Principal(policy.owner), self._now_ms())
 
     # --- after a crash
 
-    async def _recover(self, topic: Topic, subscription: Subscription, letters: DeadLetters) -> None:
+    async def _recover(self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters) -> None:
         """Nothing is sent to consumers until it is known which entries are in the target."""
         try:
             resolve = partial(self._resolve_move, topic, subscription, letters, give_up=True)
             await self._background.until_done("recover_dead_letters", resolve)
         finally:
             letters.moving = False
-        topic.resume(subscription)
+        topic.consumers.resume(subscription)
 
-    async def _resolve_move(self, topic: Topic, subscription: Subscription, letters: DeadLetters, *, give_up: bool = False) -> None:
+    async def _resolve_move(
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, *, give_up: bool = False
+    ) -> None:
         """Ends the last move if it is not known how much of it was stored. What has begun is completed; `give_up`: where that is
         refused its entries are delivered again, and what the target has of them is incomplete and shown to nobody."""
         move = letters.record.move
@@ -274,10 +276,12 @@ class DeadLetterMoves:
             log.warning("dead_letters.given_up", topic=topic.text, subscription=subscription.name, error=error.message)
             stored = 0
         if stored:
-            await topic.acknowledge_entries(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
+            await topic.acknowledgements.acknowledge_entries(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
         await _end_move(topic, letters)
 
-    async def _complete(self, topic: Topic, subscription: Subscription, letters: DeadLetters, target: Topic, stored: int) -> None:
+    async def _complete(
+        self, topic: PersistentTopic, subscription: Subscription, letters: DeadLetters, target: PersistentTopic, stored: int
+    ) -> None:
         await self._authorized(topic, subscription, letters.policy)
         producer = await self._attach(target, letters.policy)
         try:
@@ -286,14 +290,14 @@ class DeadLetterMoves:
             producer.close()
 
 
-async def _end_move(topic: Topic, letters: DeadLetters) -> None:
+async def _end_move(topic: PersistentTopic, letters: DeadLetters) -> None:
     letters.record = msgspec.structs.replace(letters.record, move=None)
     await save(topic)
 
 
-def _current(topic: Topic, subscription: Subscription, letters: DeadLetters) -> bool:
+def _current(topic: PersistentTopic, subscription: Subscription, letters: DeadLetters) -> bool:
     """Whether the policy is still the subscription's, and the subscription the topic's."""
-    return topic.closed is None and topic.holds(subscription) and subscription.dead_letters is letters
+    return topic.closed is None and topic.subscriptions.holds(subscription) and subscription.dead_letters is letters
 
 
 def _bits_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:

@@ -12,7 +12,7 @@ from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import NotReady, StorageFailed
 from messaging.fairness.in_thread import in_thread
 from messaging.protocol.batch import UNPACKED_TIMES_MAX
@@ -21,7 +21,7 @@ from messaging.storage.ledger_store import Position
 log = structlog.get_logger("broker.dead_letters")
 
 
-async def select(topic: Topic, subscription: Subscription) -> list[FoundEntry]:
+async def select(topic: PersistentTopic, subscription: Subscription) -> list[FoundEntry]:
     """What the next move takes, in the order in which it is appended. Raises `StorageFailed`."""
     found = MoveEntries()
     for position in subscription.state.redeliveries.first_dead(SEARCHED_MAX):
@@ -46,7 +46,7 @@ class DeadLetterParts:
 
     async def append(
         self,
-        topic: Topic,
+        topic: PersistentTopic,
         subscription: Subscription,
         policy: DeadLetterPolicy,
         producer: DeadLetterProducer,
@@ -77,7 +77,7 @@ class DeadLetterParts:
         return sum(count for _, count in made)
 
     async def _load(
-        self, topic: Topic, subscription: Subscription, wanted: list[tuple[Position, int]]
+        self, topic: PersistentTopic, subscription: Subscription, wanted: list[tuple[Position, int]]
     ) -> tuple[list[DeadEntry], int]:
         """The entries, and how many bytes to make room for."""
         found, size = [], 0

@@ -58,7 +58,7 @@ class PolicyChanges:
         finally:
             if not self._waiting:
                 self._all_told.set()
-        return TOPIC_COST + SUBSCRIPTION_COST * len(topic.subscriptions)
+        return TOPIC_COST + SUBSCRIPTION_COST * len(topic.subscriptions.table)
 
     def _tell(self, topic: Topic) -> None:
         """One that raises keeps neither the others nor the feed from going on."""

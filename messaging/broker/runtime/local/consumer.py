@@ -74,7 +74,7 @@ class LocalConsumer:
     def flow(self, permits: int) -> None:
         if self.open and not self._stopped:
             self._unpacker.ask(permits)
-            self.topic.flow(self.subscription, self.consumer, permits)
+            self.topic.consumers.flow(self.subscription, self.consumer, permits)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,7 +115,9 @@ class LocalConsumer:
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         if self.open and not self._stopped:
-            self.topic.redeliver(self.subscription, self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions])
+            self.topic.acknowledgements.redeliver(
+                self.subscription, self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions]
+            )
 
     async def unsubscribe(self) -> None:
         if self._stopped:
@@ -131,7 +133,7 @@ class LocalConsumer:
             self._unpacker.close()
             self._batches.clear()
             self.service.peers.sessions.discard(self)
-            self.topic.detach(self.subscription, self.consumer)
+            self.topic.consumers.detach(self.subscription, self.consumer)
 
     # --- from the subscription
 
@@ -173,7 +175,7 @@ class LocalConsumer:
     def _entry_finished(self, unused_permits: int) -> None:
         """What was not handed over takes no permits."""
         if unused_permits and self.open:
-            self.topic.return_permits(self.subscription, self.consumer, unused_permits)
+            self.topic.consumers.return_permits(self.subscription, self.consumer, unused_permits)
 
     def _hand_over(self, messages: Sequence[DeliveredMessage]) -> None:
         if self.open and not self._stopped:

@@ -16,8 +16,7 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
 )
-from messaging.broker.runtime.topics.delayed.limits import delay_check
-from messaging.broker.runtime.topics.producers.producer_admission import fenced_out
+from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
 from messaging.limits.binary import BINARY
@@ -62,7 +61,7 @@ class LocalProducer:
         self._stopped = False
         self._producer.encrypted = encrypts
         self._producer.session = None if principal.service else self
-        topic.producer_admission.attach(self._producer)
+        topic.producers.attach(self._producer)
 
     @property
     def resource(self) -> Resource:
@@ -91,7 +90,7 @@ class LocalProducer:
             text = f"a message of {size} bytes is larger than max_message_size_bytes of the topic = {topic_max}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
-        delays = delay_check(self.topic, self.topic.publisher.delay_limits)
+        delays = self.topic.publisher.delay_check()
         if delays is not None and (why := next(filter(None, map(delays.refusal, sent)), "")):
             loop.call_soon(on_receipt, None, NotAllowed(why))
             return
@@ -204,7 +203,7 @@ class LocalProducer:
 
     def _leave(self) -> None:
         self.open = False
-        self.topic.producer_admission.detach(self._producer)
+        self.topic.producers.detach(self._producer)
         self.service.peers.sessions.discard(self)
 
 

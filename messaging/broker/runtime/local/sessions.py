@@ -22,11 +22,10 @@ from messaging.broker.runtime.local.messages import (
     SubscriptionKind,
 )
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.broker.runtime.topics.topic import LATEST
 from messaging.errors import MagnetarError, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, LATEST, Position
 
 KINDS: dict[SubscriptionKind, SubscriptionType] = {
     "Exclusive": SubscriptionType.EXCLUSIVE,
@@ -51,7 +50,7 @@ class LocalSessions:
         await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
         opened = await self._broker.open_topic(name, writable=True)
         await opened.writable()
-        await probe_producers(opened.producers, producer_name or "")
+        await probe_producers(opened.producers.table, producer_name or "")
         name_given = producer_name or self._broker.new_producer_name()
         producer = LocalProducer(self._broker, opened, name_given, sink, principal, encrypts=encrypts)
         self._broker.peers.sessions.add(producer)
@@ -78,18 +77,18 @@ class LocalSessions:
         opened = await self._broker.open_topic(name)
         durable = durable and opened.keeps_messages
         count_subscribe(opened, ConsumerIdentity(principal.address, consumer_name, 0))
-        held = opened.subscriptions.get(subscription_key(chosen, durable))
+        held = opened.subscriptions.table.get(subscription_key(chosen, durable))
         begin = EARLIEST if initial == "earliest" else LATEST
         if held is None and durable:
             held = await open_subscription(self._broker, principal, opened, chosen, start=begin)
         elif held is None:
             if start is not None:
                 begin = opened.ledger_list.next_after(Position(start.ledger_id, start.entry_id))
-            held = opened.create_reader(chosen, begin)
-        await opened.wait_until_unchanged(held)
+            held = opened.subscriptions.create_reader(chosen, begin)
+        await opened.subscriptions.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
         consumer = LocalConsumer(self._broker, opened, held, sink, principal, consumer_name, priority)
-        opened.attach_consumer(held, consumer.consumer, KINDS[kind])
+        opened.consumers.attach(held, consumer.consumer, KINDS[kind])
         self._broker.peers.sessions.add(consumer)
         return consumer
 
@@ -98,10 +97,10 @@ class LocalSessions:
         principal = Principal("service:broker", service=True)
         topic = await self._broker.topics.get(HEALTH_TOPIC, create=True)
         await topic.writable()
-        reader = topic.create_reader(f"health-{self._broker.new_producer_name()}", LATEST)
+        reader = topic.subscriptions.create_reader(f"health-{self._broker.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         consumer = LocalConsumer(self._broker, topic, reader, _Arrival(arrived), principal)
-        topic.attach_consumer(reader, consumer.consumer, SubscriptionType.EXCLUSIVE)
+        topic.consumers.attach(reader, consumer.consumer, SubscriptionType.EXCLUSIVE)
         producer = LocalProducer(self._broker, topic, self._broker.new_producer_name(), None, principal)
         try:
             consumer.flow(1)

@@ -69,7 +69,7 @@ class Metering:
         self._active.append(topic)
         for rate, total in zip(rates.all(), topic.totals, strict=True):
             rate.sample(now_ms, total)
-        rates.members.sample(topic.producers, topic.subscriptions.values(), now_ms, members_max)
+        rates.members.sample(topic.producers, topic.subscriptions.table.values(), now_ms, members_max)
         if rates.quiet:
             self._active.pop()
             topic.rates = None

@@ -2,6 +2,7 @@
 
 registry.py, opening.py, partitions/    load, create, unload and delete topics
 topic.py                      a topic: its identity and its life; its parts lie in the rooms below
+persistent.py, non_persistent.py    the two kinds of topics
 producers/                    socket to log
 subscriptions/                subscriptions and their changes
 dispatch/                     log to consumers

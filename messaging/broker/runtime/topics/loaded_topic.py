@@ -1,11 +1,13 @@
-"""The interface of a loaded topic that the rest of the broker uses."""
+"""The interface of a loaded topic that the services of a broker use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.core.producer_table import ProducerTable
+from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError
@@ -22,26 +24,33 @@ class TopicCounters(NamedTuple):
     bytes_out: int
 
 
-class LoadedTopic(Protocol):
-    __slots__ = ()
+class ConnectedProducers(Protocol):
+    table: ProducerTable
 
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Producer]: ...
+
+
+class KnownSubscriptions(Protocol):
+    table: dict[str, Subscription]  # by key; never kept, because the first subscription replaces it
+
+    def holds(self, subscription: Subscription) -> bool:
+        """Whether it is a subscription of this topic still."""
+
+
+class LoadedTopic(Protocol):
     name: TopicName
     text: str
-    tenant_uid: str
     ledger: ManagedLedger
-    subscriptions: dict[str, Subscription]
     idle: IdleTimes
     closed: MagnetarError | None  # the reason for closing, set when closing begins
+    rates: TopicRates | None  # None while the topic is idle
 
     @property
-    def rates(self) -> TopicRates | None:
-        """None while the topic is idle"""
-
-    @rates.setter
-    def rates(self, rates: TopicRates | None) -> None: ...
+    def producers(self) -> ConnectedProducers: ...
 
     @property
-    def producers(self) -> ProducerTable: ...
+    def subscriptions(self) -> KnownSubscriptions: ...
 
     @property
     def totals(self) -> TopicCounters: ...

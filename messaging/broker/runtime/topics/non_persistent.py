@@ -1,6 +1,6 @@
 """A non-persistent topic: what is published is sent to the consumers that can take it now, and dropped for the others.
 
-It is a topic that stores nothing. No message outlives the turn in which it came, except while many subscriptions are sent it;
+No message outlives the turn in which it came, except while many subscriptions are sent it;
 until then it counts as being received, so that its producer is read no faster than its messages go out.
 """
 
@@ -10,26 +10,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
 from messaging.broker.core.entries import EntryBlock, for_log
-from messaging.broker.core.non_persistent import MESSAGE_ID, NonPersistentSubscription
+from messaging.broker.core.non_persistent import MESSAGE_ID
 from messaging.broker.core.producers import Producer
-from messaging.broker.core.seek_target import SeekTarget
-from messaging.broker.core.subscription import Subscription, subscription_key
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.direct_dispatcher import DirectDispatcher
 from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE
-from messaging.broker.runtime.topics.limits.admission import check_subscription_count
-from messaging.broker.runtime.topics.producers.publisher import Publisher
+from messaging.broker.runtime.topics.producers.topic_publisher import Act, TopicPublisher
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import NoAcknowledgements
+from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
+from messaging.broker.runtime.topics.subscriptions.non_persistent_subscriptions import NonPersistentSubscriptions
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotAllowed
-from messaging.protocol.frames import REPEATED_ID
+from messaging.errors import MagnetarError
+from messaging.protocol.frames import REPEATED_ID, message_id_tail
 from messaging.protocol.hot import CHUNK, BlockSummary, SendFrame
 from messaging.protocol.names import TopicName
 from messaging.storage.block_header import Extensions
-from messaging.storage.ledger_store import Position
 from messaging.storage.managed.unstored import NoLedger
 from messaging.storage.meta_store import TopicRecord
 
@@ -41,12 +38,13 @@ class NonPersistentTopic(Topic):
     def __init__(self, name: TopicName, services: TopicServices, record: TopicRecord) -> None:
         ledger = NoLedger(services.stores.storage, record, {})
         super().__init__(name, services, ledger)
-        self.id_tail = REPEATED_ID + self.id_tail
-        self.publisher = NonPersistentPublisher(self, ledger)
+        self.id_tail = REPEATED_ID + message_id_tail(name.partition)
         self.acknowledgements = NoAcknowledgements()
-        self._follow_publish_policies()
+        self.subscriptions = NonPersistentSubscriptions(self)
+        self.consumers = TopicConsumers(self, self.subscriptions)
+        self.publisher = NonPersistentPublisher(self, ledger)
         self._entries = 0  # published since the topic was loaded
-        self._direct: DirectDispatcher | None = None  # `_dispatcher` with its own type
+        self._direct: DirectDispatcher | None = None  # the dispatcher with its own type
         self._fan_out: FanOut | None = None  # None while no block waits for subscriptions
 
     @property
@@ -58,14 +56,22 @@ class NonPersistentTopic(Topic):
     def entries_added(self) -> int:
         return self._entries
 
+    @property
+    def dispatcher(self) -> DirectDispatcher:
+        if self._direct is None:
+            self.started_dispatcher = self._direct = DirectDispatcher(self)
+            self._direct.closed = self.closed is not None
+        return self._direct
+
     def hand_out(self, block: EntryBlock, done: Callable[[], None]) -> bool:
         """Sends a block to all subscriptions. Where there are many, this continues in later turns of the event loop, and `done` is
         called in the end. Returns whether it does."""
         self.mark_active()
         self._entries += len(block.end_offsets)
-        if not self.subscriptions:
+        table = self.subscriptions.table
+        if not table:
             return False
-        readers = list(self.subscriptions.values())
+        readers = list(table.values())
         if self._fan_out is None:
             for subscription in readers[:READERS_AT_ONCE]:
                 self.send(subscription, block)
@@ -78,13 +84,7 @@ class NonPersistentTopic(Topic):
         return True
 
     def send(self, subscription: Subscription, block: EntryBlock) -> None:
-        (self._direct or self._ensure_dispatcher()).send_now(subscription, block)
-
-    def _ensure_dispatcher(self) -> DirectDispatcher:
-        if self._direct is None:
-            self._dispatcher = self._direct = DirectDispatcher(self)
-            self._direct.closed = self.closed is not None
-        return self._direct
+        (self._direct or self.dispatcher).send_now(subscription, block)
 
     def fan_out_ended(self) -> None:
         """All subscriptions were sent all blocks that waited."""
@@ -95,60 +95,21 @@ class NonPersistentTopic(Topic):
         if self._fan_out is not None:
             self._fan_out.clear()
 
-    # --- subscriptions: each ends with its last consumer
 
-    def find(self, name: str) -> Subscription | None:
-        return self.subscriptions.get(subscription_key(name, durable=False))
-
-    def _make_subscription(self, name: str, cursor: Cursor, subscription_id: int, properties: dict[str, str]) -> Subscription:
-        return NonPersistentSubscription(
-            name, topic=self.text, partition=self.name.partition, key_shared=self.services.limits.key_shared, properties=properties
-        )
-
-    def create_reader(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
-        """The subscription of this name, made where there is none."""
-        self.check_open()
-        held = self.find(name)
-        if held is not None:
-            return held
-        check_subscription_count(self)
-        return super().create_reader(name, start, properties)
-
-    async def create_subscription(self, name: str, start: Position, properties: dict[str, str] | None = None) -> Subscription:
-        raise NotAllowed(f"{self.text} is a non-persistent topic: its subscriptions exist only while they have consumers")
-
-    async def delete_subscription(self, key: str, *, force: bool = True) -> None:
-        """Even while it has consumers, as by Pulsar: without them there is none."""
-        await super().delete_subscription(key)
-
-    async def seek(self, subscription: Subscription, target: SeekTarget) -> None:
-        """Nothing happens, as in Pulsar: there is nothing to go back to."""
-        self.check_current(subscription)
-
-    def follow_unacked_limits(self) -> None:
-        """Nobody holds anything."""
-
-    def _follow_backlog_quota(self) -> None:
-        """There is no backlog."""
-
-    def redeliver(self, subscription: Subscription, consumer: Consumer, positions: object) -> None:
-        pass
-
-
-class NonPersistentPublisher(Publisher):
+class NonPersistentPublisher(TopicPublisher):
     """Receipts are sent at once: nothing is waited for."""
 
-    __slots__ = ("_topic",)
+    __slots__ = ()
+    topic: NonPersistentTopic
 
     def __init__(self, topic: NonPersistentTopic, ledger: NoLedger) -> None:
         super().__init__(topic, ledger)
-        self._topic = topic
+        self.follow_policies()
 
     def publish(
         self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
     ) -> int:
-        """Sends a block to the consumers. Returns the bytes that wait for their turns, or until the rate limits allow them;
-        `append_completed` follows for them."""
+        """Sends the block to the consumers. What is in flight waits for its turns."""
         if producer.closed:
             return 0
         if self.limits is not None and not self.limits.passing:
@@ -168,7 +129,10 @@ class NonPersistentPublisher(Publisher):
         data = for_log(buf, sent, end_offsets)
         block = EntryBlock(*MESSAGE_ID, data, end_offsets, now_ms, messages, counts=counts)
         size = end_offsets[-1]
-        return size if self._topic.hand_out(block, lambda: producer.sink.append_completed(size)) else 0
+        return size if self.topic.hand_out(block, lambda: producer.sink.append_completed(size)) else 0
+
+    def run_after_pending(self, act: Act) -> None:
+        act(True)
 
 
 class WaitingBlock(NamedTuple):
@@ -196,7 +160,7 @@ class FanOut:
             block, begin = self._waiting[0].block, self._sent
             self._sent += READERS_AT_ONCE
             for subscription in self._waiting[0].readers[begin : self._sent]:
-                if self._topic.holds(subscription):
+                if self._topic.subscriptions.holds(subscription):
                     self._topic.send(subscription, block)
             if self._sent >= len(self._waiting[0].readers):
                 self._sent = 0

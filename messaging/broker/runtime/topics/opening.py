@@ -7,6 +7,7 @@ from dataclasses import replace
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.subscriptions import dead_letter_state
 from messaging.broker.runtime.topics.topic import Topic
@@ -40,7 +41,7 @@ async def make_topic(services: TopicServices, name: TopicName, *, recorded: bool
         made = await storage.meta.cas_topic(storage.fence, record) if recorded else record
         return NonPersistentTopic(name, services, made)
     ledger = await ManagedLedger.begin(storage, record, {"tenant": name.tenant}, writable=writable)
-    topic = Topic(name, services, ledger)
+    topic = PersistentTopic(name, services, ledger)
     topic.idle = IdleTimes(NO_TIMES, record.created_ms)
     return topic
 
@@ -54,10 +55,10 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
     if record.idle_since:  # as long as it is loaded, what is stored is not so
         record = await services.stores.storage.meta.cas_topic(services.stores.storage.fence, replace(record, idle_since=NO_TIMES))
     ledger = await ManagedLedger.open(services.stores.storage, record, {"tenant": name.tenant})
-    topic = Topic(name, services, ledger)
+    topic = PersistentTopic(name, services, ledger)
     topic.idle = idle
     for stored in await services.stores.storage.meta.subscriptions(topic.text):
-        topic.restore(stored)
+        topic.subscriptions.restore(stored)
     await dead_letter_state.restore(topic)
     await topic.deduplication.follow_policy()
     overrides = await delay_overrides.stored(topic)

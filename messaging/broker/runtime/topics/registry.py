@@ -14,6 +14,7 @@ from messaging.broker.runtime.topics.limits.topic_reservations import TopicReser
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
+from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.producers import deduplication, stored_moves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
@@ -42,7 +43,7 @@ class Topics:
         self.idle_since_ms: Callable[[str], int] = lambda text: services.clock_ms()  # of a topic that is not loaded
         self.on_deleted: list[Callable[[str], None]] = []
         self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
-        self.recover_dead_letters: Callable[[Topic], None] = lambda topic: None
+        self.recover_dead_letters: Callable[[PersistentTopic], None] = lambda topic: None
         self.on_unloaded: list[Callable[[Topic], None]] = []
 
     def __iter__(self) -> Iterator[Topic]:
@@ -73,7 +74,7 @@ class Topics:
         del loaded[topic.text]
         if not loaded:
             del self._loaded_of[namespace]
-        if not topic.recorded:
+        if not topic.ledger.recorded:
             self.reservations.gone(topic.name, recorded=False)
 
     # --- loading
@@ -100,6 +101,10 @@ class Topics:
             loading.add_done_callback(lambda _: self._loading.pop(text, None))
             return await asyncio.shield(loading)
 
+    async def get_persistent(self, name: TopicName, *, create: bool) -> PersistentTopic:
+        """The same; raises `NotAllowed` for a non-persistent topic."""
+        return persistent(await self.get(name, create=create))
+
     async def _load(self, name: TopicName, create: bool, writable: bool) -> Topic:
         text, policies = str(name), self.services.policies
         check_enabled(self.services, name)
@@ -114,8 +119,9 @@ class Topics:
         self._loaded_of.setdefault(str(topic.name.namespace), {})[topic.text] = topic
         for tell in self.on_loaded:
             tell(topic)
-        topic.claim()
-        self.recover_dead_letters(topic)
+        if isinstance(topic, PersistentTopic):
+            topic.subscriptions.claim()
+            self.recover_dead_letters(topic)
         if policies.version != version:  # only loaded topics are told of changes
             with self.services.loops.dispatching.guard(topic=text):
                 topic.policies_changed()
@@ -146,7 +152,8 @@ class Topics:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
             return await self._open(name, found)
         self.list_changed(name, True)
-        await made.deduplication.follow_policy()
+        if isinstance(made, PersistentTopic):
+            await made.deduplication.follow_policy()
         return made
 
     # --- asking
@@ -231,9 +238,9 @@ class Topics:
                 await topic.close()
             except Exception as error:  # it can no longer be used; its cursors are saved or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
-            if delete and topic.recorded:
+            if delete and topic.ledger.recorded:
                 await self._remove(topic.name)
-                for subscription in topic.subscriptions.values():
+                for subscription in topic.subscriptions.table.values():
                     self.services.stores.cursors.forget(subscription.subscription_id)
         finally:
             if self.loaded.get(topic.text) is topic:

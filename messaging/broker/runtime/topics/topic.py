@@ -1,4 +1,5 @@
-"""A loaded topic: the sole owner of its managed ledger, its producers and its subscriptions.
+"""A loaded topic: who it is, its life, and its parts. Both kinds of topics are made of these; see `persistent.py` and
+`non_persistent.py`.
 
 It lives on the event loop and has no task of its own, so an idle topic costs only memory. Messages come in through its publisher
 and go out through its dispatcher.
@@ -7,96 +8,114 @@ and go out through its dispatcher.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from abc import ABC, abstractmethod
 
-import structlog
-
-from messaging.broker.core.producer_table import ProducerTable
-from messaging.broker.runtime.topics import idle_state
-from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota, quota_of
-from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
-from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.core.entries import EntryBlock
+from messaging.broker.core.inactivity import IdleTimes
+from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
-from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
-from messaging.broker.runtime.topics.producers.producer_admission import ProducerAdmission
-from messaging.broker.runtime.topics.producers.publisher import PendingPublish, Publisher
-from messaging.broker.runtime.topics.producers.stored_moves import StoredMoves
-from messaging.broker.runtime.topics.services import TopicServices, refusal_of
-from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST, TopicSubscriptions
+from messaging.broker.runtime.topics.producers.topic_producers import TopicProducers
+from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
+from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements, NoAcknowledgements
+from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
+from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
+from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
+from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
-from messaging.protocol.frames import message_id_tail
-from messaging.protocol.hot import DELAYED
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import Fenced, LedgerClosed, Position, StoreError
+from messaging.storage.ledger_store import LedgerClosed, Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 
-__all__ = ["LATEST", "Topic"]
 
-log = structlog.get_logger("broker.topics")
-
-
-class Topic(TopicSubscriptions):
-    __slots__ = ("_stored_moves", "backlog_quota", "deduplication", "id_tail", "producer_admission", "publisher")
-    keeps_messages = True  # and what its subscriptions have acknowledged
+class Topic(ABC):
+    __slots__ = (
+        "acknowledgements",
+        "closed",
+        "consumers",
+        "cursor_changes",
+        "id_tail",
+        "idle",
+        "ledger",
+        "ledger_list",
+        "name",
+        "producers",
+        "publisher",
+        "rates",
+        "services",
+        "started_dispatcher",
+        "subscriptions",
+        "tenant_uid",
+        "text",
+    )
+    keeps_messages: bool  # and what its subscriptions have acknowledged
+    id_tail: bytes  # the end of every message id, as it is on the wire
+    acknowledgements: Acknowledgements | NoAcknowledgements
+    subscriptions: TopicSubscriptions
+    consumers: TopicConsumers
+    publisher: TopicPublisher
 
     def __init__(self, name: TopicName, services: TopicServices, ledger: ManagedLedger) -> None:
-        super().__init__(name, services, ledger)
-        self.id_tail = message_id_tail(name.partition)
-        self.backlog_quota: TopicBacklogQuota | None = None
-        self.producer_admission = ProducerAdmission(self)
-        self.deduplication = TopicDeduplication(self)
-        self.publisher = Publisher(self, ledger)
-        self._stored_moves: StoredMoves | None = None
-        self._follow_publish_policies()
+        """The kinds of topics make the parts that are missing here."""
+        self.name = name
+        self.text = ledger.record.name
+        self.services = services
+        self.ledger = ledger
+        self.ledger_list = ledger.ledger_list
+        self.tenant_uid = services.tenant_uid(name.tenant)  # the tenant charged for usage, even if its name is reused later
+        self.closed: MagnetarError | None = None  # the reason for closing, set when closing begins
+        self.rates: TopicRates | None = None  # None while the topic is idle
+        self.idle = IdleTimes(ledger.record.idle_since, ledger.record.created_ms)
+        self.started_dispatcher: Dispatcher | None = None  # None until there is something to dispatch
+        self.cursor_changes = CursorChanges(self)
+        self.producers = TopicProducers(self)
 
-    @property
-    def stored_moves(self) -> StoredMoves:
-        """The moves of dead letters of which this is the target."""
-        self._stored_moves = self._stored_moves or StoredMoves(self, self.ledger)
-        return self._stored_moves
-
-    @property
-    def producers(self) -> ProducerTable:
-        return self.producer_admission.table
-
-    @property
-    def entries_added(self) -> int:
-        """Since the topic was loaded."""
-        return self.ledger_list.added_entries
-
-    @property
-    def created_ms(self) -> int:
-        return self.ledger.record.created_ms
-
-    @property
-    def recorded(self) -> bool:
-        """Whether its existence is stored. A non-persistent topic exists while it is loaded, unless it is a partition."""
-        return self.ledger.record.version > 0
+    # --- asking
 
     @property
     def in_use(self) -> bool:
         """Whether it has clients, or one of its subscriptions is being created, moved or deleted."""
-        return self.used or bool(self._changes)
-
-    @property
-    def never_used(self) -> bool:
-        """Whether it has no messages and no clients."""
-        return not (self.ledger.stored_bytes or self.used)
+        return self.used or bool(self.subscriptions.changes)
 
     @property
     def used(self) -> bool:
         """Whether producers or consumers are connected."""
-        return len(self.producers) > 0 or any(one.consumers for one in self.subscriptions.values())
+        return len(self.producers) > 0 or any(each.consumers for each in self.subscriptions.table.values())
+
+    def check_unused(self) -> None:
+        """Raises `PreconditionFailed` if the topic has producers or consumers."""
+        if self.used:
+            raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
 
     def resource(self, subscription: str = "") -> Resource:
         """This topic as a resource of the permission table."""
         return Resource(self.name.tenant, str(self.name.namespace), self.text, subscription)
 
+    @property
+    @abstractmethod
+    def entries_added(self) -> int:
+        """Since the topic was loaded."""
+
+    @property
+    def totals(self) -> TopicCounters:
+        dispatcher = self.started_dispatcher
+        messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
+        return TopicCounters(self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out)
+
+    def block_in_memory(self, position: Position) -> EntryBlock | None:
+        """The block that holds `position` if it is in memory."""
+        return None if self.started_dispatcher is None else self.started_dispatcher.block_in_memory(position)
+
     # --- admitting: nothing is awaited between check and attach, so that nothing is attached to a topic that closes
 
+    def check_open(self) -> None:
+        """Raises `NotReady` once the topic has begun to close."""
+        if self.closed is not None:
+            raise NotReady(f"topic {self.text} is being closed: try again")
+
     def check_writable(self) -> None:
+        """Raises `NotReady` or `TopicTerminated` if the topic accepts no messages."""
         self.check_open()
         if self.ledger.terminated:
             raise TopicTerminated(
@@ -104,31 +123,6 @@ class Topic(TopicSubscriptions):
             )
         if self.ledger.ended:
             raise NotReady(f"topic {self.text} is being terminated: try again")
-
-    def policies_changed(self) -> None:
-        self.producer_admission.close_unencrypted()
-        self.follow_unacked_limits()
-        self.deduplication.policies_changed()
-        super().policies_changed()
-        self._follow_publish_policies()
-        self.publisher.limits = publish_limits.following(self.publisher.limits, self.publisher)
-
-    def _follow_publish_policies(self) -> None:
-        self.publisher.follow_policies()
-        self._follow_backlog_quota()
-
-    def _follow_backlog_quota(self) -> None:
-        quota, current = quota_of(self.services.policies.value, self.name), self.backlog_quota
-        if current is not None and current.closing is not None:
-            return  # what producers publish is refused until it has closed them, or they would not know what was stored
-        if current is None or current.quota != quota:
-            self.backlog_quota = None if quota.unlimited else TopicBacklogQuota(self, quota)
-
-    def refuse_publishing(self, why: MagnetarError) -> None:
-        """Closes the producers: their next tries to open get the error."""
-        log.info("topic.publishing_refused", topic=self.text, why=why.message)
-        self.producer_admission.close_all()
-        self._follow_backlog_quota()
 
     async def writable(self) -> None:
         """Returns when the log accepts messages. While the disk is full or cannot be written, producers retry and consumers are not
@@ -144,123 +138,60 @@ class Topic(TopicSubscriptions):
             if self.ledger.failed is not None:
                 self.services.failed(self, refused)
             raise refused from error
-        if self.backlog_quota is not None:
-            await self.backlog_quota.check(self.services.clock_ms())
+        if self.publisher.quota is not None:
+            await self.publisher.quota.check(self.services.clock_ms())
 
-    def delivery_time_max(self) -> int | None:
-        """The latest delivery time that may be asked for now; None: any."""
-        return self.publisher.delivery_time_max(self.services.clock_ms())
-
-    # --- called by the publisher
-
-    def stored(self, pending: PendingPublish) -> None:
-        """A block is durable: dispatches it to the subscriptions that have consumers."""
-        self.mark_active()
-        if pending.summary.flags & DELAYED:
-            (self._dispatcher or self._ensure_dispatcher()).delays(pending)
-        if self.subscriptions:
-            readers = [subscription for subscription in self.subscriptions.values() if subscription.consumers]
-            if readers:  # without consumers nothing is cached: a later consumer reads from storage
-                dispatcher = self._dispatcher or self._ensure_dispatcher()
-                dispatcher.publish(pending, readers)
-        self.deduplication.stored()
+    # --- living
 
     @property
-    def delayed(self) -> DelayedDelivery:
-        dispatcher = self._ensure_dispatcher()
-        return dispatcher.delayed or dispatcher.delay()
+    @abstractmethod
+    def dispatcher(self) -> Dispatcher:
+        """Started on first use."""
 
-    def append_refused(self) -> None:
-        self.services.failed(self, NotReady(f"topic {self.text} is being reloaded"))
+    def mark_active(self) -> None:
+        """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""
+        if self.rates is None:
+            self.services.active(self)
 
-    def append_failed(self, error: StoreError) -> None:
-        if self.closed is None:
-            self.services.failed(self, StorageFailed(f"topic {self.text} could not store messages: {error}"))
-
-    @property
-    def totals(self) -> TopicCounters:
-        dispatcher = self._dispatcher
-        messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
-        return TopicCounters(self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out)
-
-    # --- failures, and closing
+    def policies_changed(self) -> None:
+        """Policies of the topic or its namespace changed."""
+        self.producers.close_unencrypted()
+        self.subscriptions.policies_changed()
+        self.cursor_changes.policies_changed()
+        if self.started_dispatcher is not None:
+            self.started_dispatcher.policies_changed()
+        self.publisher.policies_changed()
 
     async def recover(self) -> bool:
-        """After the log refused a block: closes the producers, which reconnect. False: the topic must be loaded again instead."""
-        self.producer_admission.close_all()
-        if self.deduplication.state is not None:  # it counted entries that were not stored
-            return False
-        if isinstance(self.ledger.failed, Fenced):  # another owner may have changed the stored state
-            return False
-        try:
-            await self.ledger.recover()
-        except StoreError:
-            return False
-        self.dispatch_all()
-        return True
+        """Called after the log refused a block. Returns False if the topic must be loaded again instead."""
+        return False
 
-    def dispatch_all(self) -> None:
-        dispatcher = self._ensure_dispatcher()
-        for subscription in self.subscriptions.values():
-            dispatcher.dispatch(subscription)
+    # --- closing
 
     def begin_close(self, why: MagnetarError) -> None:
         """Closes producers and consumers and admits no new ones. `close` does the rest."""
         if self.closed is not None:
             return
         self.closed = why
-        self.producer_admission.close_all()
-        if self.publisher.limits is not None:
-            self.publisher.limits.close()
-        for subscription in list(self.subscriptions.values()):
-            self.close_consumers(subscription)
+        self.producers.close_all()
+        self.publisher.close()
+        for subscription in list(self.subscriptions.table.values()):
+            self.consumers.close(subscription)
         self.cursor_changes.close()
-        if self._dispatcher is not None:
-            self._dispatcher.close()
+        if self.started_dispatcher is not None:
+            self.started_dispatcher.close()
 
     async def close(self) -> None:
         """Called after `begin_close`: closes the ledger and saves every cursor. The topic must not be used afterwards. Raises
         `StoreError`.
         """
-        if self._changes:
-            await asyncio.wait(list(self._changes.values()))
+        if self.subscriptions.changes:
+            await asyncio.wait(list(self.subscriptions.changes.values()))
         try:
-            await idle_state.store(self)
-            if self._dispatcher is not None and self._dispatcher.delayed is not None:
-                await self._dispatcher.delayed.store()
-            await self.ledger.close()
-            await self.deduplication.save()
+            await self._store()
         finally:
-            self.deduplication.release()
-            if self._stored_moves is not None:
-                self._stored_moves.release()
-            for subscription in self.subscriptions.values():
-                self.services.memory.cursor_memory.release(self.name.tenant, subscription)
-            self.release_properties()
-            await self.services.stores.cursors.release([one.subscription_id for one in self.subscriptions.values() if one.durable])
+            self.subscriptions.release()
 
-    async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
-        """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""
-        self.check_open()
-        try:
-            await self.ledger.update(lambda record: replace(record, properties=change(record.properties)))
-        except StoreError as error:
-            raise refusal_of(error, f"the properties of topic {self.text} cannot be changed") from error
-        return self.ledger.record.properties
-
-    def check_unused(self) -> None:
-        """Raises `PreconditionFailed` if the topic has producers or consumers."""
-        if self.used:
-            raise PreconditionFailed(f"topic {self.text} has connected producers or consumers: close them, or delete with force")
-
-    async def terminate(self) -> Position:
-        """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is
-        then not terminated."""
-        self.check_open()
-        self.producer_admission.close_all()
-        try:
-            last = await self.ledger.terminate()
-        except StoreError as error:
-            raise refusal_of(error, f"topic {self.text} cannot be terminated") from error
-        self.dispatch_all()
-        return last
+    async def _store(self) -> None:
+        """What is known in memory alone. Raises `StoreError`."""
+        await self.ledger.close()

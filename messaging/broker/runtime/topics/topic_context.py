@@ -1,11 +1,10 @@
-"""The interface of a topic that its own parts use: publisher, dispatcher, backlog reader, deduplication."""
+"""The interface of a topic that its own parts use."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
@@ -14,17 +13,13 @@ from messaging.storage.managed.ledger_list import LedgerList
 
 
 class TopicContext(LoadedTopic, Protocol):
-    __slots__ = ()
-
     services: TopicServices
+    ledger_list: LedgerList
     cursor_changes: CursorChanges
-    keeps_messages: bool  # what is published is stored
 
     @property
-    def ledger_list(self) -> LedgerList: ...
-
-    def holds(self, subscription: Subscription) -> bool:
-        """Whether it is a subscription of this topic still."""
+    def keeps_messages(self) -> bool:
+        """What is published is stored."""
 
     def mark_active(self) -> None:
         """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""

@@ -16,7 +16,7 @@ from messaging.broker.runtime.client_subscriptions import count_subscribe, delet
 from messaging.broker.runtime.liveness_probe import probe_consumers
 from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of, block_at, mark_delete_at_time
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
-from messaging.broker.runtime.topics.topic import LATEST, Topic
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.schemas import given_schema, role_of
@@ -28,7 +28,7 @@ from messaging.permissions.model import Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic, subscription_name
-from messaging.storage.ledger_store import EARLIEST, Position, StoreError
+from messaging.storage.ledger_store import EARLIEST, LATEST, Position, StoreError
 from messaging.times import time_text
 
 _MAX = 2**63 - 1
@@ -50,12 +50,13 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
     if body.read_compacted and not topic.keeps_messages:
         raise NotAllowed(f"{topic.text} is a non-persistent topic: it keeps no messages, and has no compacted ones")
     count_subscribe(topic, ConsumerIdentity(connection.address, body.consumer_name, body.consumer_id))
-    await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=topic.never_used)
+    never_used = not (topic.ledger.stored_bytes or topic.used)
+    await service.schemas.check_consumer(topic.name, given_schema(body), role_of(connection), idle=never_used)
     subscription = await _subscription(service, connection, topic, name, body)
-    await topic.wait_until_unchanged(subscription)
+    await topic.subscriptions.wait_until_unchanged(subscription)
     await probe_consumers(subscription, kind)
     if connection.closed:  # the client disconnected while the topic was opened
-        topic.drop_if_idle(subscription)
+        topic.subscriptions.drop_if_idle(subscription)
         return
     sink = MessageSender(connection.endpoints, topic, subscription)
     consumer = Consumer(body.consumer_id, body.consumer_name, sink, priority=body.priority_level, now_ms=service.now_ms())
@@ -71,7 +72,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
         connection.send(frames.success(body.request_id))
         connection.endpoints.add_consumer(topic, subscription, consumer)
 
-    topic.attach_consumer(subscription, consumer, kind, admitted)
+    topic.consumers.attach(subscription, consumer, kind, admitted)
 
 
 def _key_shared_mode(meta: pb.KeySharedMeta) -> KeySharedMode:
@@ -89,18 +90,18 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     rolled_back = None
     if rollback_s:  # it counts even where the subscription exists, unless that would move others
         rolled_back = await mark_delete_at_time(topic, max(0, service.now_ms() - rollback_s * 1000))
-    held = topic.subscriptions.get(key)
+    held = topic.subscriptions.table.get(key)
     if held is not None:
         if rolled_back is not None and not held.consumers:
             await seek_subscription(service, connection.principal, topic, held, SeekTarget(rolled_back))
         if properties and held.durable and not held.properties:  # where there are some they stay, as in Pulsar
-            await topic.set_properties(held, properties)
+            await topic.subscriptions.set_properties(held, properties)
         return held
     start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
     if start == LATEST and not body.HasField("start_message_id") and found_by_looking(service, connection, topic, name):
         start = EARLIEST
     if not durable:
-        return topic.create_reader(name, start, properties)
+        return topic.subscriptions.create_reader(name, start, properties)
     return await open_subscription(service, connection.principal, topic, name, start=start, properties=properties)
 
 
@@ -126,7 +127,7 @@ def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resou
     held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        topic.flow(subscription, consumer, body.message_permits)
+        topic.consumers.flow(subscription, consumer, body.message_permits)
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
@@ -180,7 +181,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
         topic, subscription, consumer = held
         ids = [_position(one) for one in body.message_ids]
         unacked_before = consumer.unacked_messages
-        topic.redeliver(subscription, consumer, ids or None)
+        topic.acknowledgements.redeliver(subscription, consumer, ids or None)
         connection.receiver.costs_more((unacked_before - consumer.unacked_messages) // REDELIVERED_A_UNIT)
 
 
@@ -201,7 +202,7 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
 async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
     """The entry with this id; of a batch, what the ack set leaves of it, if there is one."""
     position = wire_position(message_id)
-    mark_delete = topic.mark_delete_for(position)
+    mark_delete = topic.ledger_list.mark_for(position)
     block = await block_at(topic, position) if message_id.ack_set else None
     if block is None:
         return SeekTarget(mark_delete)
@@ -256,7 +257,7 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
     if len(subscription.consumers) > 1 and not body.force:
         raise SubscriptionInUse(f"subscription {subscription.name!r} has other consumers: close them before unsubscribing")
     connection.endpoints.drop_consumer(body.consumer_id)
-    topic.detach(subscription, consumer)
+    topic.consumers.detach(subscription, consumer)
     assert connection.principal is not None
     await delete_subscription(service, connection.principal, topic, subscription)
     connection.send(frames.success(body.request_id))
@@ -267,7 +268,7 @@ async def close_consumer(service: Broker, connection: Connection, body: pb.Close
     held = connection.endpoints.drop_consumer(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        topic.detach(subscription, consumer)
+        topic.consumers.detach(subscription, consumer)
     connection.send(frames.success(body.request_id))
 
 

@@ -16,7 +16,6 @@ from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.delayed.limits import delay_check
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.detach import DetachWorker
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
@@ -62,9 +61,9 @@ class Endpoints:
         consumers, self.consumers = self.consumers, {}
         # Those that wait leave first: a topic is not passed on from one to the next, each with a new epoch.
         detaches = [
-            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer, _ in opening.values()),
-            *(partial(_detach, topic, topic.producer_admission.detach, producer) for topic, producer in producers.values()),
-            *(partial(_detach, topic, topic.detach, *held) for topic, *held in consumers.values()),
+            *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer, _ in opening.values()),
+            *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer in producers.values()),
+            *(partial(_detach, topic, topic.consumers.detach, *held) for topic, *held in consumers.values()),
         ]
         if detaches:
             DetachWorker(self.service.peers.turn_loop, self.memory_charge.tenant, detaches).begin()
@@ -72,7 +71,7 @@ class Endpoints:
     def wake_consumers(self) -> None:
         """The connection can be written to again."""
         for topic, subscription, consumer in list(self.consumers.values()):
-            topic.consumer_writable(subscription, consumer)
+            topic.consumers.wake(subscription, consumer)
 
     # --- the fast path
 
@@ -125,7 +124,7 @@ class Endpoints:
     def _publish_storable(self, topic: Topic, producer: Producer, buf: bytes, frames: list[SendFrame]) -> None:
         """Appends what can be stored and refuses the rest, with each error in its place among the receipts, because clients rely on
         the order."""
-        bytes_max, delays = self.service.settings.message_bytes_max, delay_check(topic, topic.publisher.delay_limits)
+        bytes_max, delays = self.service.settings.message_bytes_max, topic.publisher.delay_check()
         for part in storable(
             frames, buf, bytes_max, delays, encrypted=producer.encrypted, topic_max=topic.publisher.message_bytes_max
         ):

@@ -30,7 +30,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     if opening is not None:
         if body.epoch <= opening.producer.epoch:
             raise NotReady(f"producer {body.producer_id} waits for exclusive access to {opening.topic.text} already")
-        opening.topic.producer_admission.detach(opening.producer)  # on a later try it queues again
+        opening.topic.producers.detach(opening.producer)  # on a later try it queues again
         endpoints.end_opening(opening.producer)
     topic = await service.open_topic(parse_topic(resource.topic), writable=True)
     await topic.writable()
@@ -38,14 +38,14 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     if body.initial_subscription_name and topic.keeps_messages:
         await _open_initial_subscription(service, connection, body.initial_subscription_name, topic, resource)
     access = AccessMode(body.producer_access_mode)
-    await probe_producers(topic.producers, body.producer_name, access)
+    await probe_producers(topic.producers.table, body.producer_name, access)
     if connection.closed:  # the client disconnected while the topic was opened
         return
     producer = _producer(service, connection, body, access)
     endpoints.check_room(producer.name, producer.metadata)
     producer.schema_version = schema_version
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
-    answer = topic.producer_admission.attach(producer).answer
+    answer = topic.producers.attach(producer).answer
     if answer is Answer.JOIN:
         endpoints.add_producer(topic, producer)
         connection.send(producer_success(body.request_id, topic, producer))
@@ -58,7 +58,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
         connection.send(frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=waits))
         return
     try:
-        await topic.producer_admission.confirm_owner(producer)
+        await topic.producers.confirm_owner(producer)
     except MagnetarError as error:
         connection.producer_sink.refused(producer, error)
     else:
@@ -99,11 +99,11 @@ async def close_producer(service: Broker, connection: Connection, body: pb.Close
     if held is not None:
         topic, producer = held
         await topic.publisher.wait_for_pending(producer)
-        topic.producer_admission.detach(producer)
+        topic.producers.detach(producer)
         if connection.endpoints.producers.get(body.producer_id) is held:
             connection.endpoints.end_producer(body.producer_id)
     opening = connection.endpoints.opening.get(body.producer_id)
     if opening is not None:
-        opening.topic.producer_admission.detach(opening.producer)
+        opening.topic.producers.detach(opening.producer)
         connection.endpoints.end_opening(opening.producer)
     connection.send(frames.success(body.request_id))

@@ -42,7 +42,7 @@ class BinaryProducerSession(_BinarySession):
         held = endpoints.opening.get(self.opened_id) or endpoints.producers.get(self.opened_id)
         producer = held[1] if held is not None else None
         if producer is not None and producer.session is self and not producer.closed:
-            self.topic.producer_admission.detach(producer)
+            self.topic.producers.detach(producer)
             producer.sink.closed(producer)
 
 
@@ -63,4 +63,4 @@ class BinaryConsumerSession(_BinarySession):
         _, subscription, consumer = self.connection.endpoints.consumers.get(self.opened_id, (None, None, None))
         if subscription is not None and consumer is not None and consumer.session is self:
             consumer.sink.closed(consumer)
-            self.topic.detach(subscription, consumer)
+            self.topic.consumers.detach(subscription, consumer)

@@ -82,7 +82,7 @@ def producer_success(request_id: int, topic: Topic, producer: Producer) -> bytes
     answer = pb.ProducerSuccess(
         request_id=request_id, producer_name=producer.name, last_sequence_id=last, schema_version=version, producer_ready=True
     )
-    epoch = topic.producers.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
+    epoch = topic.producers.table.topic_epoch if producer.access is AccessMode.SHARED else producer.topic_epoch
     if epoch != NO_EPOCH:
         answer.topic_epoch = epoch
     return frames.command(pb.Command.PRODUCER_SUCCESS, producer_success=answer)
@@ -180,7 +180,7 @@ class MessageSender:
         return sorted({*others, *(index for index, count in enumerate(redelivery_counts, first) if count)})
 
     def _plain(self, consumer: Consumer, block: EntryBlock, first: int, last: int) -> bytes | memoryview:
-        shared = len(self.topic.subscriptions) > 1
+        shared = len(self.topic.subscriptions.table) > 1
         if shared and (made := self._last_frames.find(block, first, last, consumer.consumer_id)) is not None:
             return made
         frames = hot.messages(

@@ -71,7 +71,7 @@ def client_key(connection: Connection, namespace: str) -> ClientKey:
 def found_by_looking(service: Broker, connection: Connection, topic: Topic, subscription: str) -> bool:
     """Whether this client subscribes by pattern and came upon a topic that was created since it began to look. If it looks on
     another connection than this one, it must have consumers of the subscription on topics that are older."""
-    namespace, created_ms, own = topic.name.namespace, topic.created_ms, connection.endpoints
+    namespace, created_ms, own = topic.name.namespace, topic.ledger.record.created_ms, connection.endpoints
     known = client_key(connection, str(namespace))
     found = service.discovery.found(own, known, created_ms)
     if found is not Found.ALIKE:

@@ -24,7 +24,7 @@ async def test_what_is_acknowledged_does_not_come_again(world: BrokerWorld) -> N
     await client.quiet()
     await client.close()
     again = await world.connected("reader")
-    await eventually(lambda: not world.service.topics.loaded[TOPIC].subscriptions["s"].consumers)
+    await eventually(lambda: not world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers)
     await again.subscribe(TOPIC, permits=10)
     assert texts(await again.messages(2)) == [b"1", b"4"]
     assert await again.quiet() == []
@@ -66,7 +66,7 @@ async def test_acknowledging_up_to(world: BrokerWorld) -> None:
     found = await client.messages(5)
     ack(client, id_of(found[2]), kind=pb.Ack.Cumulative, request_id=1)
     await client.expect("ACK_RESPONSE")
-    assert world.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries == 2
+    assert world.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries == 2
 
 
 async def test_acknowledging_up_to_is_not_for_shared(world: BrokerWorld) -> None:
@@ -76,7 +76,7 @@ async def test_acknowledging_up_to_is_not_for_shared(world: BrokerWorld) -> None
     found = await client.messages(3)
     ack(client, id_of(found[2]), kind=pb.Ack.Cumulative, request_id=1)
     assert (await client.expect("ACK_RESPONSE")).error == pb.NotAllowedError
-    assert world.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries == 3
+    assert world.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries == 3
 
 
 async def test_a_batch_acknowledged_in_part_comes_with_what_is_left(world: BrokerWorld) -> None:
@@ -94,7 +94,7 @@ async def test_a_batch_acknowledged_in_part_comes_with_what_is_left(world: Broke
     assert again.body.redelivery_count == 1
     ack(client, id_of(entry, ack_set=[0b100]), request_id=2)  # the other nine
     await client.expect("ACK_RESPONSE")
-    assert world.service.topics.loaded[TOPIC].subscriptions["s"].backlog_entries == 0
+    assert world.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries == 0
 
 
 async def test_a_consumer_at_its_bound_goes_on_as_soon_as_it_acknowledges(make_world: MakeWorld) -> None:
@@ -219,5 +219,5 @@ async def test_without_batch_index_acknowledgements_a_cumulative_one_stops_befor
     found = await reader.messages(4)
     ack(reader, id_of(found[3], ack_set=[0b11111_00000]), kind=pb.Ack.Cumulative, request_id=1)
     assert not (await reader.expect("ACK_RESPONSE")).HasField("error")
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     assert (subscription.backlog_entries, len(subscription.cursor.batches)) == (1, 0)

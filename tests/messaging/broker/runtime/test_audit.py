@@ -158,7 +158,7 @@ async def test_the_admin_rpc_says_where_a_subscription_stood(world: BrokerWorld)
     client = await world.connected("owner")
     await client.producer(TOPIC)
     made = await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
-    mark_delete = world.service.topics.loaded[TOPIC].subscriptions["s"].cursor.mark_delete
+    mark_delete = world.service.topics.loaded[TOPIC].subscriptions.table["s"].cursor.mark_delete
     place = f"{mark_delete.ledger_id}:{mark_delete.entry_id}"
     assert made.moved == {TOPIC: ("", place)}
     deleted = await world.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s"))

@@ -11,6 +11,7 @@ from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAna
 from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.runtime.admin import backlog
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import NotAllowed, NotReady, SubscriptionNotFound, TopicNotFound
 from messaging.fairness.turns import FairTurns
 from messaging.protocol import pulsar_pb2 as pb
@@ -29,7 +30,7 @@ async def filled(world: BrokerWorld, singles: int = 4, batch: int = 10) -> RawCl
     client = await world.connected("owner")
     await client.producer(TOPIC)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     for index in range(singles):
         client.write(send_frame(index, b"x"))
         await client.expect("SEND_RECEIPT")
@@ -43,7 +44,7 @@ async def acknowledged(world: BrokerWorld, client: RawClient, *entries: int) -> 
     found = await client.messages(5)
     ids = [one.body.message_id for one in found if one.body.message_id.entry_id in entries]
     client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=ids)
-    held = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    held = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     await eventually(lambda: held.backlog_entries == 5 - len(entries))
 
 
@@ -186,7 +187,7 @@ async def test_what_is_stored_of_a_topic(world: BrokerWorld) -> None:
     await acknowledged(world, client, 0, 2)
     topic = world.service.topics.loaded[TOPIC]
     await topic.ledger.roll()
-    await topic.terminate()
+    await persistent(topic).terminate()
     found = (await world.admin.topic_stats.internal_info(TopicRef(topic=TOPIC))).stats
     (first, *_), ledger_id = found["ledgers"], topic.ledger.record.ledgers[0].ledger_id
     assert (first["ledgerId"], first["entries"], first["size"] > 0) == (ledger_id, 5, True)
@@ -212,11 +213,11 @@ async def test_partitions_are_told_one_by_one(world: BrokerWorld) -> None:
 
 async def test_when_mark_delete_last_advanced_and_expiry_last_ran(world: BrokerWorld) -> None:
     client = await filled(world)
-    held = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    held = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     await acknowledged(world, client, 2)
     assert (held.last_advanced_ms, held.last_expired_ms) == (0, 0), "something else is not acknowledged yet"
     topic = world.service.topics.loaded[TOPIC]
-    assert await topic.expire_up_to(held, EARLIEST) == 0
+    assert await persistent(topic).acknowledgements.expire_up_to(held, EARLIEST) == 0
     assert (held.last_advanced_ms, held.last_expired_ms > 0) == (0, True)
     found = (await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))).stats["subscriptions"]["s"]
     assert (found["msgInReplay"], found["consumers"][0]["lastConsumedTimestamp"] > 0) == (0, True)
@@ -224,7 +225,7 @@ async def test_when_mark_delete_last_advanced_and_expiry_last_ran(world: BrokerW
     ids = [pb.MessageId(ledger_id=ledger_id, entry_id=entry) for entry in (0, 1)]
     client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=ids)
     await eventually(lambda: held.last_advanced_ms > 0)
-    other = await topic.create_subscription("other", EARLIEST)
+    other = await topic.subscriptions.create("other", EARLIEST)
     await client.subscribe(TOPIC, "other", 2, sub_type=pb.Subscribe.Exclusive)
     client.say(pb.Command.ACK, consumer_id=2, ack_type=pb.Ack.Cumulative, message_id=ids[:1])
     await eventually(lambda: other.last_advanced_ms > 0)

@@ -111,7 +111,7 @@ async def test_a_consumer_that_never_reads_holds_little_and_others_go_on(world: 
     topic = await stored(world, 200)
     sock = await silent_consumer(world, permits, "silent")
     try:
-        silent = topic.subscriptions["silent"]
+        silent = topic.subscriptions.table["silent"]
         await eventually(lambda: any(not one.sink.writable for one in silent.consumers))
         other = await reader(world, permits, "other")
         await read_all(other, 200)
@@ -135,7 +135,7 @@ async def test_the_less_memory_is_left_the_less_may_pile_up_for_one(make_world: 
     egress.take("acme", egress.limit_bytes)  # as if many others did not read
     sock = await silent_consumer(world, 1_000_000, "silent")
     try:
-        await eventually(lambda: not next(iter(topic.subscriptions["silent"].consumers)).sink.writable)
+        await eventually(lambda: not next(iter(topic.subscriptions.table["silent"].consumers)).sink.writable)
         assert egress.used_bytes - egress.limit_bytes <= TURN_BYTES + 2 * SIZE
         quick = await reader(world, 1000, "quick")  # who reads is served all the same
         await read_all(quick, 200)

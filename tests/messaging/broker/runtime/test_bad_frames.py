@@ -68,7 +68,7 @@ async def unharmed(world: BrokerWorld, good: RawClient) -> None:
     assert len(world.service.peers.connections) == 1
     topic = world.service.topics.loaded[TOPIC]
     assert len(topic.producers) == 1
-    assert len(topic.subscriptions["s"].consumers) == 1
+    assert len(topic.subscriptions.table["s"].consumers) == 1
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -9,6 +9,7 @@ import pytest
 
 from messaging.broker.core import dead_letter_moves
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import NotAuthorized
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.chunking import chunk_frames
@@ -147,5 +148,5 @@ async def test_a_policy_can_be_removed_although_the_rest_of_a_message_is_refused
     nack(client, found[0])
     await eventually(lambda: len(asked) == 2 and not letters_of(world).moving)
     monkeypatch.setattr(DeadLetterProducer, "publish", refused)
-    await world.service.dead_letters.remove_policy(world.service.topics.loaded[TOPIC], subscription_of(world))
+    await world.service.dead_letters.remove_policy(persistent(world.service.topics.loaded[TOPIC]), subscription_of(world))
     assert texts(await client.messages(CHUNKS)) == PARTS, "consumers are sent it again"

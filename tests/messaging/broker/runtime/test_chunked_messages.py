@@ -49,7 +49,7 @@ async def test_from_storage_too_all_chunks_go_to_one_consumer(make_world: MakeWo
         frame for pair in zip(chunk_frames(0, b"abcdef", 2), chunk_frames(1, b"ABCDEF", 2), strict=True) for frame in pair
     ]
     await published(world, *interleaved)
-    await world.service.topics.loaded[TOPIC].create_subscription("s", world.service.topics.loaded[TOPIC].ledger_list.first)
+    await world.service.topics.loaded[TOPIC].subscriptions.create("s", world.service.topics.loaded[TOPIC].ledger_list.first)
     after = await make_world(after=world)
     one, other = await after.connected("reader"), await after.connected("reader")
     await one.subscribe(TOPIC, permits=1)

@@ -8,9 +8,9 @@ import pytest
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.broker.runtime.topics.topic import LATEST
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.protocol import pulsar_pb2 as pb
-from messaging.storage.ledger_store import EARLIEST, Position
+from messaging.storage.ledger_store import EARLIEST, LATEST, Position
 from messaging.storage.managed.retention import NOTHING
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.compacting import TOPIC, Reading, Seen, batch, compact, keyed, publish, read_all, topic_of
@@ -113,7 +113,7 @@ async def test_what_retention_dropped_is_still_in_the_compacted_topic(world: Bro
     await compact(world.service, tmp_path)
     topic = await topic_of(world.service)
     await topic.ledger.roll()
-    await topic.ledger.trim(world.service.compactions.kept_from(topic, topic.ledger_list.last), NOTHING)
+    await topic.ledger.trim(world.service.compactions.kept_from(persistent(topic), topic.ledger_list.last), NOTHING)
     assert topic.ledger_list.first_id > ids[0].ledger_id
     assert values(await read_all(world.service)) == [("b", b"1"), ("a", b"2")]
     assert values(await read_all(world.service, start=ids[2])) == [("a", b"2")]
@@ -142,8 +142,8 @@ async def test_retention_keeps_what_no_compaction_has_seen(world: BrokerWorld, t
     topic = await topic_of(world.service)
     await topic.ledger.roll()
     last = topic.ledger_list.last
-    assert world.service.compactions.kept_from(topic, last) < last
-    await topic.ledger.trim(world.service.compactions.kept_from(topic, last), NOTHING)
+    assert world.service.compactions.kept_from(persistent(topic), last) < last
+    await topic.ledger.trim(world.service.compactions.kept_from(persistent(topic), last), NOTHING)
     assert values(await read_all(world.service)) == [("a", b"1"), ("a", b"2")]
 
 
@@ -151,13 +151,13 @@ async def test_a_durable_subscription_acknowledges_what_was_compacted_away(world
     ids = await publish(world.service, *(keyed(f"k{number % 3}", b"%d" % number) for number in range(30)), keyed("k0", b""))
     await compact(world.service, tmp_path)
     topic = await topic_of(world.service)
-    subscription = await topic.create_subscription("s", EARLIEST)
+    subscription = await topic.subscriptions.create("s", EARLIEST)
     reading = Reading()
     consumer = Consumer(1, "c", reading)
     consumer.read_compacted = True
-    topic.attach_consumer(subscription, consumer, SubscriptionType.FAILOVER)
-    topic.flow(subscription, consumer, 100)
-    await topic.wait_until_unchanged(subscription)
+    topic.consumers.attach(subscription, consumer, SubscriptionType.FAILOVER)
+    topic.consumers.flow(subscription, consumer, 100)
+    await topic.subscriptions.wait_until_unchanged(subscription)
     await eventually(lambda: subscription.next_due() is None)
     assert reading.entries == [ids[28], ids[29]]
     assert subscription.backlog_entries == 2
@@ -165,7 +165,7 @@ async def test_a_durable_subscription_acknowledges_what_was_compacted_away(world
         topic.acknowledgements.acknowledge(subscription, consumer, position.ledger_id, [position.entry_id])
     assert subscription.backlog_entries == 0
     assert subscription.cursor.mark_delete == ids[30]
-    topic.detach(subscription, consumer)
+    topic.consumers.detach(subscription, consumer)
 
 
 async def test_a_topic_without_anything_left(world: BrokerWorld, tmp_path: Path) -> None:

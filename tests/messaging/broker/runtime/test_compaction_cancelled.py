@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.storage.managed.retention import NOTHING
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.compacting import LoopCalls, compact, read_all
@@ -18,7 +19,7 @@ async def without_its_ledgers(world: BrokerWorld) -> None:
     last = topic.ledger_list.last
     await topic.ledger.roll()
     await topic.ledger.writable()
-    await topic.ledger.trim(world.service.compactions.kept_from(topic, last), NOTHING)
+    await topic.ledger.trim(world.service.compactions.kept_from(persistent(topic), last), NOTHING)
     assert not topic.ledger_list.holds(last)
 
 
@@ -50,7 +51,7 @@ async def test_what_was_cancelled_after_the_compaction_is_passed_over(make_world
     world, _ = begun(await make_world(after=world), clock())
     assert await values(world) == [b"0", b"2", b"3", b"0"]
     await compact(world.service, tmp_path, topic=TOPIC)
-    overrides = (await topic_of(world)).overrides
+    overrides = (persistent(await topic_of(world))).overrides
     assert overrides is not None
     assert not overrides.is_cancelled(ids[1])  # the new compacted ledger does not have it
     assert await values(world) == [b"0", b"2", b"3", b"0"]

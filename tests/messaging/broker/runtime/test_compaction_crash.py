@@ -19,6 +19,7 @@ import pytest
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.identity import create_secrets
 from messaging.settings import Settings
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -103,7 +104,7 @@ async def images_of_a_compaction(folder: Path, entries: Entries) -> list[Image]:
         await compact(service, folder)
         topic = await topic_of(service)
         await topic.ledger.roll()
-        await topic.ledger.trim(service.compactions.kept_from(topic, topic.ledger_list.last), NOTHING)
+        await topic.ledger.trim(service.compactions.kept_from(persistent(topic), topic.ledger_list.last), NOTHING)
         await entries.publish(service, *BETWEEN)
         loop, calls = asyncio.get_running_loop(), LoopCalls(service)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.storage.managed.retention import NOTHING
 from tests.support.broker_world import BrokerWorld
 from tests.support.compacting import Keyed, Killed, LoopCalls, Seen, batch, compact, keyed, publish, read_all, topic_of
@@ -88,5 +89,5 @@ async def test_a_compacted_read_is_the_model(world: BrokerWorld, tmp_path: Path,
         elif isinstance(step, Roll):
             await held.ledger.roll()
             if step.trim and held.ledger_list.compacted is not None:
-                await held.ledger.trim(service.compactions.kept_from(held, held.ledger_list.last), NOTHING)
+                await held.ledger.trim(service.compactions.kept_from(persistent(held), held.ledger_list.last), NOTHING)
         assert values(await read_all(service, topic=topic)) == model.messages

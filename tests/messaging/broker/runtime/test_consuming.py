@@ -81,7 +81,7 @@ async def test_where_a_reader_begins(world: BrokerWorld, ledger: int, entry: int
     assert await client.quiet() == []
     assert await world.meta.subscriptions(TOPIC) == []
     await client.close()
-    await eventually(lambda: not world.service.topics.loaded[TOPIC].subscriptions)
+    await eventually(lambda: not world.service.topics.loaded[TOPIC].subscriptions.table)
 
 
 async def test_failover_hands_over_and_says_who_is_active(world: BrokerWorld) -> None:
@@ -143,7 +143,7 @@ async def test_asking_twice_for_the_same_consumer(world: BrokerWorld) -> None:
     client = await world.connected("reader")
     await client.subscribe(TOPIC)
     await client.subscribe(TOPIC)
-    assert len(world.service.topics.loaded[TOPIC].subscriptions["s"].consumers) == 1
+    assert len(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers) == 1
 
 
 async def test_last_message_ids(world: BrokerWorld) -> None:

@@ -12,6 +12,8 @@ from messaging.adminrpc.redrive import RedriveMove, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import SubscriptionDelete
 from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicRef
 from messaging.broker.core.dead_letter_moves import Move, Part
+from messaging.broker.runtime.topics.persistent import persistent
+from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, SubscriptionNotFound
 from messaging.protocol import pulsar_pb2 as pb
@@ -93,8 +95,8 @@ async def killed_now(*_: object) -> NoReturn:
 async def trimmed(world: BrokerWorld, name: str) -> Topic:
     """Everything in the topic is acknowledged, and deleted."""
     topic = await world.service.topics.get(parse_topic(name), create=False)
-    for subscription in topic.subscriptions.values():
-        await topic.skip_to(subscription, topic.ledger_list.last)
+    for subscription in topic.subscriptions.table.values():
+        await persistent(topic).acknowledgements.skip_to(subscription, topic.ledger_list.last)
     await topic.ledger.roll()
     clock = Clock()
     give(world.service, clock)
@@ -123,7 +125,7 @@ async def test_a_redrive_that_ended_before_the_acknowledgement_moves_once_though
         target=back,
         owner="owner@acme",
     )
-    monkeypatch.setattr(Topic, "acknowledge_entries", killed_now)
+    monkeypatch.setattr(Acknowledgements, "acknowledge_entries", killed_now)
     with pytest.raises(Killed):
         await world.admin.redrive.move(step)
     monkeypatch.undo()
@@ -145,7 +147,7 @@ async def test_a_target_with_a_block_that_is_none_of_ours_is_trimmed_all_the_sam
         await moved(world, number)
     target = world.service.topics.loaded[TARGET]
     world.ledgers.garble(*target.ledger_list.at_index(1))
-    assert await target.stored_moves.parts_stored("p", _move(TARGET, target.ledger_list.first), "x") == 0
+    assert await persistent(target).stored_moves.parts_stored("p", _move(TARGET, target.ledger_list.first), "x") == 0
     await trimmed(world, TARGET)
 
 
@@ -155,7 +157,7 @@ async def test_what_a_target_keeps_of_moves_is_charged(world: BrokerWorld) -> No
     records = world.service.memory_limiter.records
     before = records.tenants.get("acme", 0)
     for number in range(50):
-        await topic.stored_moves.begin(f"mover-{number}", _move(TOPIC, topic.ledger_list.first), "x")
+        await persistent(topic).stored_moves.begin(f"mover-{number}", _move(TOPIC, topic.ledger_list.first), "x")
     assert records.tenants["acme"] - before > 50 * 500
     await world.service.topics.unload(topic.name)
     assert records.tenants.get("acme", 0) == 0
@@ -235,7 +237,7 @@ async def test_the_policy_outlives_a_kill_and_ends_with_its_subscription(make_wo
     assert (await policy_of(after)).max_redeliver_count == 7
     await after.admin.subscriptions.delete(SubscriptionDelete(topic=TOPIC, subscription="s", force=True))
     topic = after.service.topics.loaded[TOPIC]
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     assert (await policy_of(after)).target == ""
     last = await killed(after, make_world)
     assert (await policy_of(last)).target == ""
@@ -261,7 +263,7 @@ async def test_the_target_has_pulsars_name_unless_another_is_given(world: Broker
 @pytest.mark.parametrize("target", [TOPIC, f"{TARGET}-partition-0", "non-persistent://acme/orders/x", "a b/c", "x" * 5000])
 async def test_a_target_that_cannot_be_one_is_refused(world: BrokerWorld, target: str) -> None:
     await filled(world, 1)
-    await world.service.topics.loaded[TOPIC].create_subscription("s", EARLIEST)
+    await world.service.topics.loaded[TOPIC].subscriptions.create("s", EARLIEST)
     with pytest.raises(MagnetarError):
         await set_policy(world, target=target)
 

@@ -209,7 +209,7 @@ async def test_a_seek_sends_again_what_waited(world: BrokerWorld) -> None:
     await rejected(client, 1)
     await eventually(lambda: subscription_of(world).state.redeliveries.dead_entries == 1)
     topic = world.service.topics.loaded[TOPIC]
-    await topic.seek(subscription_of(world), SeekTarget(EARLIEST))
+    await topic.subscriptions.seek(subscription_of(world), SeekTarget(EARLIEST))
     again = await world.connected("reader")
     await again.subscribe(TOPIC, permits=10)
     (found,) = await again.messages(1)

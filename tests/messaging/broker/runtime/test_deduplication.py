@@ -89,7 +89,7 @@ async def test_a_duplicate_is_stored_once_and_answered_with_the_id_of_the_origin
 
 async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:
     await send(broker, 0, 3)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
     await eventually(lambda: topic.deduplication.state is None)
     await send(broker, 0, 3)
@@ -104,7 +104,7 @@ async def test_the_policy_reaches_a_live_topic(broker: Broker) -> None:
 async def changing(broker: Broker, monkeypatch: pytest.MonkeyPatch, *policies: bool) -> Deduplication | None:
     """What the live topic has in the end, where the policy changes while what is stored is still being asked for."""
     await AdminHandlers(broker).feed.apply(FeedApply(from_version=2, to_version=3, changes=[namespace(3, False)]))
-    topic = await broker.topics.get(parse_topic(TOPIC), create=True)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=True)
     assert topic.deduplication.state is None
     meta, asked, answer, stored = broker.storage.meta, [0], asyncio.Event(), asyncio.Event()
     get_value = meta.get_value
@@ -152,11 +152,11 @@ async def test_it_is_turned_on_once_however_often_the_namespace_changes_meanwhil
 
 async def test_trimming_stops_at_the_snapshot(broker: Broker) -> None:
     await send(broker, 0, 3)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     assert topic.deduplication.state is not None
     before = topic.deduplication.state.snapshot_position
     await AdminHandlers(broker).topics.unload(TopicRef(topic=TOPIC))
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     assert topic.deduplication.state is not None
     assert topic.deduplication.state.snapshot_position > before
     assert topic.deduplication.state.snapshot_position == topic.ledger_list.last
@@ -166,7 +166,7 @@ async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_top
     """It was bounded, and in no account."""
     account = broker.memory_limiter.records
     await send(broker, 0, 1)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     assert topic.deduplication.state is not None
     for number in range(100):
         topic.deduplication.state.took(b"name %d" % number, [], broker.now_ms())
@@ -182,7 +182,7 @@ async def test_what_is_known_of_producers_is_charged_and_given_back_when_the_top
 async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker) -> None:
     """100,000 names were packed in one turn of the loop."""
     await send(broker, 0, 1)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     dedup = topic.deduplication.state
     assert dedup is not None
     now_ms = broker.now_ms()
@@ -203,7 +203,7 @@ async def test_others_have_their_turns_while_a_snapshot_is_packed(broker: Broker
 
 async def test_a_snapshot_that_is_packed_while_its_topic_is_deleted_is_not_stored(broker: Broker) -> None:
     await send(broker, 0, 1)
-    topic = await broker.topics.get(parse_topic(TOPIC), create=False)
+    topic = await broker.topics.get_persistent(parse_topic(TOPIC), create=False)
     dedup = topic.deduplication.state
     assert dedup is not None
     for number in range(5 * SLICE_NAMES):

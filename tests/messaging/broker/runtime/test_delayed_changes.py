@@ -10,6 +10,7 @@ from messaging.adminrpc import delayed
 from messaging.adminrpc.diagnosis import MessageTrace
 from messaging.adminrpc.subscriptions import SubscriptionCreate, SubscriptionReset
 from messaging.broker.core.delayed import run_format
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import Conflict, NotFound, StorageFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -44,7 +45,7 @@ async def test_what_is_cancelled_is_never_delivered_and_counts_as_acknowledged(w
     done = await cancel(world, first)
     assert (done.already, done.former_ms) == (False, START_MS + MINUTE_MS)
     assert (await cancel(world, first)).already
-    subscription = (await topic_of(world)).subscription("s")
+    subscription = (await topic_of(world)).subscriptions.named("s")
     assert (subscription.backlog_entries, subscription.delayed_entries) == (1, 1)
     passes(world, clock, MINUTE_MS)
     (got,) = await consumer.messages(1)
@@ -69,7 +70,7 @@ async def test_a_subscription_that_is_created_later_or_moved_back_does_not_get_i
     again = await consuming(world, "later")
     assert texts(await again.messages(1)) == [b"1"]
     assert await again.quiet() == []
-    assert topic.subscription("later").backlog_entries == 1
+    assert topic.subscriptions.named("later").backlog_entries == 1
 
 
 @pytest.mark.parametrize("after_ms", [2 * MINUTE_MS, 20_000])
@@ -103,7 +104,7 @@ async def test_what_a_subscription_had_is_refused_and_says_which(world: BrokerWo
         await cancel(world, position)
     ack(holding, id_of(got))
     topic = await topic_of(world)
-    await eventually(lambda: topic.subscription("holding").backlog_entries == 0)
+    await eventually(lambda: topic.subscriptions.named("holding").backlog_entries == 0)
     with pytest.raises(Conflict, match="was acknowledged by subscription 'holding'"):
         await move(world, position, 2 * MINUTE_MS)
     passes(world, clock, MINUTE_MS)
@@ -168,7 +169,7 @@ async def test_a_batch_of_which_every_message_is_cancelled_is_cancelled(world: B
     topic = await topic_of(world)
     for index in range(3):
         await cancel(world, topic.ledger_list.last, batch_index=index)
-    assert topic.overrides is not None and topic.overrides.is_cancelled(topic.ledger_list.last)
+    assert (overrides := persistent(topic).overrides) is not None and overrides.is_cancelled(topic.ledger_list.last)
 
 
 @pytest.mark.parametrize("count", [5, 2 * SEALED])
@@ -209,7 +210,7 @@ async def test_what_a_run_had_released_and_was_rescheduled_comes_after_a_kill(
     world.service.topics.services.memory.delayed_seal_entries = SEALED // 2
     topic, [run] = await topic_of(world), runs(world)
     passes(world, clock, 2 * MINUTE_MS)
-    await eventually(lambda: topic.delayed.waiting_entries < SEALED)
+    await eventually(lambda: persistent(topic).delayed.waiting_entries < SEALED)
     await move(world, positions[0], 12 * MINUTE_MS)
     passes(world, clock, 9 * MINUTE_MS)
     await eventually(lambda: [one.directory_id for one in runs(world)] not in ([], [run.directory_id]))

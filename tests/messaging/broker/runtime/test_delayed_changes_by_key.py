@@ -74,9 +74,9 @@ async def test_the_messages_of_a_key_are_all_changed_where_many_subscriptions_ar
     producer = await producing(world)
     topic = await topic_of(world)
     for number in range(SUBSCRIPTIONS):
-        await topic.create_subscription(f"s{number}", EARLIEST)
+        await topic.subscriptions.create(f"s{number}", EARLIEST)
     producer.write(b"".join(delayed_frame(at, b"m", START_MS + MINUTE_MS, key="a") for at in range(count)))
     await receipts(producer, count)
     page = await world.admin.delayed.change_key(schema.DelayedKeyChange(topic=TOPIC, key="a"))
     assert (page.changed, page.refused_count, page.next) == (count, 0, "")
-    assert [one.backlog_entries for one in topic.subscriptions.values()] == [0] * SUBSCRIPTIONS
+    assert [one.backlog_entries for one in topic.subscriptions.table.values()] == [0] * SUBSCRIPTIONS

@@ -22,6 +22,7 @@ from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.delayed.changes import DelayedChanges
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Fence, Position
@@ -177,7 +178,7 @@ class Life:
         former = promises.times[number]
         promises.changing[number] = [former] if minute is None else [former, minute]
         at_ms = None if minute is None else self.start_ms + minute * MINUTE_MS
-        await DelayedChanges(await self.topic()).change(promises.positions[number], -1, at_ms)
+        await DelayedChanges(persistent(await self.topic())).change(promises.positions[number], -1, at_ms)
         if minute is None:
             promises.cancelled.add(number)
         else:
@@ -256,7 +257,7 @@ async def check(folder: Path, image: Image) -> None:
                 and not (name == "late" and position.ledger_id not in kept)
             }
             await eventually(lambda inbox=inbox, wanted=wanted: {int(one.payload) for one in inbox.messages} >= wanted)  # type: ignore[misc]
-        await eventually(lambda: all(topic.subscriptions[name].next_due() is None for name in inboxes))
+        await eventually(lambda: all(topic.subscriptions.table[name].next_due() is None for name in inboxes))
         for name, inbox in inboxes.items():
             for one in inbox.messages:
                 came[name].setdefault(int(one.payload), []).append(minute)

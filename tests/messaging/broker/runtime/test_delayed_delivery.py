@@ -74,7 +74,7 @@ async def test_a_delayed_message_comes_when_it_is_due_and_others_do_not_wait(wor
     (late,) = await consumer.messages(1)
     assert late.text == b"late" and late.body.redelivery_count == 0
     ack(consumer, id_of(late))
-    await eventually(lambda: next(iter(world.service.topics)).subscriptions["s"].backlog_entries == 2)
+    await eventually(lambda: next(iter(world.service.topics)).subscriptions.table["s"].backlog_entries == 2)
     assert (await stats_of(world))["msgDelayed"] == 0
 
 
@@ -107,7 +107,7 @@ async def test_a_batch_with_a_delivery_time_is_delayed_as_a_whole(world: BrokerW
     passes(world, clock, 61_000)
     (entry,) = await consumer.messages(1)
     assert entry.text == b"many"
-    await eventually(lambda: next(iter(next(iter(world.service.topics)).subscriptions["s"].consumers)).permits == 97)
+    await eventually(lambda: next(iter(next(iter(world.service.topics)).subscriptions.table["s"].consumers)).permits == 97)
 
 
 async def test_a_negative_acknowledgement_does_not_delay_it_again(world: BrokerWorld, clock: Clock) -> None:
@@ -146,7 +146,7 @@ async def test_what_is_due_while_nobody_is_there_waits_for_the_next_consumer(wor
     await sent(producer, delayed_frame(0, b"late", clock() + 60_000))
     await consumer.close()
     topic = await topic_of(world)
-    await eventually(lambda: not topic.subscriptions["s"].consumers)
+    await eventually(lambda: not topic.subscriptions.table["s"].consumers)
     passes(world, clock, 61_000)
     consumer = await world.connected("owner")
     await consumer.subscribe(TOPIC, permits=100)

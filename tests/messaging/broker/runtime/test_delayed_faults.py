@@ -13,6 +13,7 @@ from messaging.broker.core.delayed.run_jobs import RunBytes, Seal
 from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
 from messaging.broker.runtime.topics.delayed import run_entries, run_threads
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import LedgerWriter
 from messaging.storage.managed.orphans import Collected, collect_left
@@ -135,7 +136,7 @@ async def test_a_directory_that_cannot_be_read_is_made_again_of_its_blocks(fault
     before = len(inbox.messages)
     await faulty.kill_and_start()
     inbox = await faulty.consume()
-    assert (await faulty.topic()).subscriptions["s"].delayed_entries <= SEALED - before
+    assert (await faulty.topic()).subscriptions.table["s"].delayed_entries <= SEALED - before
     faulty.pass_(HOUR_MS)
     await eventually(lambda: len(inbox.messages) == SEALED)
     assert numbers(inbox) == list(range(SEALED)) and faulty.damage == {}
@@ -185,7 +186,7 @@ async def test_a_directory_does_not_name_what_is_pending_again_behind_its_blocks
     await eventually(lambda: len(inbox.messages) > 128)
     again = [(one.position.ledger_id, one.position.entry_id) for one in inbox.messages[:10]]
     for ledger_id, entry_id in again:
-        assert topic.delayed.delays.look_at(ledger_id, [(entry_id, faulty.clock() + 4 * HOUR_MS)])
+        assert persistent(topic).delayed.delays.look_at(ledger_id, [(entry_id, faulty.clock() + 4 * HOUR_MS)])
     faulty.pass_(HOUR_MS // 2 + HOUR_MS // 8)
     await eventually(lambda: topic.ledger.record.delayed_runs[0].directory_id != run.ledger_id)
     await faulty.kill_and_start()

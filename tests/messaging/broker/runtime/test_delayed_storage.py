@@ -96,7 +96,7 @@ async def test_what_is_sealed_is_there_after_a_kill_and_nothing_of_it_is_read(wo
     for consumer in consumers:
         assert texts(await consumer.messages(1)) == [b"60"]
         assert await consumer.quiet() == []
-    assert [one.delayed_entries for one in topic.subscriptions.values()] == [60, 60]
+    assert [one.delayed_entries for one in topic.subscriptions.table.values()] == [60, 60]
     assert world.service.topics.services.loops.backlog_scheduler.reads == 0
     assert sorted(await all_of(world, clock, consumers[0], 60)) == list(range(60))
     assert sorted(int(text) for text in texts(await consumers[1].messages(60))) == list(range(60))
@@ -115,7 +115,7 @@ async def test_what_is_due_soon_is_read_before_its_time(world: BrokerWorld, make
     await publish(world, [0], first=60)
     assert texts(await consumer.messages(1)) == [b"60"]
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    delays, scheduler = topic.subscriptions["s"].state.delays, world.service.topics.services.loops.backlog_scheduler
+    delays, scheduler = topic.subscriptions.table["s"].state.delays, world.service.topics.services.loops.backlog_scheduler
     assert delays is not None
     await eventually(lambda: delays.ahead.held_entries == 60)
     assert await consumer.quiet() == []
@@ -150,7 +150,7 @@ async def test_what_was_acknowledged_before_a_kill_does_not_come_again(world: Br
     for message in found:
         ack(consumer, id_of(message))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 29)
+    await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 29)
     world, clock = await killed(make_world, world, START_MS + 69_500)
     consumer = await consuming(world)
     assert await consumer.quiet() == []

@@ -58,7 +58,7 @@ async def test_a_peer_that_does_not_read_gets_no_more_and_others_go_on(world: Br
         producer.write(send_frame(index, bytes(1 << 20)))
         await producer.expect("SEND_RECEIPT")
         await good.messages(1)
-    held = world.service.topics.loaded[TOPIC].subscriptions["stuck"]
+    held = world.service.topics.loaded[TOPIC].subscriptions.table["stuck"]
     (consumer,) = held.consumers
     assert not consumer.sink.writable
     assert consumer.messages_out < 30  # what the sockets' buffers and ours hold, not all of it
@@ -76,7 +76,7 @@ async def test_a_peer_that_stays_silent_is_gone_with_all_that_it_held(world: Bro
         producer.write(send_frame(index, bytes(1 << 20)))
         await producer.expect("SEND_RECEIPT")
     await good.subscribe(TOPIC, permits=10_000)
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     connections = [one for one in world.service.peers.connections if isinstance(one, Connection)]
     (frozen,) = [one for one in connections if one.endpoints.consumers.get(1, (0, 0, 0))[2] is next(iter(subscription.consumers))]
     for _ in range(3):

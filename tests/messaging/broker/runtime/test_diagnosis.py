@@ -8,6 +8,7 @@ from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, Subscripti
 from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.topics.dispatch.delivery_records import KEPT_MS, RECORD_BYTES, RECORDS, DeliveryRecords, Records
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import InvalidValue, NotAllowed, SubscriptionNotFound, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -36,7 +37,7 @@ async def test_explain_follows_what_happens(world: BrokerWorld) -> None:
     assert (await explained(world)).findings[0].reason == "waiting_for_acknowledgements"
     ack(consumer, *map(id_of, messages))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 0)
+    await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 0)
     assert (await explained(world)).findings[0].reason == "nothing_to_deliver"
     stats = await world.admin.topic_stats.stats(TopicRef(topic=TOPIC))
     assert stats.stats["subscriptions"]["s"]["explanation"]["reason"] == "nothing_to_deliver"
@@ -56,7 +57,7 @@ async def test_trace_tells_where_a_message_is_and_to_whom_it_was_sent(world: Bro
     assert found.recorded_since_ms == one.deliveries[0].at_ms
     ack(consumer, id_of(first))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 1)
+    await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 1)
     (one,) = (await traced(world, at.ledger_id, at.entry_id)).subscriptions
     assert (one.where, one.sentence, len(one.deliveries)) == ("acknowledged", "It is acknowledged.", 1)
 
@@ -69,7 +70,7 @@ async def test_trace_knows_what_maintenance_expired(world: BrokerWorld) -> None:
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     last = topic.ledger_list.last
     await traced(world, *last)
-    await topic.expire_up_to(topic.subscriptions["s"], last._replace(entry_id=1))
+    await persistent(topic).acknowledgements.expire_up_to(topic.subscriptions.table["s"], last._replace(entry_id=1))
     for entry_id, where, events in ((0, "expired", ["sent", "expired"]), (1, "expired", ["expired"]), (2, "not_sent_yet", [])):
         (one,) = (await traced(world, last.ledger_id, entry_id)).subscriptions
         assert (one.where, [record.event for record in one.deliveries]) == (where, events)
@@ -82,9 +83,9 @@ async def test_trace_does_not_guess_which_entries_expired_and_which_were_acknowl
     messages = await consumer.messages(3)
     ack(consumer, id_of(messages[1]))
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    held = topic.subscriptions["s"]
+    held = topic.subscriptions.table["s"]
     await eventually(lambda: held.backlog_entries == 2)
-    await topic.expire_up_to(held, topic.ledger_list.last)
+    await persistent(topic).acknowledgements.expire_up_to(held, topic.ledger_list.last)
     (one,) = (await traced(world, topic.ledger_list.last.ledger_id, 1)).subscriptions
     assert one.where == "acknowledged"
     assert [(record.event, record.certain) for record in one.deliveries] == [("sent", True), ("expired", False)]

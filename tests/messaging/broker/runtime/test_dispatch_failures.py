@@ -68,7 +68,7 @@ async def test_what_raises_is_tried_again(
     assert texts(await consumer.messages(20)) == [b"%d" % number for number in range(20)]
     assert await consumer.quiet() == []
     assert failing.raised == 3 and world.service.topics.services.loops.dispatching.failures >= 3
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     assert [one.permits for one in subscription.consumers] == [80]
 
 
@@ -82,8 +82,8 @@ async def test_what_always_raises_is_shown_and_not_tried_in_a_loop(world: Broker
         consumer.say(C.FLOW, consumer_id=1, message_permits=1)
     assert await consumer.quiet() == []
     topic = world.service.topics.loaded[TOPIC]
-    subscription = topic.subscriptions["s"]
-    (found,) = explain(subscription, topic.delivery_state(subscription))
+    subscription = topic.subscriptions.table["s"]
+    (found,) = explain(subscription, topic.consumers.delivery_state(subscription))
     assert found.reason is Reason.FAILED and "failed 1 times, the last time with RuntimeError: no assign" in found.sentence
     assert failing.raised == 1
 

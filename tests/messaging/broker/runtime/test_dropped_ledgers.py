@@ -41,7 +41,7 @@ async def delayed_and_four_ledgers(world: BrokerWorld) -> tuple[Topic, RawClient
             (message,) = await client.messages(1)
             if number != 25:
                 ack(client, id_of(message))
-    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 2)
+    await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 2)
     clock.pass_(1)
     return topic, client, clock
 
@@ -72,11 +72,11 @@ async def test_ledgers_after_one_that_is_needed_are_deleted(make_world: MakeWorl
     assert sizes(topic) == [1, 10, 10, 10, 10]
     assert await upkeep(world) == (2, {})
     assert sizes(topic) == [1, 10, 10]
-    assert topic.subscriptions["s"].backlog_entries == 2
+    assert topic.subscriptions.table["s"].backlog_entries == 2
     assert await upkeep(world) == (0, {})
     await client.close()
     world, topic = await restarted(make_world, world, clock)
-    subscription = topic.subscriptions["s"]
+    subscription = topic.subscriptions.table["s"]
     assert subscription.backlog_entries == 2 and sizes(topic)[:3] == [1, 10, 10]
     assert (await collect_orphans(world.service.storage)).ledgers == 0
     client = await world.connected("owner")
@@ -106,7 +106,7 @@ async def test_a_reader_and_a_seek_pass_over_the_gap(world: BrokerWorld) -> None
     await later.subscribe(TOPIC, "later", permits=100)
     assert texts(await later.messages(20)) == [b"%d" % number for number in range(20, 40)]
     await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=0))
-    assert topic.subscriptions["s"].backlog_entries == 21
+    assert topic.subscriptions.table["s"].backlog_entries == 21
     again = await world.connected("owner")
     await again.subscribe(TOPIC, "s", permits=1000)
     assert texts(await again.messages(20)) == [b"%d" % number for number in range(20, 40)]
@@ -118,10 +118,10 @@ async def test_what_another_subscription_needs_stays(world: BrokerWorld) -> None
     await other.subscribe(TOPIC, "other", permits=12)
     for message in await other.messages(12):
         ack(other, id_of(message))
-    await eventually(lambda: topic.subscriptions["other"].backlog_entries == 29)
+    await eventually(lambda: topic.subscriptions.table["other"].backlog_entries == 29)
     assert (await upkeep(world))[0] == 1
     assert sizes(topic) == [1, 10, 10, 10]
-    assert topic.subscriptions["other"].backlog_entries == 29 and topic.subscriptions["s"].backlog_entries == 2
+    assert topic.subscriptions.table["other"].backlog_entries == 29 and topic.subscriptions.table["s"].backlog_entries == 2
 
 
 @pytest.mark.parametrize(("step", "left"), [("record", [1, 10, 10, 10, 10]), ("delete", [1, 10, 10])])
@@ -137,9 +137,9 @@ async def test_a_stop_at_each_step_leaves_no_hole(
         world.ledgers.fail_next("delete", Unavailable("stopped"))
     assert (await upkeep(world))[1] != {}
     monkeypatch.undo()
-    assert sizes(topic) == left and topic.subscriptions["s"].backlog_entries == 2
+    assert sizes(topic) == left and topic.subscriptions.table["s"].backlog_entries == 2
     world, topic = await restarted(make_world, world, clock)
-    assert topic.subscriptions["s"].backlog_entries == 2
+    assert topic.subscriptions.table["s"].backlog_entries == 2
     assert (await collect_orphans(world.service.storage)).ledgers == (2 if step == "delete" else 0)
     client = await world.connected("owner")
     await client.subscribe(TOPIC, "s", permits=1000)
@@ -156,15 +156,15 @@ async def test_a_cumulative_acknowledgement_in_a_ledger_that_is_gone_counts_for_
     gone = pb.MessageId(ledger_id=ids[2], entry_id=7)
     assert topic.ledger_list.dropped(gone.ledger_id)
     await client.close()
-    await eventually(lambda: not topic.subscriptions["s"].consumers)
+    await eventually(lambda: not topic.subscriptions.table["s"].consumers)
     client = await world.connected("owner")
     await client.subscribe(TOPIC, "s", sub_type=pb.Subscribe.Exclusive)
     ack(client, gone, kind=pb.Ack.Cumulative, request_id=9)
     assert not (await client.expect("ACK_RESPONSE")).message
-    assert topic.subscriptions["s"].cursor.acknowledged(Position(ids[0], 0))
+    assert topic.subscriptions.table["s"].cursor.acknowledged(Position(ids[0], 0))
     part = pb.MessageId(ledger_id=gone.ledger_id, entry_id=7, ack_set=[1])
     ack(client, part, request_id=10)
     assert not (await client.expect("ACK_RESPONSE")).message
     await client.close()
     world, topic = await restarted(make_world, world, clock)
-    assert topic.subscriptions["s"].cursor.acknowledged(Position(ids[0], 0))
+    assert topic.subscriptions.table["s"].cursor.acknowledged(Position(ids[0], 0))

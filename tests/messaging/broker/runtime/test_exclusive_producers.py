@@ -85,7 +85,7 @@ async def test_one_that_waits_may_not_publish(world: BrokerWorld) -> None:
     waits.write(send_frame(0, b"too early"))
     await waits.gone()
     assert world.service.topics.loaded[TOPIC].ledger_list.entries == 0
-    await eventually(lambda: not world.service.topics.loaded[TOPIC].producers.waiting)
+    await eventually(lambda: not world.service.topics.loaded[TOPIC].producers.table.waiting)
 
 
 async def test_a_connection_that_leaves_does_not_pass_the_topic_on_to_itself(world: BrokerWorld) -> None:
@@ -106,7 +106,7 @@ async def test_one_that_leaves_the_queue_gets_nothing(world: BrokerWorld, leaves
     await opened(last, "WaitForExclusive", producer_name="last")
     if leaves == "disconnects":
         await waits.close()
-        await eventually(lambda: world.service.topics.loaded[TOPIC].producers.waiting == 1)
+        await eventually(lambda: world.service.topics.loaded[TOPIC].producers.table.waiting == 1)
     elif leaves == "closes":
         waits.say(C.CLOSE_PRODUCER, producer_id=1)
         await waits.expect("SUCCESS")
@@ -226,7 +226,7 @@ async def test_one_that_lost_its_permission_waits_no_longer(world: BrokerWorld) 
     first = await opened(waits, "WaitForExclusive")
     await world.feed(("namespace", "acme/orders", {"grants": {}}))
     assert (await waits.expect("ERROR")).request_id == first.request_id
-    assert world.service.topics.loaded[TOPIC].producers.waiting == 0
+    assert world.service.topics.loaded[TOPIC].producers.table.waiting == 0
     assert await owner.quiet() == []
 
 

@@ -78,7 +78,7 @@ async def test_producers_are_refused_and_consumers_go_on(broker: Broker, disk: F
     await eventually(lambda: [message.payload for message in inbox.messages][:2] == [b"before", b"after"])
     assert not inbox.ended, "the consumer was not disturbed"
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.subscriptions["s"].consumers
+    assert topic.subscriptions.table["s"].consumers
 
 
 async def _stores(broker: Broker, payload: bytes) -> bool:
@@ -117,4 +117,4 @@ async def test_readiness_comes_back_with_the_space_for_acknowledgements(broker: 
     await eventually(lambda: broker.ready()[0])
     await broker.topics.unload(parse_topic(TOPIC))
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.subscriptions["s"].backlog_entries == 0
+    assert topic.subscriptions.table["s"].backlog_entries == 0

@@ -84,7 +84,7 @@ async def test_messages_acknowledged_before_take_no_permits(broker: Broker) -> N
     assert [message.payload for message in second.messages] == [b"a%d" % index for index in range(1, 20, 2)] + [b"b0", b"b1", b"b2"]
     await consumer.ack([message.position for message in second.messages])
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.subscriptions["s"].backlog_entries == 0
+    assert topic.subscriptions.table["s"].backlog_entries == 0
 
 
 async def test_the_end_of_a_terminated_topic_is_told_once_when_all_is_acknowledged(broker: Broker) -> None:
@@ -130,7 +130,7 @@ async def test_an_encrypted_batch_is_not_unpacked_and_comes_with_what_decrypting
     )
     await consumer.ack([message.position])
     topic = await broker.topics.get(parse_topic(TOPIC), create=False)
-    assert topic.subscriptions["s"].backlog_entries == 0
+    assert topic.subscriptions.table["s"].backlog_entries == 0
 
 
 async def test_messages_without_a_value_stay_so(broker: Broker) -> None:

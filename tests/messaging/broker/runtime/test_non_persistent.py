@@ -91,10 +91,10 @@ async def test_closing_the_topic_ends_what_is_on_its_way(world: BrokerWorld) -> 
     topic = await world.service.topics.get(NAME, create=False)
     producer = await world.sessions.open_producer(Principal("admin"), TOPIC, None, ProducerWatch())
     producer.publish([OutgoingMessage(b"x")], lambda positions, error: None)
-    assert [one.messages_out for one in topic.subscriptions.values()] == [1] * READERS_AT_ONCE + [0] * (60 - READERS_AT_ONCE)
+    assert [one.messages_out for one in topic.subscriptions.table.values()] == [1] * READERS_AT_ONCE + [0] * (60 - READERS_AT_ONCE)
     topic.begin_close(NotReady("it is unloaded"))
     await consumer.quiet()
-    assert sum(one.messages_out + one.messages_dropped for one in topic.subscriptions.values()) == READERS_AT_ONCE
+    assert sum(one.messages_out + one.messages_dropped for one in topic.subscriptions.table.values()) == READERS_AT_ONCE
     assert not world.service.topics.services.loops.dispatch_turns.turns.waiting
 
 
@@ -141,14 +141,14 @@ async def test_a_subscription_ends_with_its_last_consumer(world: BrokerWorld) ->
     topic = await world.service.topics.get(NAME, create=False)
     consumer.say(C.CLOSE_CONSUMER, consumer_id=1)
     await consumer.expect("SUCCESS")
-    assert topic.find("s") is not None
+    assert topic.subscriptions.find("s") is not None
     consumer.say(C.CLOSE_CONSUMER, consumer_id=2)
     await consumer.expect("SUCCESS")
-    assert topic.subscriptions == {} and await world.meta.subscriptions(TOPIC) == []
+    assert topic.subscriptions.table == {} and await world.meta.subscriptions(TOPIC) == []
     await consumer.subscribe(TOPIC, consumer_id=3, sub_type=pb.Subscribe.Exclusive)
     consumer.say(C.UNSUBSCRIBE, consumer_id=3)
     await consumer.expect("SUCCESS")
-    assert topic.subscriptions == {}
+    assert topic.subscriptions.table == {}
 
 
 async def test_durable_or_not_it_is_one_subscription(world: BrokerWorld) -> None:
@@ -161,7 +161,7 @@ async def test_durable_or_not_it_is_one_subscription(world: BrokerWorld) -> None
 async def test_an_initial_subscription_is_not_made(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     await client.producer(TOPIC, initial_subscription_name="s")
-    assert (await world.service.topics.get(NAME, create=False)).subscriptions == {}
+    assert (await world.service.topics.get(NAME, create=False)).subscriptions.table == {}
 
 
 async def test_deduplication_does_not_apply(world: BrokerWorld) -> None:
@@ -210,7 +210,7 @@ async def test_a_consumer_that_does_not_read_costs_no_memory(world: BrokerWorld)
         sent += 100
         limiter = world.service.memory_limiter
         assert limiter.used_bytes < 8 << 20 and limiter.ingress.used_bytes == 0
-    (subscription,) = topic.subscriptions.values()
+    (subscription,) = topic.subscriptions.table.values()
     assert subscription.messages_out + subscription.messages_dropped == sent
     assert 0 < subscription.messages_out < sent // 2
     assert world.service.memory_limiter.used_bytes < 8 << 20  # of 40 MB published: what lies in the connection's buffer

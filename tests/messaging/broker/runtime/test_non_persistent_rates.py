@@ -37,7 +37,7 @@ async def flood(world: VirtualWorld, seconds: float, a_second: int, **fields: An
 async def totals(world: VirtualWorld) -> tuple[int, int]:
     """How many messages were sent and how many dropped."""
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    found = topic.subscriptions.values()
+    found = topic.subscriptions.table.values()
     return sum(one.messages_out for one in found), sum(one.messages_dropped for one in found)
 
 
@@ -131,6 +131,6 @@ async def test_explain_says_that_the_rate_drops_messages(world: VirtualWorld) ->
     (await world.producing(TOPIC)).publish(0, 100)
     await world.pass_s(0)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    (subscription,) = topic.subscriptions.values()
-    found = explain(subscription, topic.delivery_state(subscription))[0]
+    (subscription,) = topic.subscriptions.table.values()
+    found = explain(subscription, topic.consumers.delivery_state(subscription))[0]
     assert found.reason is Reason.RATE_LIMIT and "allows 10 messages a second. What exceeds it is dropped." in found.sentence

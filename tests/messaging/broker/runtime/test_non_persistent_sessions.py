@@ -55,7 +55,7 @@ async def test_messages_come_and_receipts_follow_their_call(world: BrokerWorld, 
     await eventually(lambda: len(inbox.messages) == 3)
     assert inbox.messages[2].payload == b"d"  # what was dropped, or negatively acknowledged, does not come back
     consumer.close()
-    assert (await world.service.topics.get(NAME, create=False)).subscriptions == {}
+    assert (await world.service.topics.get(NAME, create=False)).subscriptions.table == {}
 
 
 async def test_batches_are_opened_and_nothing_is_kept_of_them(world: BrokerWorld) -> None:

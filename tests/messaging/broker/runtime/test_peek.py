@@ -25,4 +25,4 @@ async def test_a_subscription_that_does_not_exist_yet_would_get_everything_and_i
     assert base64.b64decode(peeked.payload) == b"b"
     with pytest.raises(NotFound):
         await world.admin.subscriptions.peek(SubscriptionPeek(topic=TOPIC, subscription="absent", position=3))
-    assert not (await world.service.topics.get(parse_topic(TOPIC), create=False)).subscriptions
+    assert not (await world.service.topics.get(parse_topic(TOPIC), create=False)).subscriptions.table

@@ -145,7 +145,7 @@ async def test_who_may_name_what(world: BrokerWorld, command: str, who: str | No
     # Refused means that nothing came of it.
     name = fields.get("topic", TOPIC)
     topic = world.service.topics.loaded.get(name)
-    assert topic is None or not (len(topic.producers) or any(one.consumers for one in topic.subscriptions.values()))
+    assert topic is None or not (len(topic.producers) or any(one.consumers for one in topic.subscriptions.table.values()))
     if command != "producer_with_subscription":
         assert await world.meta.get_topic(name) is None
     assert await world.meta.subscriptions(name) == []
@@ -228,7 +228,7 @@ def test_every_session_command_is_tried() -> None:
 @pytest.mark.parametrize("command", SESSION)
 async def test_a_session_command_reaches_only_what_its_connection_opened(world: BrokerWorld, command: str, who: str | None) -> None:
     owner = await opened(world)
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     before = (subscription.backlog_entries, len(subscription.consumers), next(iter(subscription.consumers)).permits)
     client = await world.connected(who)
     kind, fields, answer = SESSION[command]

@@ -50,7 +50,7 @@ async def published(world: BrokerWorld, count: int, payload: bytes = b"x") -> tu
     client = await world.connected("owner")
     await client.producer(TOPIC)
     topic = await world.service.topics.get(NAME, create=False)
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     for index in range(count):
         client.write(send_frame(index, payload))
         await client.expect("SEND_RECEIPT")
@@ -156,7 +156,7 @@ async def test_policy_max_consumers_per_topic_refuses_one_more_on_any_subscripti
     assert await refused(client, C.SUBSCRIBE, subscription="s1", **more) == pb.ConsumerBusy
     assert await refused(client, C.SUBSCRIBE, subscription="reader", durable=False, **more) == pb.ConsumerBusy
     topic = await world.service.topics.get(NAME, create=False)
-    assert "reader" not in topic.subscriptions
+    assert "reader" not in topic.subscriptions.table
 
 
 async def test_policy_max_subscriptions_per_topic_refuses_one_more(world: BrokerWorld) -> None:
@@ -208,10 +208,10 @@ async def test_policy_max_topics_per_namespace_refuses_one_more_by_use_and_by_re
 async def test_a_subscription_that_is_being_moved_counts_once(world: BrokerWorld) -> None:
     _, topic = await published(world, 1)
     await set_policies(world, max_subscriptions_per_topic=2)
-    moved = asyncio.create_task(topic.seek(topic.subscription("s"), SeekTarget(EARLIEST)))
+    moved = asyncio.create_task(topic.subscriptions.seek(topic.subscriptions.named("s"), SeekTarget(EARLIEST)))
     await asyncio.sleep(0)
-    assert topic.subscription("s").fenced
-    await topic.create_subscription("second", EARLIEST)
+    assert topic.subscriptions.named("s").fenced
+    await topic.subscriptions.create("second", EARLIEST)
     await moved
 
 
@@ -257,7 +257,7 @@ async def test_policy_max_unacked_per_subscription_holds_back_all_consumers(worl
     assert (await first.quiet(), await second.quiet()) == ([], [])
     assert (await stats_of_s(world))["blockedSubscriptionOnUnackedMsgs"]
     acknowledge(first, *held[:2])
-    subscription = world.service.topics.loaded[TOPIC].subscriptions["s"]
+    subscription = world.service.topics.loaded[TOPIC].subscriptions.table["s"]
     await eventually(lambda: subscription.unacked.messages == 4)  # half of them was left: as many come as there is room for
     await first.close()
     await eventually(lambda: [one.unacked_messages for one in subscription.consumers] == [4])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import QuotaExceeded
 from messaging.protocol import pulsar_pb2 as pb
@@ -35,7 +36,7 @@ async def published(world: BrokerWorld, count: int) -> tuple[RawClient, Topic]:
     client = await world.connected("owner")
     assert type(await opened(client)) is pb.ProducerSuccess
     topic = await world.service.topics.get(NAME, create=False)
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     for index in range(count):
         client.write(send_frame(index, MESSAGE))
         await client.expect("SEND_RECEIPT")
@@ -52,12 +53,12 @@ REFUSALS = {
 async def test_policy_backlog_quota_bytes_policy_says_how_producers_are_refused(world: BrokerWorld, action: str) -> None:
     await set_policies(world, backlog_quota_bytes=5_000, backlog_quota_bytes_policy=action)
     client, topic = await published(world, 4)
-    assert topic.backlog_quota is not None and topic.backlog_quota.held() == ""
+    assert topic.publisher.quota is not None and topic.publisher.quota.held() == ""
     client.write(send_frame(4, MESSAGE))
     assert [(await client.next()).name for _ in range(2)] == ["SEND_RECEIPT", "CLOSE_PRODUCER"], "what crosses the limit is stored"
     assert topic.ledger_list.entries == 5
     assert (await opened(client, 2)).error == REFUSALS[action]
-    assert "limit of 5000 bytes" in topic.backlog_quota.held()
+    assert "limit of 5000 bytes" in topic.publisher.quota.held()
 
 
 async def test_policy_backlog_quota_bytes_holds_until_the_backlog_is_consumed(world: BrokerWorld) -> None:
@@ -67,14 +68,14 @@ async def test_policy_backlog_quota_bytes_holds_until_the_backlog_is_consumed(wo
     assert refused.error == pb.ProducerBlockedQuotaExceededError and "3000 bytes" in refused.message
     client.write(send_frame(6, MESSAGE))
     assert [(await client.next()).name for _ in range(2)] == ["SEND_RECEIPT", "CLOSE_PRODUCER"]
-    await topic.skip_to(topic.subscriptions["s"], topic.ledger_list.at_index(4))
+    await persistent(topic).acknowledgements.skip_to(topic.subscriptions.table["s"], topic.ledger_list.at_index(4))
     assert type(await opened(client, 3)) is pb.ProducerSuccess
     client.write(send_frame(7, MESSAGE, producer_id=3))
     assert [(await client.next()).name for _ in range(2)] == ["SEND_RECEIPT", "CLOSE_PRODUCER"]
-    await topic.delete_subscription("s")
+    await topic.subscriptions.delete("s")
     assert type(await opened(client, 4)) is pb.ProducerSuccess, "without a subscription there is no backlog"
     await set_policies(world)
-    assert topic.backlog_quota is None
+    assert topic.publisher.quota is None
 
 
 @pytest.mark.parametrize("size", [1, 900, 1_000, 6_000])
@@ -111,7 +112,7 @@ async def test_policy_backlog_quota_bytes_of_several_producers_is_passed_by_what
 async def test_policy_backlog_quota_bytes_policy_evicts_the_oldest(world: BrokerWorld) -> None:
     await set_policies(world, backlog_quota_bytes=5_000, backlog_quota_bytes_policy="consumer_backlog_eviction")
     _, topic = await published(world, 20)
-    subscription = topic.subscriptions["s"]
+    subscription = topic.subscriptions.table["s"]
     await eventually(lambda: subscription.backlog_entries <= 5)
     assert subscription.backlog_entries >= 2 and subscription.entries_expired >= 15
     assert topic.ledger_list.entries == 20 and len(topic.producers) == 1
@@ -134,8 +135,8 @@ async def test_policy_backlog_quota_age_policy_refuses_producers(world: BrokerWo
     assert (await opened(client, 3)).error == REFUSALS[action]
     client.write(send_frame(3, MESSAGE))
     assert [(await client.next()).name for _ in range(3)] == ["SEND_RECEIPT", "CLOSE_PRODUCER", "CLOSE_PRODUCER"]
-    assert topic.backlog_quota is not None and "60 s are allowed" in topic.backlog_quota.held()
-    await topic.skip_to(topic.subscriptions["s"], topic.ledger_list.last)
+    assert topic.publisher.quota is not None and "60 s are allowed" in topic.publisher.quota.held()
+    await persistent(topic).acknowledgements.skip_to(topic.subscriptions.table["s"], topic.ledger_list.last)
     assert type(await opened(client, 4)) is pb.ProducerSuccess
 
 
@@ -146,7 +147,7 @@ async def test_policy_backlog_quota_age_s_evicts_without_anybody_publishing(worl
     client.write(send_frame(3, MESSAGE))
     await client.expect("SEND_RECEIPT")
     assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))).failed == {}
-    await eventually(lambda: topic.subscriptions["s"].backlog_entries == 1)
+    await eventually(lambda: topic.subscriptions.table["s"].backlog_entries == 1)
 
 
 async def test_policy_backlog_quota_age_s_evicts_from_topics_that_are_not_loaded(world: BrokerWorld, clock: Clock) -> None:
@@ -161,7 +162,7 @@ async def test_policy_backlog_quota_age_s_evicts_from_topics_that_are_not_loaded
         clock.pass_(passes_ms)
         assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))).failed == {}
         assert world.service.topics.loaded == {}
-        assert (await world.service.topics.get(NAME, create=False)).subscriptions["s"].backlog_entries == left
+        assert (await world.service.topics.get(NAME, create=False)).subscriptions.table["s"].backlog_entries == left
         await world.service.topics.unload(NAME)
 
 
@@ -175,7 +176,7 @@ async def test_policy_backlog_quota_bytes_evicts_from_topics_that_are_not_loaded
         await set_policies(world, backlog_quota_bytes=limit, backlog_quota_bytes_policy="consumer_backlog_eviction")
         assert (await world.admin.maintenance.run(MaintenanceRun(task_id="1", topics=[TOPIC]))).failed == {}
         assert world.service.topics.loaded == {}
-        assert (await world.service.topics.get(NAME, create=False)).subscriptions["s"].backlog_entries == left
+        assert (await world.service.topics.get(NAME, create=False)).subscriptions.table["s"].backlog_entries == left
         await world.service.topics.unload(NAME)
 
 
@@ -198,7 +199,7 @@ async def test_a_quota_that_is_replaced_while_it_closes_producers_stores_nothing
     client sends it again, and it is there twice."""
     await set_policies(world, backlog_quota_bytes=5_000)
     client, topic = await published(world, 4)
-    quota = topic.backlog_quota
+    quota = topic.publisher.quota
     assert quota is not None
     quota.closing = QuotaExceeded("full")  # as `reached` leaves it
     await set_policies(world, **later)
@@ -216,7 +217,7 @@ async def test_a_quota_that_is_replaced_while_it_closes_producers_stores_nothing
 async def test_a_quota_that_was_replaced_decides_nothing_more(world: BrokerWorld) -> None:
     await set_policies(world, backlog_quota_bytes=3_000)
     client, topic = await published(world, 2)
-    quota = topic.backlog_quota
+    quota = topic.publisher.quota
     assert quota is not None and quota.took(10_000, 0)
     await set_policies(world)
     client.write(send_frame(2, MESSAGE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.errors import NotAllowed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -118,7 +119,7 @@ async def test_policy_max_delayed_messages_per_tenant_refuses_one_more(world: Br
     clock.pass_(61_000)
     world.service.sweep_memory()
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await eventually(lambda: not topic.delayed.waiting_entries)
+    await eventually(lambda: not persistent(topic).delayed.waiting_entries)
     sender.producer.publish([OutgoingMessage(b"x", deliver_at_ms=clock() + 60_000)], lambda *answer: told.append(answer[1]))
     await eventually(lambda: len(told) == 2)
     assert told[1] is None

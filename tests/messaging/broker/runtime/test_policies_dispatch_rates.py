@@ -95,7 +95,7 @@ async def test_policy_subscription_dispatch_rate_bytes_limits_each_subscription(
         await consuming(world, name)
     await world.pass_s(10)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    assert [one.bytes_out for one in topic.subscriptions.values()] == pytest.approx([500_000] * 2, rel=0.02)
+    assert [one.bytes_out for one in topic.subscriptions.table.values()] == pytest.approx([500_000] * 2, rel=0.02)
 
 
 @virtually()
@@ -202,7 +202,7 @@ async def test_the_limit_explains_why_nothing_is_sent(world: VirtualWorld) -> No
     await consuming(world)
     await world.pass_s(1)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    found = explain(topic.subscriptions["s"], topic.delivery_state(topic.subscriptions["s"]))[0]
+    found = explain(topic.subscriptions.table["s"], topic.consumers.delivery_state(topic.subscriptions.table["s"]))[0]
     assert found.reason is Reason.RATE_LIMIT
     assert found.sentence == "Delivery is at the limit of the topic: dispatch_rate allows 2 messages a second."
 

@@ -80,7 +80,7 @@ class Run:
         self.messages.append(Message(self.clock.now_ms, Position(sent.ledger_id, sent.entry_id), size))
 
     async def unacknowledged(self) -> list[Message]:
-        mark = (await self.topic()).subscriptions["s"].cursor.mark_delete
+        mark = (await self.topic()).subscriptions.table["s"].cursor.mark_delete
         return [one for one in self.messages if one.at > mark]
 
     async def readable(self) -> list[Message]:

@@ -85,7 +85,7 @@ class Model:
     async def subscribe(self) -> None:
         if self.exists and "c" not in self.subscriptions:
             topic = await self.world.service.topics.get(NAME, create=False)
-            await topic.create_subscription("c", EARLIEST)
+            await topic.subscriptions.create("c", EARLIEST)
             self._created("c")
             self._used()
 

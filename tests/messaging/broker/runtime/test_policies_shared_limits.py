@@ -80,7 +80,7 @@ async def test_policy_max_consumers_per_namespace_counts_readers_too(world: Brok
     assert (await subscribed(client, HERE, 3)).startswith(refused)
     assert (await subscribed(client, HERE, 3, "reader", durable=False)).startswith(refused)
     topic = await world.service.topics.get(parse_topic(HERE), create=False)
-    assert len(topic.subscriptions) == 1, "a reader that was refused leaves nothing"
+    assert len(topic.subscriptions.table) == 1, "a reader that was refused leaves nothing"
     assert await subscribed(client, ELSEWHERE, 4) == "SUCCESS"
     client.say(C.CLOSE_CONSUMER, consumer_id=1)
     await client.expect("SUCCESS")
@@ -122,7 +122,7 @@ async def test_policy_max_subscriptions_per_tenant_counts_all_its_namespaces(wor
     assert await subscribed(client, ELSEWHERE, 2) == "SUCCESS"
     assert (await subscribed(client, THERE, 3)).startswith("NotAllowedError: tenant acme has 2 subscriptions")
     topic = await world.service.topics.get(parse_topic(HERE), create=False)
-    await topic.delete_subscription("s")
+    await topic.subscriptions.delete("s")
     await client.expect("CLOSE_CONSUMER")
     assert await subscribed(client, THERE, 3) == "SUCCESS"
 
@@ -146,11 +146,11 @@ async def test_many_at_once_get_as_many_as_there_is_room_for(world: BrokerWorld)
     await set_policies(world, max_subscriptions_per_namespace=5, max_consumers_per_namespace=7)
     topics = [await world.service.topics.get(parse_topic(name), create=True) for name in (HERE, THERE)]
     made = await asyncio.gather(
-        *(topic.create_subscription(f"s{number}", EARLIEST) for number in range(10) for topic in topics),
+        *(topic.subscriptions.create(f"s{number}", EARLIEST) for number in range(10) for topic in topics),
         return_exceptions=True,
     )
     assert sum(not isinstance(one, Exception) for one in made) == 5
-    assert sum(len(topic.subscriptions) for topic in topics) == 5
+    assert sum(len(topic.subscriptions.table) for topic in topics) == 5
     clients = [await world.connected("owner") for _ in range(9)]
     answers = await asyncio.gather(*(subscribed(client, HERE, 1, "reader", durable=False) for client in clients))
     assert sum(answer == "SUCCESS" for answer in answers) == 7

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.subscriptions.cursor_writes import WAITING_BYTES_MAX, CursorWrites
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidPersistence, PreconditionFailed
@@ -82,7 +83,7 @@ async def acknowledging(world: VirtualWorld, messages: int, **policies: Any) -> 
     await world.set_policies(**policies)
     client = await world.producing()
     topic = await world.loaded()
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     client.publish(0, messages)
     await world.pass_s(1)
     assert client.stored() == messages
@@ -91,7 +92,7 @@ async def acknowledging(world: VirtualWorld, messages: int, **policies: Any) -> 
 
 async def acknowledged_each(world: VirtualWorld, topic: Topic, count: int, every_s: float) -> list[float]:
     """When each of so many acknowledgements was durable, in seconds from the first on. The last answers come 20 s later."""
-    subscription, times = topic.subscription("s"), [0.0] * count
+    subscription, times = topic.subscriptions.named("s"), [0.0] * count
     loop_time = world.service.topics.services.limits.rate_limits.timers.now_s
     begin = loop_time()
     for number in range(count):
@@ -124,7 +125,7 @@ async def test_without_a_rate_every_acknowledgement_is_written_at_once(world: Vi
 @virtually()
 async def test_what_waits_survives_an_unload_and_a_change_of_the_rate(world: VirtualWorld) -> None:
     topic = await acknowledging(world, 20, persistence_mark_delete_rate=0.001)
-    subscription = topic.subscription("s")
+    subscription = topic.subscriptions.named("s")
     for entry in (0, 1, 2):
         topic.cursor_changes.store(
             subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms())
@@ -142,18 +143,18 @@ async def test_what_waits_survives_an_unload_and_a_change_of_the_rate(world: Vir
             subscription, subscription.acknowledge(None, topic.ledger_list.last_id, (entry,), world.service.now_ms())
         )
     await world.service.topics.unload(parse_topic(TOPIC))
-    again = (await world.loaded()).subscription("s")
+    again = (await world.loaded()).subscriptions.named("s")
     assert again.cursor.mark_delete.entry_id == 4
 
 
 @virtually()
 async def test_administrators_do_not_wait(world: VirtualWorld) -> None:
     topic = await acknowledging(world, 20, persistence_mark_delete_rate=0.001)
-    subscription = topic.subscription("s")
+    subscription = topic.subscriptions.named("s")
     last = topic.ledger_list.last_id
     for entry in (0, 1):
         topic.cursor_changes.store(subscription, subscription.acknowledge(None, last, (entry,), world.service.now_ms()))
-    await topic.skip_to(subscription, topic.ledger_list.last)
+    await persistent(topic).acknowledgements.skip_to(subscription, topic.ledger_list.last)
     assert subscription.backlog_entries == 0
 
 
@@ -181,7 +182,7 @@ async def snapshots(world: VirtualWorld, seconds: float) -> list[int]:
     topic, found = await world.loaded(), []
     for _ in range(round(seconds)):
         await world.pass_s(1)
-        dedup = topic.deduplication.state
+        dedup = persistent(topic).deduplication.state
         assert dedup is not None
         found.append(dedup.snapshot_position.entry_id)
     return found

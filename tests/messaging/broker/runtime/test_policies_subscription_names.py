@@ -36,7 +36,7 @@ async def test_policy_subscription_auth_mode_lets_roles_use_subscriptions_of_the
     assert await subscribe(world, "owner", "anything") == "SUCCESS"  # who administers the tenant needs no such name
     assert await subscribe(world, "superuser", "anything") == "SUCCESS"
     topic = next(iter(world.service.topics))
-    assert sorted(topic.subscriptions) == ["anything", "reader@acme", "reader@acme-billing"]
+    assert sorted(topic.subscriptions.table) == ["anything", "reader@acme", "reader@acme-billing"]
     await world.feed(("namespace", "acme/orders", {"grants": GRANTS, "policies": {"subscription_auth_mode": "None"}}))
     assert await subscribe(world, "reader", "billing") == "SUCCESS"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import TopicName, parse_topic
 from tests.support.broker_world import BrokerWorld
@@ -19,15 +20,15 @@ def name_of(local: str) -> TopicName:
 
 
 def limit_of(topic: Topic) -> int | None:
-    return None if topic.backlog_quota is None else topic.backlog_quota.quota.bytes_max
+    return None if topic.publisher.quota is None else topic.publisher.quota.quota.bytes_max
 
 
 async def test_a_topic_that_raises_keeps_neither_others_nor_the_feed_from_following(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raising, *others = [await world.service.topics.get(name_of(local), create=True) for local in "abc"]
-    original = Topic.policies_changed
-    monkeypatch.setattr(Topic, "policies_changed", lambda topic: boom() if topic is raising else original(topic))
+    original = PersistentTopic.policies_changed
+    monkeypatch.setattr(PersistentTopic, "policies_changed", lambda topic: boom() if topic is raising else original(topic))
     for limit in (1000, 2000):
         await set_policies(world, backlog_quota_bytes=limit)
         assert [limit_of(topic) for topic in others] == [limit, limit]

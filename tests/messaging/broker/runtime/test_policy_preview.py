@@ -41,7 +41,7 @@ async def published(world: BrokerWorld, count: int, size: int = 100) -> tuple[Ra
     client = await world.connected("owner")
     await client.producer(TOPIC)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     for index in range(count):
         client.write(send_frame(index, b"x" * size))
         await client.expect("SEND_RECEIPT")

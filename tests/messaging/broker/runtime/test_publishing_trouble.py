@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.producers.publisher import PendingPublish
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import frames
@@ -103,7 +104,7 @@ async def test_what_raises_after_a_block_is_stored_holds_up_nothing_that_waits_f
         publisher.run_after_pending(stored.append)
         boom()
 
-    monkeypatch.setattr(Topic, "stored", waits_for_it)
+    monkeypatch.setattr(PersistentTopic, "stored", waits_for_it)
     client.write(send_frame(0, b"x"))
     await receipts(client, 1)
     assert stored == [True]

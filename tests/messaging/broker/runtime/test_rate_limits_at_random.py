@@ -99,7 +99,7 @@ def test_consumers_under_limits_that_change(seed: int, tmp_path: Path) -> None:
                     sent += count
         await world.set_policies(dispatch_rate_messages=100_000)
         await world.pass_s(60)
-        subscription = (await world.loaded()).subscriptions["s"]
+        subscription = (await world.loaded()).subscriptions.table["s"]
         assert producer.stored() == sent
         assert subscription.next_due() is None, "everything is with a consumer"
         assert sum(map(subscription.unacked_of, subscription.consumers)) > 0

@@ -44,7 +44,7 @@ async def test_a_ledger_ends_by_its_setting(world: BrokerWorld, setting: str, va
     client = await world.connected("owner")
     await client.producer(TOPIC)
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
-    await topic.create_subscription("s", EARLIEST)
+    await topic.subscriptions.create("s", EARLIEST)
     for index in range(MESSAGES):
         client.write(send_frame(index, b"x" * 1_000))
         await client.expect("SEND_RECEIPT")

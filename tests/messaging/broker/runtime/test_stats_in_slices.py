@@ -14,9 +14,9 @@ from messaging.broker.runtime.admin import topic_stats
 from messaging.broker.runtime.admin.stats import ENCODED_ABOVE, SUBSCRIPTION_COST
 from messaging.broker.runtime.admin.topics import CHANGE_COST
 from messaging.broker.runtime.topics.partitions.partition_topics import MAKE_COST
-from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST
 from messaging.broker.runtime.turn_slices import AT_ONCE, TurnSlices
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import LATEST
 from tests.support.broker_world import BrokerWorld
 from tests.support.consuming import TOPIC
 
@@ -26,7 +26,7 @@ COUNT = 5 * ENCODED_ABOVE
 async def subscribed(world: BrokerWorld, count: int = COUNT) -> None:
     topic = await world.service.topics.get(parse_topic(TOPIC), create=True)
     for index in range(count):
-        topic.create_reader(f"r{index}", LATEST)
+        topic.subscriptions.create_reader(f"r{index}", LATEST)
 
 
 async def turns_of(work: Any, world: BrokerWorld) -> int:

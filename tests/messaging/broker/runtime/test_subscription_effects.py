@@ -16,10 +16,9 @@ from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements
-from messaging.broker.runtime.topics.subscriptions.effects import SubscriptionEffects
-from messaging.broker.runtime.topics.subscriptions.expired_chunks import expire_chunks as chunks_expired
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -30,29 +29,15 @@ from tests.support.waiting import eventually
 
 NAME = parse_topic("persistent://acme/orders/t")
 UNACKED_MAX = 2
-READING = {
-    "ledger_list",
-    "producers",
-    "totals",
-    "check_open",
-    "check_current",
-    "subscription",
-    "find",
-    "holds",
-    "block_in_memory",
-    "pending_reads",
-    "delivery_state",
-    "delivery_records",
-}
-# Steps, what the topic does for itself, and several of `expire_up_to`.
-PARTS = {"mark_active", "dispatch_soon", "dispatch_failed", "recover", "policies_changed", "expire_each_up_to"}
+# They dispatch nothing themselves, or are several of `expire_up_to`; who comes and leaves is tested elsewhere.
+NO_EFFECTS = {"attach", "detach", "close", "delivery_state", "expire_each_up_to"}
 
 
 @dataclass
 class Held:
     """A Shared consumer that was sent as many of six messages as it may hold, or as it has permits for."""
 
-    topic: Topic
+    topic: PersistentTopic
     subscription: Subscription
     consumer: Consumer
     sink: Sink
@@ -64,12 +49,12 @@ class Held:
         for index in range(6):
             client.write(send_frame(index, b"x"))
             await client.expect("SEND_RECEIPT")
-        topic = world.service.topics.loaded[str(NAME)]
-        subscription = await topic.create_subscription("s", EARLIEST)
+        topic = await world.service.topics.get_persistent(NAME, create=False)
+        subscription = await topic.subscriptions.create("s", EARLIEST)
         sink = Sink()
         consumer = Consumer(1, "c", sink)
-        topic.attach_consumer(subscription, consumer, SubscriptionType.SHARED)
-        topic.flow(subscription, consumer, permits)
+        topic.consumers.attach(subscription, consumer, SubscriptionType.SHARED)
+        topic.consumers.flow(subscription, consumer, permits)
         held = cls(topic, subscription, consumer, sink)
         await held.was_sent(UNACKED_MAX)
         return held
@@ -98,40 +83,40 @@ def acknowledge_up_to(held: Held) -> None:
 
 
 def redeliver(held: Held) -> None:
-    held.topic.redeliver(held.subscription, held.consumer, [held.at(0)])
+    held.topic.acknowledgements.redeliver(held.subscription, held.consumer, [held.at(0)])
 
 
 def skip_to(held: Held) -> Awaitable[None]:
-    return held.topic.skip_to(held.subscription, held.at(0))
+    return held.topic.acknowledgements.skip_to(held.subscription, held.at(0))
 
 
 def expire_up_to(held: Held) -> Awaitable[int]:
-    return held.topic.expire_up_to(held.subscription, held.at(0))
+    return held.topic.acknowledgements.expire_up_to(held.subscription, held.at(0))
 
 
 def flow(held: Held) -> None:
-    held.topic.flow(held.subscription, held.consumer, 1)
+    held.topic.consumers.flow(held.subscription, held.consumer, 1)
 
 
 def return_permits(held: Held) -> None:
-    held.topic.return_permits(held.subscription, held.consumer, 1)
+    held.topic.consumers.return_permits(held.subscription, held.consumer, 1)
 
 
-def follow_unacked_limits(held: Held) -> None:
+def policies_changed(held: Held) -> None:
     with mock.patch.object(held.topic.services.policies, "value", lambda policy, name: UNACKED_MAX + 1):
-        held.topic.follow_unacked_limits()
+        held.topic.subscriptions.policies_changed()
 
 
 def follow_dead_letters(held: Held) -> None:
     """The policy is removed: what waited is sent again."""
     redeliveries = held.subscription.state.redeliveries
     redeliveries.limit_counts(0)
-    held.topic.redeliver(held.subscription, held.consumer, [held.at(0)])
-    held.topic.follow_dead_letters(held.subscription)
+    held.topic.acknowledgements.redeliver(held.subscription, held.consumer, [held.at(0)])
+    held.topic.consumers.follow_dead_letters(held.subscription)
 
 
 def acknowledge_entries(held: Held) -> Awaitable[None]:
-    return held.topic.acknowledge_entries(held.subscription, [held.at(0)], DeliveryEvent.DEAD_LETTERED)
+    return held.topic.acknowledgements.acknowledge_entries(held.subscription, [held.at(0)], DeliveryEvent.DEAD_LETTERED)
 
 
 async def expire_chunks(held: Held) -> None:
@@ -139,18 +124,18 @@ async def expire_chunks(held: Held) -> None:
     chunks = held.subscription.state.chunks = ChunkSets(lambda ledger_id, entries: None)
     chunks.sent(held.consumer, held.at(0), Chunk(b"m", 0, 2), 0, counted=True)
     chunks.newest_ms = 1_000
-    assert await chunks_expired(held.topic, held.subscription, 1) == 1
+    assert await held.topic.acknowledgements.expire_chunks(held.subscription, 1) == 1
 
 
 def resume(held: Held) -> None:
     held.subscription.recovering = True
     held.consumer.flow(1, 0)
-    held.topic.resume(held.subscription)
+    held.topic.consumers.resume(held.subscription)
 
 
-def consumer_writable(held: Held) -> None:
+def wake(held: Held) -> None:
     held.sink.writable = True
-    held.topic.consumer_writable(held.subscription, held.consumer)
+    held.topic.consumers.wake(held.subscription, held.consumer)
 
 
 Effect = Callable[[Held], Awaitable[object] | None]
@@ -161,13 +146,13 @@ AT_ITS_LIMIT: list[Effect] = [
     redeliver,
     skip_to,
     expire_up_to,
-    follow_unacked_limits,
+    policies_changed,
     follow_dead_letters,
     acknowledge_entries,
     expire_chunks,
 ]
 WITHOUT_PERMITS: list[Effect] = [flow, return_permits, resume]
-NOT_WRITABLE: list[Effect] = [consumer_writable]
+NOT_WRITABLE: list[Effect] = [wake]
 
 
 async def done(effect: Effect, held: Held) -> None:
@@ -194,18 +179,17 @@ async def test_a_consumer_that_gains_permits_is_sent_more(world: BrokerWorld, ef
 async def test_a_consumer_that_can_be_written_again_is_sent_more(world: BrokerWorld, effect: Effect) -> None:
     held = await Held.attach(world, permits=UNACKED_MAX)
     held.sink.writable = False
-    held.topic.flow(held.subscription, held.consumer, 1)
+    held.topic.consumers.flow(held.subscription, held.consumer, 1)
     await done(effect, held)
     await held.was_sent(UNACKED_MAX + 1)
 
 
 def test_every_effect_is_in_a_table() -> None:
-    members = [*inspect.getmembers(SubscriptionEffects), *inspect.getmembers(Acknowledgements)]
+    members = [*inspect.getmembers(TopicConsumers), *inspect.getmembers(Acknowledgements)]
     public = {name for name, _ in members if not name.startswith("_")}
-    slots = set(SubscriptionEffects.__slots__)
-    elsewhere = {"expire_chunks"}  # a function of its own module that acknowledges as the others do
+    of_all_subscriptions = {"policies_changed"}
     listed = {effect.__name__ for effect in (*AT_ITS_LIMIT, *WITHOUT_PERMITS, *NOT_WRITABLE)}
-    assert public - slots - READING - PARTS == listed - elsewhere
+    assert public - NO_EFFECTS == listed - of_all_subscriptions
 
 
 async def test_what_is_gone_is_not_skipped_in(world: BrokerWorld) -> None:

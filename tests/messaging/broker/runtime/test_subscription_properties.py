@@ -8,11 +8,10 @@ from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionPro
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.runtime.topics.subscriptions import properties as subscription_properties
-from messaging.broker.runtime.topics.subscriptions.subscriptions import LATEST
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST, DiskFull
+from messaging.storage.ledger_store import EARLIEST, LATEST, DiskFull
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.consuming import TOPIC
 from tests.support.raw_client import RawClient
@@ -112,21 +111,21 @@ async def test_all_properties_of_a_topic_have_a_limit(world: BrokerWorld, monkey
     records = world.service.memory_limiter.records
     topic = await world.service.topics.get(parse_topic(TOPIC), create=True)
     for name in ("a", "b"):
-        await topic.create_subscription(name, LATEST, {"p": "x" * 1000})
+        await topic.subscriptions.create(name, LATEST, {"p": "x" * 1000})
     used_bytes = records.used_bytes
     with pytest.raises(PreconditionFailed, match="at most 2500"):
-        await topic.create_subscription("c", LATEST, {"p": "x" * 1000})
+        await topic.subscriptions.create("c", LATEST, {"p": "x" * 1000})
     with pytest.raises(PreconditionFailed, match="at most 2500"):
-        topic.create_reader("c", LATEST, {"p": "x" * 1000})
+        topic.subscriptions.create_reader("c", LATEST, {"p": "x" * 1000})
     with pytest.raises(PreconditionFailed, match="at most 2500"):
-        await topic.set_properties(topic.subscriptions["a"], {"p": "x" * 2000})
-    assert sorted(topic.subscriptions) == ["a", "b"] and records.used_bytes == used_bytes
-    assert len(topic.subscriptions["a"].properties["p"]) == 1000
-    await topic.set_properties(topic.subscriptions["a"], {})
-    await topic.create_subscription("c", LATEST, {"p": "x" * 1000})
+        await topic.subscriptions.set_properties(topic.subscriptions.table["a"], {"p": "x" * 2000})
+    assert sorted(topic.subscriptions.table) == ["a", "b"] and records.used_bytes == used_bytes
+    assert len(topic.subscriptions.table["a"].properties["p"]) == 1000
+    await topic.subscriptions.set_properties(topic.subscriptions.table["a"], {})
+    await topic.subscriptions.create("c", LATEST, {"p": "x" * 1000})
     monkeypatch.setattr(records, "limit_bytes", 0)
     with pytest.raises(NotReady, match="no memory"):
-        await topic.set_properties(topic.subscriptions["a"], {"p": "x"})
+        await topic.subscriptions.set_properties(topic.subscriptions.table["a"], {"p": "x"})
 
 
 async def test_a_subscription_that_could_not_be_stored_is_not_charged(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +137,7 @@ async def test_a_subscription_that_could_not_be_stored_is_not_charged(world: Bro
     monkeypatch.setattr(world.service.storage.meta, "create_subscription", full)
     used_bytes = world.service.memory_limiter.records.used_bytes
     with pytest.raises(MagnetarError):
-        await topic.create_subscription("s", LATEST, {"p": "x" * 1000})
+        await topic.subscriptions.create("s", LATEST, {"p": "x" * 1000})
     assert world.service.memory_limiter.records.used_bytes == used_bytes
 
 
@@ -147,12 +146,12 @@ async def test_properties_of_a_reader_that_sought_are_given_back_once(world: Bro
     client = await world.connected("owner")
     await client.subscribe(TOPIC, "r", durable=False, subscription_properties=pairs(a="x" * 8000))
     topic = world.service.topics.loaded[TOPIC]
-    reader = topic.find("r")
+    reader = topic.subscriptions.find("r")
     assert reader is not None
-    await topic.seek(reader, SeekTarget(EARLIEST))
+    await topic.subscriptions.seek(reader, SeekTarget(EARLIEST))
     await world.service.topics.unload(topic.name)
     await client.close()
     records = world.service.memory_limiter.records
     await eventually(lambda: records.used_bytes == 0)
-    topic.drop_if_idle(reader)
+    topic.subscriptions.drop_if_idle(reader)
     assert (records.used_bytes, records.tenants) == (0, {})

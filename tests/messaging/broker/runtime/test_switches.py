@@ -94,7 +94,7 @@ async def inactive(make_world: MakeWorld, *, subscription: bool, **settings: obj
     client = await world.connected("owner")
     await client.producer(TOPIC)
     if subscription:
-        await (await loaded(world)).create_subscription("s", EARLIEST)
+        await (await loaded(world)).subscriptions.create("s", EARLIEST)
     client.say(C.CLOSE_PRODUCER, producer_id=1)
     await client.expect("SUCCESS")
     clock.pass_(3_600_000)

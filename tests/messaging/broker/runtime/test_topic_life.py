@@ -283,7 +283,7 @@ async def test_acknowledgements_survive_an_unloading_that_could_not_save_them(
         await world.admin.topics.unload(TopicRef(topic=TOPIC))
     again = await world.service.topics.get(NAME, create=False)
     assert again is not topic
-    assert [one.backlog_entries for one in again.subscriptions.values()] == [0]
+    assert [one.backlog_entries for one in again.subscriptions.table.values()] == [0]
     await world.service.cursors.checkpoint()
     stored = await world.service.storage.meta.subscriptions(TOPIC)
     assert [one.mark_delete for one in stored] == [again.ledger_list.last]

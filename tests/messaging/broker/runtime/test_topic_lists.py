@@ -198,7 +198,7 @@ async def publish(world: BrokerWorld, local: str) -> None:
     await producer.producer(full(local))
     producer.write(send_frame(0, b"first"))
     await producer.expect("SEND_RECEIPT")
-    made_ms = world.service.topics.loaded[full(local)].created_ms
+    made_ms = world.service.topics.loaded[full(local)].ledger.record.created_ms
     await eventually(lambda: world.service.now_ms() > made_ms)  # who looks in the same millisecond may have looked before
 
 

@@ -34,11 +34,11 @@ async def test_a_scan_changes_nothing_unless_it_is_to_and_then_that_is_audited(w
     await filled(world, 3)
     page = await world.admin.redrive.scan(scan())
     assert (page.looked_at, len(page.found), page.done) == (3, 3, True)
-    assert "redrive" not in world.service.topics.loaded[TOPIC].subscriptions
+    assert "redrive" not in world.service.topics.loaded[TOPIC].subscriptions.table
     assert not [one for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
 
     assert (await world.admin.redrive.scan(scan(make_subscription=True))).found == page.found
-    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions
+    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions.table
     (made,) = [one.event for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
     assert (made.role, made.resource) == ("owner@acme", f"{TOPIC}/redrive")
 
@@ -75,7 +75,7 @@ async def test_scans_of_one_tenant_leave_turns_to_another(world: BrokerWorld) ->
         await client.producer(topic)
         client.write(send_frame(0, b"x"))
         await client.expect("SEND_RECEIPT")
-        await (await world.service.topics.get(parse_topic(topic), create=False)).create_subscription("s", EARLIEST)
+        await (await world.service.topics.get(parse_topic(topic), create=False)).subscriptions.create("s", EARLIEST)
     async with scans.turn("acme"):
         many = [asyncio.create_task(handlers.analyze(BacklogAnalyze(topic=TOPIC, subscription="s"))) for _ in range(40)]
         await eventually(lambda: scans.slots.waiting["acme"] == 40)
@@ -87,7 +87,7 @@ async def test_scans_of_one_tenant_leave_turns_to_another(world: BrokerWorld) ->
 
 async def test_an_analysis_answers_in_time_with_what_it_has(world: BrokerWorld) -> None:
     await filled(world, 3)
-    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).create_subscription("s", EARLIEST)
+    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).subscriptions.create("s", EARLIEST)
     handlers = BacklogHandlers(world.service, FairTurns(1), ScanLimits(seconds=0))
     analysis = await handlers.analyze(BacklogAnalyze(topic=TOPIC, subscription="s"))
     assert analysis.aborted and analysis.entries == 0
@@ -95,7 +95,7 @@ async def test_an_analysis_answers_in_time_with_what_it_has(world: BrokerWorld) 
 
 async def test_whoever_leaves_ends_a_scan_that_waits(world: BrokerWorld) -> None:
     await filled(world, 3)
-    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).create_subscription("s", EARLIEST)
+    await (await world.service.topics.get(parse_topic(TOPIC), create=False)).subscriptions.create("s", EARLIEST)
     scans = FairTurns(1)
     handlers = BacklogHandlers(world.service, scans)
     async with scans.turn("acme"):
@@ -138,7 +138,7 @@ async def test_a_scan_whose_caller_leaves_makes_its_subscription_as_a_whole(
     await asyncio.gather(scanning, return_exceptions=True)
     answer.set()
     assert len((await world.admin.redrive.scan(scan(make_subscription=True))).found) == 3
-    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions
+    assert "redrive" in world.service.topics.loaded[TOPIC].subscriptions.table
     assert [one for one in world.service.audit.events.take(0) if one.event.action == SUBSCRIPTION_CREATE]
 
 

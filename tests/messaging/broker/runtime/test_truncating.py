@@ -43,8 +43,8 @@ async def test_everything_goes_and_everybody_stays(world: BrokerWorld) -> None:
     topic = world.service.topics.loaded[TOPIC]
     assert await entries_stored(world) == 0
     assert topic.ledger_list.entries == topic.ledger.stored_bytes == 0
-    assert [one.backlog_entries for one in topic.subscriptions.values()] == [0, 0, 0]
-    assert topic.subscriptions["s1"].unacked_messages == 0
+    assert [one.backlog_entries for one in topic.subscriptions.table.values()] == [0, 0, 0]
+    assert topic.subscriptions.table["s1"].unacked_messages == 0
     assert await client.quiet() == []
     after = await sent(client, 5)
     assert after > max(before)
@@ -55,7 +55,7 @@ async def test_everything_goes_and_everybody_stays(world: BrokerWorld) -> None:
         assert (message.text, Position(found.ledger_id, found.entry_id)) == (b"5", after)
     await world.service.topics.unload(NAME)
     topic = await world.service.topics.get(NAME, create=False)
-    assert [one.backlog_entries for one in topic.subscriptions.values()] == [1, 1, 1]
+    assert [one.backlog_entries for one in topic.subscriptions.table.values()] == [1, 1, 1]
 
 
 async def test_ids_rise_over_any_number_of_truncations(world: BrokerWorld) -> None:

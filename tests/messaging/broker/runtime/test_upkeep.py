@@ -10,6 +10,7 @@ from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun, Ma
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.admin import maintenance
 from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
 from messaging.protocol import pulsar_pb2 as pb
@@ -50,8 +51,8 @@ async def with_three_messages(world: BrokerWorld, *, consumed: bool) -> Topic:
     client = await world.connected("owner")
     await client.producer(TOPIC)
     topic = await world.service.topics.get(NAME, create=False)
-    if "s" not in topic.subscriptions:
-        await topic.create_subscription("s", EARLIEST)
+    if "s" not in topic.subscriptions.table:
+        await topic.subscriptions.create("s", EARLIEST)
     for index in range(3):
         client.write(send_frame(index, b"%d" % index))
         await client.expect("SEND_RECEIPT")
@@ -149,7 +150,7 @@ async def test_deduplication_does_not_hold_ledgers_back(world: BrokerWorld, cloc
     """Its snapshot was taken every 10,000 entries alone, and retention never passed it."""
     await world.feed(("namespace", "acme/orders", {"policies": {"deduplication": True}}))
     topic = await with_three_messages(world, consumed=True)
-    assert topic.deduplication.state is not None
+    assert persistent(topic).deduplication.state is not None
     for _ in range(3):
         clock.pass_(10 * MINUTE_MS)
         await upkeep(world)
@@ -168,7 +169,7 @@ async def test_a_clock_that_jumps_ahead_and_back_deletes_nothing(world: BrokerWo
     clock.now_ms -= jump_ms
     clock.pass_(59 * MINUTE_MS)
     await upkeep(world)
-    assert (topic.ledger_list.entries, topic.subscriptions["s"].backlog_entries) == (3, 0), (
+    assert (topic.ledger_list.entries, topic.subscriptions.table["s"].backlog_entries) == (3, 0), (
         "their hour is over, by the time that passed"
     )
 
@@ -211,7 +212,7 @@ async def test_seeking_by_time_ends_whatever_the_clocks_said(world: BrokerWorld,
         await client.expect("SEND_RECEIPT")
     for at_ms, most in ((0, 8), (1_001, 8), (1_004, 8), (10**8, 5), (10**12, 0)):
         await world.admin.subscriptions.reset(SubscriptionReset(topic=TOPIC, subscription="s", timestamp_ms=at_ms))
-        backlog = topic.subscriptions["s"].backlog_entries
+        backlog = topic.subscriptions.table["s"].backlog_entries
         assert (backlog == 8) if at_ms == 0 else (0 <= backlog <= most)
 
 
@@ -229,11 +230,11 @@ async def test_expiry_looks_once_for_all_subscriptions_of_a_topic(
     monkeypatch.setattr("messaging.broker.runtime.admin.positions.mark_delete_before_broker_time", search)
     await world.feed(("namespace", "acme/orders", {"policies": AN_HOUR}))
     for number in range(250):
-        await topic.create_subscription(f"s{number}", EARLIEST)
+        await topic.subscriptions.create(f"s{number}", EARLIEST)
     clock.pass_(2 * 60 * MINUTE_MS)
     assert (await upkeep(world)).expired_entries == 3 * 251
     assert len(searched) == 1
-    assert not any(one.backlog_entries for one in topic.subscriptions.values())
+    assert not any(one.backlog_entries for one in topic.subscriptions.table.values())
 
 
 async def test_a_topic_that_takes_long_is_passed_over_and_comes_first_next_time(

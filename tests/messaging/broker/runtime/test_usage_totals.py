@@ -52,7 +52,7 @@ async def carried(world: BrokerWorld) -> None:
 async def test_messages_are_attributed_to_subscription_and_key(world: BrokerWorld) -> None:
     await carried(world)
     topic = world.service.topics.loaded[TOPIC]
-    await eventually(lambda: set(topic.subscriptions) == {"s"} and not topic.subscriptions["s"].consumers)
+    await eventually(lambda: set(topic.subscriptions.table) == {"s"} and not topic.subscriptions.table["s"].consumers)
     await eventually(lambda: len(topic.producers) == 1)
     totals = totals_of(topic)
     assert clients_of(totals) == {
@@ -63,7 +63,7 @@ async def test_messages_are_attributed_to_subscription_and_key(world: BrokerWorl
     }
     assert (totals.messages_in, totals.messages_out) == (5, 15)
     assert [one.gauges for one in totals.details if one.scope == SUBSCRIPTION] == [(5, 0)]
-    await topic.delete_subscription("s")
+    await topic.subscriptions.delete("s")
     assert clients_of(totals_of(topic)) == clients_of(totals)
     await world.service.topics.unload(parse_topic(TOPIC))
     assert clients_of(totals_of(topic)) == clients_of(totals)

@@ -24,7 +24,7 @@ class BacklogAges:
         """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. Those without a backlog are left out."""
         found: dict[str, int] = {}
         reads = 0
-        for key, subscription in list(topic.subscriptions.items()):
+        for key, subscription in list(topic.subscriptions.table.items()):
             await slices.spend(LOOK_COST)
             position = _first_unacked(subscription)
             if position is None:
@@ -40,7 +40,7 @@ class BacklogAges:
 
     def known(self, topic: TopicContext) -> dict[str, int]:
         """The same without reading: what is not known by now is left out, too."""
-        positions = {key: _first_unacked(one) for key, one in topic.subscriptions.items()}
+        positions = {key: _first_unacked(one) for key, one in topic.subscriptions.table.items()}
         return {key: self._times[at] for key, at in positions.items() if at is not None and at in self._times}
 
     async def _learn(self, topic: TopicContext, position: Position) -> None:

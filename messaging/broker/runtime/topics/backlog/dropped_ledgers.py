@@ -11,6 +11,6 @@ from messaging.storage.meta_store import LedgerRecord
 
 def forget_ledgers(topic: TopicContext, gone: Sequence[LedgerRecord]) -> None:
     """They are not in the ledger list any more."""
-    for subscription in topic.subscriptions.values():
+    for subscription in topic.subscriptions.table.values():
         if forget(subscription, gone):
             topic.services.memory.cursor_memory.changed(topic.name.tenant, subscription)

@@ -24,16 +24,25 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position, StoreError
 
 
-class QuotaTopic(TopicContext, Protocol):
-    """The interface of the topic that its quota uses."""
+class QuotaOwner(Protocol):
+    """The publisher."""
 
-    backlog_quota: TopicBacklogQuota | None
+    quota: TopicBacklogQuota | None
 
+    def refuse(self, why: MagnetarError) -> None:
+        """Closes the producers: their next tries to open get the error."""
+
+
+class Expires(Protocol):
     async def expire_up_to(self, subscription: Subscription, last: Position) -> int: ...
     async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int: ...
 
-    def refuse_publishing(self, why: MagnetarError) -> None:
-        """Closes the producers: their next tries to open get the error."""
+
+class QuotaTopic(TopicContext, Protocol):
+    """The interface of the topic that its quota uses."""
+
+    @property
+    def acknowledgements(self) -> Expires: ...
 
 
 def quota_of(policy: Policy, name: TopicName) -> BacklogQuota:
@@ -46,12 +55,24 @@ def quota_of(policy: Policy, name: TopicName) -> BacklogQuota:
 
 
 class TopicBacklogQuota:
-    __slots__ = ("_check_age_at_ms", "_evicting", "_looking", "_measuring", "_oldest", "_room_bytes", "_topic", "closing", "quota")
+    __slots__ = (
+        "_check_age_at_ms",
+        "_evicting",
+        "_looking",
+        "_measuring",
+        "_oldest",
+        "_owner",
+        "_room_bytes",
+        "_topic",
+        "closing",
+        "quota",
+    )
 
-    def __init__(self, topic: QuotaTopic, quota: BacklogQuota) -> None:
+    def __init__(self, topic: QuotaTopic, owner: QuotaOwner, quota: BacklogQuota) -> None:
         self.quota = quota
         self.closing: MagnetarError | None = None  # why the producers are about to be closed
         self._topic = topic
+        self._owner = owner
         self._room_bytes = 0  # that may be published before the backlog is measured again
         self._oldest: tuple[Position, int] | None = None  # the first unacknowledged entry, when it was measured, and its time
         self._check_age_at_ms = 0
@@ -85,12 +106,12 @@ class TopicBacklogQuota:
     def close(self, stored: bool) -> None:
         refusal, self.closing = self.closing, None
         if refusal is not None:
-            self._topic.refuse_publishing(refusal)
+            self._owner.refuse(refusal)
 
     @property
     def _replaced(self) -> bool:
         """The policies have changed: what this one had begun is for the one that follows it to decide."""
-        return self._topic.backlog_quota is not self
+        return self._owner.quota is not self
 
     def held(self) -> str:
         """Why producers are refused now; "" if they are not."""
@@ -153,7 +174,9 @@ class TopicBacklogQuota:
                 return
             ledgers = ledger_sizes(self._topic)
             if bytes_after(ledgers, subscription.cursor.mark_delete) > wanted:
-                await self._topic.expire_up_to(subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted))
+                await self._topic.acknowledgements.expire_up_to(
+                    subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted)
+                )
 
     # --- age
 
@@ -199,7 +222,7 @@ class TopicBacklogQuota:
         last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
         if self._replaced:
             return
-        await self._topic.expire_each_up_to(durable(self._topic), last)
+        await self._topic.acknowledgements.expire_each_up_to(durable(self._topic), last)
         self._oldest = None
 
     # --- both

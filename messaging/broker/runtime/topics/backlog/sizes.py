@@ -10,7 +10,7 @@ from messaging.storage.ledger_store import Position
 
 def durable(topic: TopicContext) -> list[Subscription]:
     """The subscriptions that keep messages."""
-    return [one for one in topic.subscriptions.values() if one.durable]
+    return [one for one in topic.subscriptions.table.values() if one.durable]
 
 
 def ledger_sizes(topic: TopicContext) -> list[LedgerSize]:

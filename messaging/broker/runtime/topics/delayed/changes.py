@@ -15,8 +15,8 @@ from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.delayed.scan import DelayedScan
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue, NotFound, QuotaExceeded
 from messaging.protocol.frames import ProtocolError, as_text, parse_metadata
 from messaging.storage.ledger_store import Position, StoreError
@@ -59,7 +59,7 @@ class DelayedChanges:
 
     __slots__ = ("_topic",)
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: PersistentTopic) -> None:
         self._topic = topic
 
     async def change(self, position: Position, batch_index: int, at_ms: int | None) -> Changed:
@@ -103,7 +103,7 @@ class DelayedChanges:
 
     def _check_time(self, at_ms: int | None) -> None:
         """Raises `InvalidValue` for a time that the policies do not allow."""
-        latest_ms = self._topic.delivery_time_max() if at_ms is not None else None
+        latest_ms = self._topic.publisher.delivery_time_max(self._topic.services.clock_ms()) if at_ms is not None else None
         if at_ms is not None and latest_ms is not None and at_ms > latest_ms:
             raise InvalidValue(f"{time_text(at_ms)} is later than delayed_delivery_max_ms allows: at most {time_text(latest_ms)}")
 
@@ -131,7 +131,7 @@ class DelayedChanges:
             if at_ms is None:
                 return Changed(True, former_ms)
             raise Conflict(f"message {_text(position)} of {topic.text} was cancelled")
-        had = reached(topic.subscriptions.values(), position, block.broker_time_ms)
+        had = reached(topic.subscriptions.table.values(), position, block.broker_time_ms)
         if had:
             raise Conflict(f"message {_text(position)} of {topic.text} {had.sentence}: it is too late to change it")
         if at_ms is not None and batch_index >= 0 and messages > 1:
@@ -178,13 +178,13 @@ class DelayedChanges:
     def _acknowledge(self, ledger_id: int, entries: list[int]) -> None:
         topic = self._topic
         now_ms = topic.services.clock_ms()
-        for subscription in topic.subscriptions.values():
+        for subscription in topic.subscriptions.table.values():
             topic.cursor_changes.store(subscription, subscription.acknowledge(None, ledger_id, entries, now_ms))
 
     def _cancel_part(self, position: Position, words: tuple[int, ...]) -> None:
         topic = self._topic
         topic.delayed.delays.cancel_part(position, words)
-        for subscription in topic.subscriptions.values():
+        for subscription in topic.subscriptions.table.values():
             topic.cursor_changes.store(subscription, subscription.cursor.acknowledge_batch(position, words, topic.ledger_list)[0])
         topic.delayed.changed()
 
@@ -192,7 +192,7 @@ class DelayedChanges:
 class KeyChange:
     """Changes the messages of one key, some in each turn."""
 
-    def __init__(self, changes: DelayedChanges, topic: Topic, key: str, at_ms: int | None) -> None:
+    def __init__(self, changes: DelayedChanges, topic: PersistentTopic, key: str, at_ms: int | None) -> None:
         self.changed = self.refused_count = 0
         self.refused: list[Refused] = []
         self._changes, self._topic, self._key, self._at_ms = changes, topic, key, at_ms
@@ -207,8 +207,8 @@ class KeyChange:
             position = Position(block.ledger_id, entry)
             if entry not in delays.index.pending.get(block.ledger_id, ()) or key_of(block, entry) != self._key:
                 continue
-            judged += len(topic.subscriptions)
-            had = reached(topic.subscriptions.values(), position, block.broker_time_ms)
+            judged += len(topic.subscriptions.table)
+            had = reached(topic.subscriptions.table.values(), position, block.broker_time_ms)
             if had:
                 self.refused_count += 1
                 if len(self.refused) < REFUSED_SHOWN:

@@ -106,7 +106,7 @@ class DelayedDelivery:
             raise
         if overrides is not None:
             self.delays.restore(overrides)
-            for subscription in self._topic.subscriptions.values():
+            for subscription in self._topic.subscriptions.table.values():
                 acknowledge_cancelled(overrides, subscription.cursor, self._topic.ledger_list)
         self._update_memory_and_timer()
 
@@ -176,7 +176,7 @@ class DelayedDelivery:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_ms = asyncio.get_running_loop().call_later(RETRY_S, self.wake), None
-        for subscription in self._topic.subscriptions.values():
+        for subscription in self._topic.subscriptions.table.values():
             if subscription.state.delayed is not None:
                 self._failed(subscription, error)
 
@@ -228,7 +228,7 @@ class DelayedDelivery:
     def _send(self, released: list[DelayedEntries] | None) -> None:
         if released is None:
             return
-        for subscription in self._topic.subscriptions.values():
+        for subscription in self._topic.subscriptions.table.values():
             if subscription.consumers:
                 delayed = subscription.state.delayed
                 if delayed is None or delayed in released:
@@ -243,7 +243,7 @@ class DelayedDelivery:
         self._update_memory_and_timer()
 
     def _dispatch_all(self) -> None:
-        for subscription in self._topic.subscriptions.values():
+        for subscription in self._topic.subscriptions.table.values():
             if subscription.consumers:
                 self._dispatch(subscription)
 

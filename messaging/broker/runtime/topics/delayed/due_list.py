@@ -16,8 +16,8 @@ from messaging.broker.core.delayed.run_jobs import BLOCK_ENTRIES, DueEntry, Stor
 from messaging.broker.core.delayed.time_slots import ENTRY_MASK
 from messaging.broker.runtime.topics.delayed import due_threads
 from messaging.broker.runtime.topics.delayed.scan import DelayedScan
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.services import refusal_of
-from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.fairness.in_thread import in_thread
 from messaging.storage.ledger_store import NoSuchLedger, Position, StoreError
@@ -77,7 +77,7 @@ class DelayedList:
 
     __slots__ = ("_topic",)
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: PersistentTopic) -> None:
         self._topic = topic
 
     async def page(self, from_ms: int, until_ms: int, after: DueEntry | None, count: int) -> DuePage:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN, GivenDelays
+from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.runtime.topics.limits.admission import Policy
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol.hot import SendFrame
@@ -31,10 +32,10 @@ class DelayLimits(NamedTuple):
         return self.given != NONE_GIVEN
 
 
-def delay_limits(topic: TopicContext) -> DelayLimits | None:
+def delay_limits(policies: EffectivePolicies, name: TopicName) -> DelayLimits | None:
     """None: there are none."""
-    policy, name = topic.services.policies.value, topic.name
-    waiting_max, level = topic.services.policies.resolved("max_delayed_messages_per_tenant", name)
+    policy = policies.value
+    waiting_max, level = policies.resolved("max_delayed_messages_per_tenant", name)
     found = DelayLimits(given_delays(policy, name), int(policy("delayed_delivery_max_ms", name)), int(waiting_max), level)
     return found if found[:3] != (NONE_GIVEN, 0, 0) else None
 
@@ -83,8 +84,3 @@ class DelayCheck:
 
     def _release(self, count: int, stored: bool) -> None:
         self._counts.storing[self._tenant] -= count
-
-
-def delay_check(topic: TopicContext, limits: DelayLimits | None) -> DelayCheck | None:
-    """For messages that are to be published now; None: any delivery time may be asked for."""
-    return None if limits is None else DelayCheck(topic, limits, topic.services.clock_ms())

@@ -11,7 +11,7 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.delayed.changes import TURN_ENTRIES, delivery_time, key_of
 from messaging.broker.runtime.topics.delayed.scan import DelayedScan
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError, parse_metadata
 from messaging.storage.ledger_store import Position
@@ -38,7 +38,7 @@ class KeyPage(NamedTuple):
     complete: bool
 
 
-async def read_messages(topic: Topic, entries: Sequence[DueEntry]) -> tuple[list[ReadMessage], DueEntry | None]:
+async def read_messages(topic: PersistentTopic, entries: Sequence[DueEntry]) -> tuple[list[ReadMessage], DueEntry | None]:
     """The messages of these entries, without those that are gone meanwhile; and the last one that there was room to read, if that
     is not all. Raises `StorageFailed`."""
     found, size, last, block = dict[DueEntry, ReadMessage](), 0, len(entries), None
@@ -55,7 +55,7 @@ async def read_messages(topic: Topic, entries: Sequence[DueEntry]) -> tuple[list
     return list(found.values()), None if last == len(entries) else entries[last - 1]
 
 
-async def page_of_key(topic: Topic, key: str, from_ms: int, until_ms: int, start: Position, count: int) -> KeyPage:
+async def page_of_key(topic: PersistentTopic, key: str, from_ms: int, until_ms: int, start: Position, count: int) -> KeyPage:
     """Those with this key, in the order in which they were stored. Raises `NotReady`, `StorageFailed`."""
     topic.check_open()
     topic.delayed.begin()
@@ -78,7 +78,7 @@ def _within(block: EntryBlock, position: Position) -> bool:
     return block.ledger_id == position.ledger_id and block.first_entry <= position.entry_id <= block.last_entry
 
 
-def _read(topic: Topic, block: EntryBlock, position: Position) -> ReadMessage:
+def _read(topic: PersistentTopic, block: EntryBlock, position: Position) -> ReadMessage:
     try:
         metadata = parse_metadata(block.view(position.entry_id))
     except ProtocolError:

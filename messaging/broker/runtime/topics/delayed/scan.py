@@ -15,7 +15,7 @@ from messaging.broker.core.bitmaps import ranges_of
 from messaging.broker.core.delayed.delayed_entries import not_due
 from messaging.broker.core.delayed.topic_delays import TopicDelays
 from messaging.broker.core.entries import EntryBlock, from_log
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import StorageFailed
 from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError
 
@@ -26,7 +26,7 @@ READ_ENTRIES = 2_048
 class DelayedScan:
     """`position`: where to go on; None at the end. It ends early when it has looked at `entries_max` or has read `bytes_max`."""
 
-    def __init__(self, topic: Topic, start: Position, entries_max: int, bytes_max: int) -> None:
+    def __init__(self, topic: PersistentTopic, start: Position, entries_max: int, bytes_max: int) -> None:
         self.position: Position | None = start
         self.looked_at = 0
         self._topic = topic

@@ -95,6 +95,10 @@ class Dispatcher:
             self.dispatch_soon(subscription)
         return cost
 
+    def dispatch_all(self) -> None:
+        for subscription in self.topic.subscriptions.table.values():
+            self.dispatch(subscription)
+
     def dispatch_soon(self, subscription: Subscription) -> None:
         """Dispatches in the next turn of the event loop, once however often it is called. Does nothing if everything was sent.
         Never raises."""
@@ -199,7 +203,7 @@ class Dispatcher:
             subscription.recover(partial(topic.cursor_changes.store, subscription))
         except Exception as another:  # when it is tried again, it begins with this
             topic.services.loops.dispatching.failed(another, topic=topic.text, subscription=subscription.name)
-        return topic.subscriptions.get(subscription.key) is subscription
+        return topic.subscriptions.table.get(subscription.key) is subscription
 
     def _try_again(self, subscription: Subscription) -> None:
         try:
@@ -345,7 +349,7 @@ class Dispatcher:
         before = self.limits
         self.limits = following(before, self.topic, self._go_on)
         if before is not None:
-            for subscription in self.topic.subscriptions.values():
+            for subscription in self.topic.subscriptions.table.values():
                 self.dispatch_soon(subscription)
 
     def close(self) -> None:

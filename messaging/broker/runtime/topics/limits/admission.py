@@ -32,7 +32,7 @@ def _limit(topic: TopicContext, policy: str) -> _Limit:
 def check_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     limit = _limit(topic, "max_producers_per_topic")
-    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.get(name) is None:
+    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {held} producers, which is {limit.text}: close one, or raise it there")
 
 
@@ -59,7 +59,7 @@ def check_consumer(topic: TopicContext, subscription: Subscription, kind: Subscr
             f"subscription {subscription.name!r} has {held} consumers, which is {limit.text}: close one, or raise it there"
         )
     limit = _limit(topic, "max_consumers_per_topic")
-    if limit.most and (held := sum(len(one.consumers) for one in topic.subscriptions.values())) >= limit.most:
+    if limit.most and (held := sum(len(one.consumers) for one in topic.subscriptions.table.values())) >= limit.most:
         raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is {limit.text}: close one, or raise it there")
 
 
@@ -82,7 +82,7 @@ def check_subscribe_rate(
 def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
     limit = _limit(topic, "max_subscriptions_per_topic")
-    if limit.most and (held := sum(one.durable for one in topic.subscriptions.values()) + being_created) >= limit.most:
+    if limit.most and (held := sum(one.durable for one in topic.subscriptions.table.values()) + being_created) >= limit.most:
         raise PreconditionFailed(
             f"topic {topic.text} has {held} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
         )
@@ -91,7 +91,7 @@ def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
 def check_subscription_count(topic: TopicContext) -> None:
     """For a topic without durable subscriptions: all of them count. Raises `PreconditionFailed`."""
     limit = _limit(topic, "max_subscriptions_per_topic")
-    if limit.most and (held := len(topic.subscriptions)) >= limit.most:
+    if limit.most and (held := len(topic.subscriptions.table)) >= limit.most:
         raise PreconditionFailed(
             f"topic {topic.text} has {held} subscriptions, which is {limit.text}: close one, or raise it there"
         )

@@ -15,7 +15,7 @@ COUNTS_MAX = 5  # of one request
 
 def check_another_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
-    if topic.producers.get(name) is None:
+    if topic.producers.table.get(name) is None:
         held = topic.services.limits.producers.of
         refusal = _reached(topic, "producers", lambda level, whose: held(whose), "close some")
         if refusal:

@@ -258,7 +258,7 @@ class Partitions:
             for index in new:
                 topic = await self._topics.get(name.of_partition(index), create=False)
                 try:
-                    await topic.create_subscription(late, EARLIEST, properties)
+                    await topic.subscriptions.create(late, EARLIEST, properties)
                 except MetaConflict:
                     pass  # created by its consumer in the meantime
         return grown

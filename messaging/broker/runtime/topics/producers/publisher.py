@@ -7,22 +7,22 @@ because with one message for each of thousands of topics every block is a single
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Protocol
+
+import structlog
 
 from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN
 from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
 from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.core.producers import Producer
-from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
-from messaging.broker.runtime.topics.delayed.limits import DelayLimits, delay_limits
-from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.runtime.topics.backlog.quota import QuotaTopic, TopicBacklogQuota, quota_of
+from messaging.broker.runtime.topics.loaded_topic import ConnectedProducers
 from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication
-from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
+from messaging.errors import MagnetarError, NotReady, StorageFailed
 from messaging.protocol import hot
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame
 from messaging.storage.block_header import Extensions
@@ -30,72 +30,49 @@ from messaging.storage.ledger_store import Position, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 from messaging.storage.managed.pending_append import PendingAppend
 
+log = structlog.get_logger("broker.topics")
+
 KEPT_SHARE = 4  # a cached block is copied if it is a slice of a buffer more than this many times its size
 
 
-class PublishedTopic(TopicContext, Protocol):
+class PublishedTopic(QuotaTopic, Protocol):
     """The interface of the topic that its publisher uses."""
 
-    backlog_quota: TopicBacklogQuota | None
-    deduplication: TopicDeduplication
+    @property
+    def producers(self) -> ClosesProducers: ...
 
     def stored(self, pending: PendingPublish) -> None:
         """Called when a block is durable."""
 
-    def append_refused(self) -> None:
-        """Called when the log accepts no blocks."""
 
-    def append_failed(self, error: StoreError) -> None:
-        """Called when an append failed."""
+class ClosesProducers(ConnectedProducers, Protocol):
+    def close_all(self) -> None: ...
 
 
-class Publisher:
-    __slots__ = (
-        "after_pending",
-        "bytes_in",
-        "chunks_published",
-        "completed_blocks",
-        "deduplication",
-        "delay_limits",
-        "last_published_ms",
-        "ledger",
-        "limits",
-        "message_bytes_max",
-        "messages_in",
-        "published_blocks",
-        "topic",
-    )
+class Publisher(TopicPublisher):
+    __slots__ = ("after_pending", "completed_blocks", "deduplication", "published_blocks")
+    topic: PublishedTopic
 
-    def __init__(self, topic: PublishedTopic, ledger: ManagedLedger) -> None:
-        self.topic = topic
-        self.ledger = ledger
-        self.deduplication = topic.deduplication
-        self.limits = publish_limits.following(None, self)  # None: no rate limits
-        self.delay_limits: DelayLimits | None = None
-        self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.chunks_published = False  # since the topic was loaded
-        self.last_published_ms = 0
+    def __init__(self, topic: PublishedTopic, ledger: ManagedLedger, deduplication: TopicDeduplication) -> None:
+        super().__init__(topic, ledger)
+        self.deduplication = deduplication
         self.published_blocks = 0
         self.completed_blocks = 0
         # (number of completed blocks to wait for, callback); None while nothing waits
         self.after_pending: deque[tuple[int, Callable[[bool], None]]] | None = None
+        self.follow_policies()
 
     def publish(
         self, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary, extensions: Extensions = ()
     ) -> int:
-        """Appends one block of a producer; receipts are sent through its sink. Returns the number of bytes appended,
-        or parked until the rate limits allow them. `extensions`: of the header.
-
-        What reaches the topic's backlog quota is appended; once it is stored, the producers are closed.
+        """Appends the block. What reaches the topic's backlog quota is appended, too; once it is stored, the producers are closed.
         Raises `StoreError` if the log accepts nothing: the topic is then recovered, and its producers reconnect.
         """
         if self.limits is not None and not self.limits.passing:
             return self.limits.publish(producer, buf, sent, summary, extensions)
         try:
             now_ms = self.ledger.stamp()
-            quota = self.topic.backlog_quota
+            quota = self.quota
             if quota is not None and (producer.closed or quota.closing is not None):
                 return 0
             name = producer.name_bytes
@@ -129,27 +106,32 @@ class Publisher:
                 self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
             return end_offsets[-1]
         except StoreError:
-            self.topic.append_refused()
+            self.topic.services.failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
             raise
 
     def follow_policies(self) -> None:
-        """Policies of the topic have changed."""
-        self.message_bytes_max = int(self.topic.services.policies.value("max_message_size_bytes", self.topic.name))
-        self.delay_limits = delay_limits(self.topic)
+        super().follow_policies()
+        self._follow_quota()
 
-    def delivery_time_max(self, now_ms: int) -> int | None:
-        """The latest delivery time that may be asked for now; None: any."""
-        limits = self.delay_limits
-        return now_ms + limits.longest_ms if limits is not None and limits.longest_ms else None
+    def _follow_quota(self) -> None:
+        quota, current = quota_of(self.topic.services.policies.value, self.topic.name), self.quota
+        if current is not None and current.closing is not None:
+            return  # what producers publish is refused until it has closed them, or they would not know what was stored
+        if current is None or current.quota != quota:
+            self.quota = None if quota.unlimited else TopicBacklogQuota(self.topic, self, quota)
+
+    def refuse(self, why: MagnetarError) -> None:
+        """Closes the producers: their next tries to open get the error."""
+        log.info("topic.publishing_refused", topic=self.topic.text, why=why.message)
+        self.topic.producers.close_all()
+        self._follow_quota()
 
     def last_sequence_id(self, producer_name: bytes) -> int:
-        """The highest sequence id accepted from a producer of this name; -1 if there is none or deduplication is off."""
         dedup = self.deduplication.state
         return -1 if dedup is None else dedup.highest_taken(producer_name)
 
     def run_after_pending(self, act: Callable[[bool], None]) -> None:
-        """Calls `act` after the receipts of everything appended so far: immediately if nothing is pending, else when the last of
-        those blocks is completed.
+        """Calls `act` immediately if nothing is pending, else when the last block that was appended is completed.
 
         `act` gets whether that block was stored. Blocks of all producers count: the original of a duplicate may have come over a
         connection that is gone, and is durable only once its block is.
@@ -160,29 +142,6 @@ class Publisher:
         if self.after_pending is None:
             self.after_pending = deque()
         self.after_pending.append((self.published_blocks, act))
-
-    def run_in_order(self, producer: Producer, act: Callable[[bool], None]) -> None:
-        """The same after the receipts of everything that `producer` has published, also of what rate limits hold back."""
-        if self.limits is None:
-            self.run_after_pending(act)
-        else:
-            self.limits.run_in_order(producer, act)
-
-    async def wait_for_pending(self, producer: Producer | None = None) -> bool:
-        """Returns after the receipts of everything appended so far, or, with `producer`, of everything that it has published:
-        whether the last of it was stored."""
-        completed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        told = partial(_tell, completed)
-        if producer is None:
-            self.run_after_pending(told)
-        else:
-            self.run_in_order(producer, told)
-        return await completed
-
-    def drop_parked(self, producer: Producer) -> None:
-        """It was closed: what rate limits hold back of it is not published."""
-        if self.limits is not None:
-            self.limits.drop(producer)
 
     def run_due(self, stored: bool) -> None:
         """Called after each completed block: runs the callbacks that waited for it."""
@@ -208,11 +167,6 @@ class Publisher:
         for frame in asked:
             position = new.get(frame) or dedup.position_of(producer.name_bytes, frame.sequence_id, parts.get(frame))
             producer.sink.receipts(producer, [frame], position)
-
-
-def _tell(completed: asyncio.Future[bool], stored: bool) -> None:
-    if not completed.done():
-        completed.set_result(stored)
 
 
 class PendingPublish(PendingAppend):
@@ -253,8 +207,8 @@ class PendingPublish(PendingAppend):
         try:
             if error is None:
                 topic.stored(self)
-            else:
-                topic.append_failed(error)
+            elif topic.closed is None:
+                topic.services.failed(topic, StorageFailed(f"topic {topic.text} could not store messages: {error}"))
         except Exception as unexpected:
             topic.services.loops.dispatching.failed(unexpected, topic=topic.text)
         publisher.completed_blocks += 1

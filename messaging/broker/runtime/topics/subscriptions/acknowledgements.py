@@ -1,4 +1,5 @@
-"""Acknowledgements of consumers: checked, applied to the subscription, stored, and what they made possible dispatched.
+"""Acknowledgements: checked, applied to the subscription, stored, and what they made possible dispatched. Those of consumers, also
+negative ones, and those that administrators and maintenance make for nobody.
 
 If the size of a batch is unknown, the entry is read first and the request completes afterwards. Such requests may overtake each
 other: acknowledgements only ever add to what is acknowledged, so their order does not matter.
@@ -6,13 +7,18 @@ other: acknowledgements only ever add to what is acknowledged, so their order do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
+from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
+from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import QuotaExceeded, StorageFailed
 from messaging.storage.ledger_store import Position, StoreError
@@ -24,11 +30,17 @@ AfterReading = Coroutine[Any, Any, None] | None  # the remaining work if batch s
 GONE = "the subscription was closed or moved meanwhile: acknowledge again"
 
 
+EXPIRED_AT_ONCE = 100  # subscriptions whose changes share a commit
+
+
 class AcknowledgedTopic(TopicContext, Protocol):
     """The interface of the topic that acknowledgements need."""
 
-    def dispatch_failed(self, subscription: Subscription, error: Exception) -> None:
-        """A change of `subscription` raised: what it was to be sent is sent later."""
+    @property
+    def dispatcher(self) -> Dispatcher: ...
+
+    @property
+    def subscriptions(self) -> TopicSubscriptions: ...
 
 
 class AckRequest(NamedTuple):
@@ -43,7 +55,7 @@ class AckRequest(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        held = self.topic.closed is None and self.topic.holds(self.subscription)
+        held = self.topic.closed is None and self.topic.subscriptions.holds(self.subscription)
         return not held or self.subscription.resets != self.resets
 
     def size_of(self, position: Position) -> int | None:
@@ -104,7 +116,7 @@ class AckRequest(NamedTuple):
 
 
 class Acknowledgements:
-    """The acknowledgements of the consumers of one topic."""
+    """Of one topic."""
 
     __slots__ = ("_topic",)
 
@@ -116,7 +128,7 @@ class Acknowledgements:
         try:
             delta = subscription.acknowledge(consumer, ledger_id, entries, self._topic.services.clock_ms())
         except Exception as error:
-            self._topic.dispatch_failed(subscription, error)
+            self._topic.dispatcher.failed(subscription, error)
             raise
         self._topic.cursor_changes.finish(subscription, delta)
 
@@ -183,6 +195,75 @@ class Acknowledgements:
         else:
             self._acknowledge_up_to(request, asked, done)
 
+    def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        """Redelivers `positions`, or, if None, everything the consumer has not acknowledged."""
+        topic = self._topic
+        redeliveries, cursor_memory = subscription.state.redeliveries, topic.services.memory.cursor_memory
+        uncounted_before = redeliveries.uncounted
+        try:
+            subscription.redeliver(consumer, positions)
+        except Exception as error:  # what it gave back is sent again all the same
+            topic.dispatcher.failed(subscription, error)
+        cursor_memory.uncounted_redeliveries += redeliveries.uncounted - uncounted_before
+        cursor_memory.changed(topic.name.tenant, subscription)
+        if subscription.dead_letters is not None:
+            topic.services.dead_letters_due(topic, subscription)
+        topic.dispatcher.dispatch_soon(subscription)
+
+    # --- for nobody, by administrators and maintenance; durable when these return
+
+    async def acknowledge_entries(self, subscription: Subscription, positions: Iterable[Position], why: DeliveryEvent) -> None:
+        """Acknowledges entries that no consumer gets any more, such as moved dead letters. Raises `StorageFailed`."""
+        topic = self._topic
+        now_ms = topic.services.clock_ms()
+        for position in positions:
+            delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
+            topic.cursor_changes.store(subscription, delta)
+            topic.dispatcher.record(why, subscription, position)
+        await topic.cursor_changes.finish_durably(subscription, b"", "the change")
+
+    async def skip_to(self, subscription: Subscription, last: Position) -> None:
+        """Acknowledges everything up to `last`. Raises `StorageFailed`, and `NotReady` or `SubscriptionNotFound` if the topic or
+        subscription is gone and the change would be lost.
+        """
+        self._topic.subscriptions.check_current(subscription)
+        delta = subscription.acknowledge_up_to(last, self._topic.services.clock_ms())
+        await self._topic.cursor_changes.finish_durably(subscription, delta, "the change")
+
+    async def expire_each_up_to(self, subscriptions: Iterable[Subscription], last: Position) -> int:
+        """`expire_up_to` for several; those that were deleted meanwhile are passed over. Some share a commit."""
+        expired = 0
+        waiting = iter(subscriptions)
+        while some := [each for each in islice(waiting, EXPIRED_AT_ONCE) if self._topic.subscriptions.holds(each)]:
+            for outcome in await asyncio.gather(*(self.expire_up_to(each, last) for each in some), return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                expired += outcome
+        return expired
+
+    async def expire_up_to(self, subscription: Subscription, last: Position) -> int:
+        """Like `skip_to`, for expired messages. Returns the number of expired entries."""
+        topic = self._topic
+        now_ms, before, mark_delete = topic.services.clock_ms(), subscription.backlog_entries, subscription.cursor.mark_delete
+        delta = subscription.acknowledge_up_to(last, now_ms)
+        subscription.last_expired_ms = now_ms  # also where nothing was old enough: it tells when that was found out
+        if not delta:
+            return 0
+        expired = before - subscription.backlog_entries
+        subscription.entries_expired += expired
+        topic.dispatcher.record_expired(subscription, mark_delete, expired)
+        await topic.cursor_changes.finish_durably(subscription, delta, "the change")
+        return expired
+
+    async def expire_chunks(self, subscription: Subscription, silent_ms: int) -> int:
+        """Acknowledges chunks of messages that nobody completed for `silent_ms`, such as those of a producer that ended in the
+        middle of a message. Returns how many. Raises `StorageFailed`."""
+        chunks = subscription.state.unfinished_chunks(self._topic.services.stores.storage.safe_expiry_ms(), silent_ms)
+        if chunks:
+            subscription.entries_expired += len(chunks)
+            await self.acknowledge_entries(subscription, chunks, DeliveryEvent.EXPIRED)
+        return len(chunks)
+
 
 class NoAcknowledgements:
     """Of a topic that keeps no messages: an acknowledgement means nothing and is answered at once."""
@@ -206,3 +287,6 @@ class NoAcknowledgements:
     def acknowledge_up_to(self, subscription: Subscription, consumer: Consumer, asked: MessageAck, done: AckDone) -> AfterReading:
         done("", None)
         return None
+
+    def redeliver(self, subscription: Subscription, consumer: Consumer, positions: Iterable[Position] | None) -> None:
+        pass

@@ -19,6 +19,10 @@ from messaging.storage.ledger_store import StoreError
 Stored = Callable[[StoreError | None], None]
 
 
+class DispatchesSoon(Protocol):
+    def dispatch_soon(self, subscription: Subscription) -> None: ...
+
+
 class ChangedTopic(Protocol):
     """The interface of the topic that changes of its cursors need."""
 
@@ -27,7 +31,8 @@ class ChangedTopic(Protocol):
 
     def mark_active(self) -> None: ...
 
-    def dispatch_soon(self, subscription: Subscription) -> None: ...
+    @property
+    def dispatcher(self) -> DispatchesSoon: ...
 
 
 class CursorChanges:
@@ -40,7 +45,7 @@ class CursorChanges:
     def finish(self, subscription: Subscription, delta: bytes, stored: Stored | None = None) -> None:
         """A cursor was changed. Dispatches to all consumers: any of them may have been held at its limit."""
         self.store(subscription, delta, stored)
-        self._topic.dispatch_soon(subscription)
+        self._topic.dispatcher.dispatch_soon(subscription)
 
     def finish_all(self, subscription: Subscription, deltas: Sequence[bytes], stored: Stored | None) -> None:
         """Calls `stored` when the last change is durable; the log keeps their order."""
@@ -50,7 +55,7 @@ class CursorChanges:
         if changes or stored is not None:
             self.finish(subscription, changes[-1] if changes else b"", stored)
         else:
-            self._topic.dispatch_soon(subscription)
+            self._topic.dispatcher.dispatch_soon(subscription)
 
     async def finish_durably(self, subscription: Subscription, delta: bytes, what: str) -> None:
         """Returns when the change is durable. Raises `StorageFailed`."""

@@ -19,7 +19,7 @@ log = structlog.get_logger("broker.dead_letters")
 
 async def restore(topic: TopicContext) -> None:
     """Called while a topic is loaded. Raises `StoreError`."""
-    if not any(one.durable for one in topic.subscriptions.values()):
+    if not any(one.durable for one in topic.subscriptions.table.values()):
         return
     stored = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
     if not stored:
@@ -30,7 +30,7 @@ async def restore(topic: TopicContext) -> None:
         log.critical("dead_letters.damaged", topic=topic.text, error=str(error))
         return
     for name, record in records.items():
-        subscription = topic.subscriptions.get(name)
+        subscription = topic.subscriptions.table.get(name)
         if subscription is None or subscription.subscription_id != record.subscription_id:
             continue  # it was deleted, and perhaps created again
         if record.move is not None and all(subscription.cursor.acknowledged(Position(*one)) for one in record.move.entries):
@@ -42,7 +42,7 @@ async def restore(topic: TopicContext) -> None:
 async def save(topic: TopicContext) -> None:
     """Raises `StoreError`. The store executes calls in order, so that the last one counts."""
     storage = topic.services.stores.storage
-    records = {one.name: one.dead_letters.record for one in topic.subscriptions.values() if one.dead_letters is not None}
+    records = {one.name: one.dead_letters.record for one in topic.subscriptions.table.values() if one.dead_letters is not None}
     if records:
         await storage.meta.put_value(storage.fence, key_of(topic.text), encode(records))
     else:

@@ -6,7 +6,7 @@ between check and attach, so that nothing is attached to a topic that closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from messaging.broker.core.producer_table import Admission, ProducerTable
 from messaging.broker.core.producers import Producer
 from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
-from messaging.broker.runtime.topics.producers.publisher import Publisher
+from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import EncryptionRequired, MagnetarError, NotReady, ProducerFenced
@@ -25,18 +25,26 @@ from messaging.storage.ledger_store import StoreError
 class ProducersTopic(TopicContext, Protocol):
     """The interface of the topic that the admission of producers needs."""
 
-    publisher: Publisher
+    @property
+    def publisher(self) -> TopicPublisher: ...
 
     def check_writable(self) -> None:
         """Raises `NotReady` or `TopicTerminated` if the topic accepts no messages."""
 
 
-class ProducerAdmission:
+class TopicProducers:
     __slots__ = ("_topic", "table")
 
     def __init__(self, topic: ProducersTopic) -> None:
         self._topic = topic
         self.table = ProducerTable(topic.ledger.record.topic_epoch)
+
+    def __len__(self) -> int:
+        """Without those that wait."""
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self.table)
 
     def attach(self, producer: Producer) -> Admission:
         """Closes a producer of the same name if it may be replaced, and those that it fences. A producer that owns the topic now
