@@ -2,8 +2,11 @@
 
 A record is one meter of one series over one interval. Identity is (source, boot_epoch, series, seq): `seq` has no gap per
 (source, boot_epoch, series), so that a lost record shows. Values are integers in base units. An interval is half-open, in event
-time (UTC, ms since 1970), at most 60 s wide and never crosses an hour. `cumulative` is the running total of a counter since the
-broker's boot (for a gauge: the value itself).
+time (UTC, ms since 1970), at most 60 s wide and never crosses an hour. `cumulative` is the running total of a counter (for a
+gauge: the value itself).
+
+Of what is gone a broker keeps nothing: if it comes again, as a topic that is made anew, `seq` begins at a higher multiple of
+`SEQUENCE_SPAN`, and `cumulative` at 0. Within a span there is no gap, and each begins with its first number.
 
 A meter belongs to one scope, which says what its series are about (`SCOPES`). Only the meters of a topic (`COUNTERS`, `GAUGES`) are
 the whole of what was carried and held, and those of connections and API calls the whole of theirs. Those of clients and
@@ -22,9 +25,12 @@ which it stands, and their numbers.
 followed by another and did not end, what was carried from `covered_until_ms` to the start of the next one may be lost: a hole.
 """
 
-SCHEMA_VERSION = 4
-# 1 had no `tenant_uid`, 1 and 2 had no `subscription` and `key`: they are taken for "". 3 has further meters, 4 API calls.
-READABLE_VERSIONS = (1, 2, 3, 4)
+SCHEMA_VERSION = 5
+# 1 had no `tenant_uid`, 1 and 2 had no `subscription` and `key`: they are taken for "". 3 has further meters, 4 API calls. Up to 4
+# all numbers of a series are of its first span.
+READABLE_VERSIONS = (1, 2, 3, 4, 5)
+
+SEQUENCE_SPAN = 1 << 32
 
 # (column, Arrow type)
 COLUMNS: tuple[tuple[str, str], ...] = (

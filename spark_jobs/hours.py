@@ -23,7 +23,7 @@ from spark_jobs.joined import amounts_of, gaps_of, join, suspects
 from spark_jobs.partials import Batch, read_partials, replace, write_table
 from spark_jobs.plan import HOUR_MS, Manifest, hour_folder, hour_name
 from spark_jobs.raw_files import FileProblem, read_file
-from spark_jobs.rows import ATTRIBUTES, COUNTED, Rows, judge, rows_of, sorted_by
+from spark_jobs.rows import ATTRIBUTES, COUNTED, Rows, expected, follows, judge, rows_of, sorted_by
 
 INVALID = "invalid"  # breaks a rule of the schema
 CONFLICT = "conflict"  # one identity with different contents
@@ -150,18 +150,19 @@ def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
     last = np.full(len(order), -1, dtype=np.int64)
     last[1:] = np.where(first[1:], -1, seq[:-1])
     starting = np.array([one in task.begun for one in rows.origins], dtype=bool)
-    missing = np.flatnonzero((seq > last + 1) & in_hour[order] & (~first | starting[origin]))
+    due, follow = expected(seq, last), follows(seq, last)
+    missing = np.flatnonzero((seq > due) & in_hour[order] & (~first | starting[origin]))
     start, end = rows.numbers["interval_start_ms"], rows.numbers["interval_end_ms"]
     meters, total, value = rows.words["meter"].to_pylist(), rows.numbers["cumulative"][order], rows.numbers["value"][order]
     found = []
     for at in missing.tolist():
         counts = meters[rows.codes["meter"][order[at]]] in COUNTED
-        before = 0 if first[at] else int(total[at - 1])
+        before = int(total[at - 1]) if follow[at] else 0
         source, boot = rows.origins[origin[at]]
         name = rows.words["series"][int(series[at])].as_py()
         lost = int(total[at] - value[at]) - before if counts else None
         bounds = 0 if first[at] else int(end[order[at - 1]]), int(start[order[at]])
-        found.append(SequenceGap(source, boot, name, int(last[at]) + 1, int(seq[at]) - 1, lost, *bounds))
+        found.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
     return found
 
 

@@ -15,7 +15,7 @@ from spark_jobs.config import SequenceGap
 from spark_jobs.exact import LOW, Amounts
 from spark_jobs.partials import MEASURES, Batch
 from spark_jobs.plan import HOUR_MS
-from spark_jobs.rows import ATTRIBUTES, COUNTED, WORDS, Codes, Ints, sorted_by
+from spark_jobs.rows import ATTRIBUTES, COUNTED, WORDS, Codes, Ints, expected, follows, sorted_by
 
 Mask = npt.NDArray[np.bool_]
 
@@ -117,20 +117,21 @@ def amounts_of(joined: Joined, left_out: Mask) -> Amounts:
 
 def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Collection[tuple[str, int]]) -> list[SequenceGap]:
     """Sequence numbers that are in no file, of the hour's series but those `left_out`. `begun`: the boots whose first file is of
-    this hour: their numbers start at 0."""
+    this hour: of each span the first number is theirs."""
     measures, series = joined.measures, joined.codes["series"]
     found = _gaps_inside(joined, batches, left_out)
     places = np.flatnonzero((joined.place <= 0) & ~left_out[series])
     places = places[sorted_by(series[places], joined.origin[places], measures["seq_min"][places])]
     first = np.ones(len(places), dtype=bool)
     first[1:] = (series[places[1:]] != series[places[:-1]]) | (joined.origin[places[1:]] != joined.origin[places[:-1]])
-    last_seq, last_total = np.full(len(places), -1, dtype=np.int64), np.zeros(len(places), dtype=np.int64)
+    seq, last_seq, last_total = measures["seq_min"][places], np.full(len(places), -1, dtype=np.int64), np.zeros_like(places)
     last_seq[1:] = np.where(first[1:], -1, measures["seq_max"][places[:-1]])
-    last_total[1:] = np.where(first[1:], 0, measures["last_total"][places[:-1]])
+    last_total[1:] = np.where(follows(seq[1:], last_seq[1:]), measures["last_total"][places[:-1]], 0)
+    due = expected(seq, last_seq)
     last_end = np.zeros(len(places), dtype=np.int64)
     last_end[1:] = np.where(first[1:], 0, measures["last_end"][places[:-1]])
     starting = np.array([origin in begun for origin in joined.origins], dtype=bool)
-    missing = (measures["seq_min"][places] > last_seq + 1) & (joined.place[places] == 0)
+    missing = (seq > due) & (joined.place[places] == 0)
     missing &= ~first | starting[joined.origin[places]]
     meters = joined.words["meter"].to_pylist()
     for at in np.flatnonzero(missing).tolist():
@@ -139,7 +140,7 @@ def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Col
         name = joined.words["series"][int(series[row])].as_py()
         source, boot = joined.origins[joined.origin[row]]
         bounds = int(last_end[at]), int(measures["first_start"][row])
-        found.append(SequenceGap(source, boot, name, int(last_seq[at]) + 1, int(measures["seq_min"][row]) - 1, lost, *bounds))
+        found.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
     return found
 
 

@@ -26,7 +26,7 @@ from messaging.usage_schema import COLUMNS, GAUGE_CARRY_MS_MAX, SCOPES
 from spark_jobs.exact import LOW
 from spark_jobs.plan import Manifest, hour_folder
 from spark_jobs.raw_files import FileProblem, read_file
-from spark_jobs.rows import ATTRIBUTES, COUNTED, GOOD, PROBLEMS, WORDS, Ints, Judged, Rows, judge, rows_of
+from spark_jobs.rows import ATTRIBUTES, COUNTED, GOOD, PROBLEMS, WORDS, Ints, Judged, Rows, expected, follows, judge, rows_of
 
 FORMAT = sha256(repr(("2", COLUMNS, SCOPES, GAUGE_CARRY_MS_MAX)).encode()).hexdigest()[:12]
 SHARDS = 256  # series are spread over as many by topic, so that a large hour can be put together in parts
@@ -169,12 +169,14 @@ def partial_sums(rows: Rows, judged: Judged) -> tuple[Any, list[Gap]]:
         name: pa.DictionaryArray.from_arrays(pa.array(rows.codes[name][examples[by_shard]]), rows.words[name]) for name in WORDS
     }
     table = pa.table({**columns, "shard": shard[by_shard], **{name: measures[name][by_shard] for name in MEASURES}})
-    gaps = np.flatnonzero(same & (step > 1))[:GAPS_MAX]
+    due = expected(seq[1:], seq[:-1])
+    gaps = np.flatnonzero(same & (seq[1:] > due))[:GAPS_MAX]
+    before = np.where(follows(seq[1:], seq[:-1]), total[:-1], 0)
     names = rows.words["series"].take(pa.array(rows.codes["series"][order[gaps]])).to_pylist()
     counted = counters[rows.codes["meter"][order[gaps]]]
-    lost = [int(total[at + 1] - value[at + 1] - total[at]) if counts else None for at, counts in zip(gaps, counted, strict=True)]
+    lost = [int(total[at + 1] - value[at + 1] - before[at]) if counts else None for at, counts in zip(gaps, counted, strict=True)]
     found = [
-        (name, int(seq[at]) + 1, int(seq[at + 1]) - 1, missing, int(end[at]), int(start[at + 1]))
+        (name, int(due[at]), int(seq[at + 1]) - 1, missing, int(end[at]), int(start[at + 1]))
         for name, at, missing in zip(names, gaps, lost, strict=True)
     ]
     return table, found

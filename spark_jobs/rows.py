@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from messaging.usage_schema import API, COLUMNS, INTERVAL_MS_MAX, READABLE_VERSIONS, SCOPES, TENANT, TOPIC, series_name
+from messaging.usage_schema import (
+    API,
+    COLUMNS,
+    INTERVAL_MS_MAX,
+    READABLE_VERSIONS,
+    SCOPES,
+    SEQUENCE_SPAN,
+    TENANT,
+    TOPIC,
+    series_name,
+)
 from spark_jobs.plan import HOUR_MS, Manifest
 
 Ints = npt.NDArray[np.int64]
@@ -45,6 +55,17 @@ PROBLEMS = (
 def sorted_by(*columns: Column) -> Ints:
     """Places in ascending order of the first column, then the second, and so on."""
     return np.lexsort(tuple(reversed(columns)))
+
+
+def follows(seq: Ints, last: Ints) -> npt.NDArray[np.bool_]:
+    """Whether numbers belong to the same span as `last`, the numbers before them in their series; -1 where there is none."""
+    same: npt.NDArray[np.bool_] = last // SEQUENCE_SPAN == seq // SEQUENCE_SPAN
+    return same
+
+
+def expected(seq: Ints, last: Ints) -> Ints:
+    """The numbers that come after `last`, or with which the span of `seq` begins if that is another."""
+    return np.where(follows(seq, last), last + 1, seq - seq % SEQUENCE_SPAN)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from messaging.broker.usage.record import UsageRecord
 from messaging.broker.usage.writer import write
+from messaging.usage_schema import SEQUENCE_SPAN
 from spark_jobs.config import SequenceGap
 from spark_jobs.plan import Manifest, lost_files
 from tests.spark_jobs.job import Job
@@ -52,3 +54,32 @@ def test_a_lost_file_shows_after_hours_of_silence_also_when_small_files_were_mad
         result.holes
     )
     assert job.run(later_ms + MINUTE_MS).hole_count == 0
+
+
+def made_anew() -> list[UsageRecord]:
+    """Of a topic that was deleted and made twice: three records each time, one a minute."""
+    return [
+        record("messages_in", 10, NOON_MS + (3 * life + minute) * MINUTE_MS, seq=life * 7 * SEQUENCE_SPAN + minute,
+               cumulative=10 * (minute + 1))
+        for life in range(3)
+        for minute in range(3)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["one file", "a file a minute", "record by record"])
+@pytest.mark.parametrize(
+    ("lost", "missing"),
+    [([], []), ([1], [(1, 1, 10)]), ([3], [(7 * SEQUENCE_SPAN, 7 * SEQUENCE_SPAN, 10)]),
+     ([3, 4, 7], [(7 * SEQUENCE_SPAN, 7 * SEQUENCE_SPAN + 1, 20), (14 * SEQUENCE_SPAN + 1, 14 * SEQUENCE_SPAN + 1, 10)])],
+)  # fmt: skip
+def test_numbers_that_begin_anew_are_no_hole_and_those_lost_are_one(
+    job: Job, way: str, lost: list[int], missing: list[tuple[int, int, int]]
+) -> None:
+    there = [one for place, one in enumerate(made_anew()) if place not in lost]
+    for records in [[one] for one in there] if way == "a file a minute" else [there]:
+        write(records, job.raw)
+    if way == "record by record":
+        write(there[:1], job.raw)  # a copy
+    result = job.run(NOON_MS + 3 * HOUR_MS)
+    assert [(one.first_missing, one.last_missing, one.missing_value) for one in result.holes] == missing
+    assert job.hours() == {(NOON_MS, there[0].topic): (10 * len(there), 0, 0, 0, 0, 0)}

@@ -71,7 +71,7 @@ def test_a_file_without_a_manifest_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"schema_version": 5}, "schema version 5"),
+        ({"schema_version": 6}, "schema version 6"),
         ({"file": "../other.parquet"}, "another name"),
         ({"rows": "3"}, "rows is '3'"),
         ({"interval_end_ms": NOON_MS}, "interval is empty"),

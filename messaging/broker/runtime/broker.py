@@ -149,6 +149,7 @@ class Broker:
         )
         self.topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add]
         self.topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
+        self.topics.on_deleted.append(self.idle_topics.deleted)
         self.topics.idle_since_ms = self.idle_topics.idle_since_ms
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)

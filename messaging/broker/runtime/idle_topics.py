@@ -7,6 +7,7 @@ from typing import NamedTuple
 from messaging.broker.core.backlog_quota import BacklogQuota, LedgerSize, bytes_after
 from messaging.broker.core.inactivity import TOPIC, InactivityPolicies
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
+from messaging.errors import TopicNotFound
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import EARLIEST, NoSuchEntry, Position, StoreError
 from messaging.storage.managed.cursor_log import CursorLog
@@ -50,10 +51,16 @@ class IdleTopics:
         self._unloaded_ms.pop(hash(topic.text), None)
 
     def unloaded(self, topic: LoadedTopic) -> None:
+        if isinstance(topic.closed, TopicNotFound):  # it was deleted
+            return
         if len(self._unloaded_ms) >= TOPICS_MAX:
             self._unloaded_ms.clear()
             self.known_since_ms = self._storage.safe_expiry_ms()
         self._unloaded_ms[hash(topic.text)] = topic.idle.topic_ms
+
+    def deleted(self, topic: str) -> None:
+        self._due.pop(hash(topic), None)
+        self._unloaded_ms.pop(hash(topic), None)
 
     def idle_since_ms(self, topic: str) -> int:
         """The earliest time since which a topic that is not loaded, and of which no time is stored, was surely not used: a broker

@@ -12,8 +12,10 @@ What is promised:
   counters lose nothing by that (the next sample carries the whole rise), gauges have a silence.
 - A crash loses what was not confirmed (the running interval, records that wait). Nobody is charged for that usage.
 - What a topic that is not loaded holds is said within `GAUGE_CARRY_MS_MAX`, every minute as long as those are not very many.
-- Meters of topics are complete. Of those of clients and subscriptions only so many series are kept for a boot, in all and for a
-  tenant: what would need more is not attributed.
+- Meters of topics are complete. Of those of clients and subscriptions only so many series are kept, in all and for a tenant: what
+  would need more is not attributed.
+- A series whose topic, client or subscription is gone is forgotten as soon as it is said. If it comes again, its numbers begin at
+  another span (`messaging.usage_schema`), so nothing is kept for that.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from messaging.broker.usage.series import Series, SeriesKey
 from messaging.usage_schema import GAUGE_CARRY_MS_MAX, INTERVAL_MS_MAX, SCHEMA_VERSION, SCOPES, TOPIC, series_name
 
 PENDING_RECORDS_MAX = 200_000  # about 60 MiB; a broker reaches it when its disk refuses usage files for a long time
-DETAILS_MAX = 200_000  # series of clients, subscriptions and keys for a boot; about 500 bytes each
+DETAILS_MAX = 200_000  # series of clients, subscriptions and keys; about 500 bytes each
 DETAILS_OF_TENANT_MAX = 50_000
 RESTING_A_SAMPLE = 20_000  # topics that are not loaded
 RESTING_SHARE = 4  # at least this part of them at each sample, one a minute: well within `GAUGE_CARRY_MS_MAX`
@@ -44,8 +46,8 @@ class UsageRecorder:
         self.boot_epoch = boot_epoch
         self.interval_start_ms = self.started_ms = now_ms
         self._series: dict[SeriesKey, Series] = {}
-        self._settled: dict[int, bytes] = {}  # of topics that are not loaded and hold nothing, or were deleted; by digest, packed
-        self._leaving: dict[str, list[SeriesKey]] = {}  # topics that were unloaded since the last sample
+        self._forgotten = 0  # series, since the boot
+        self._samples = 0
         self._details: Counter[tuple[str, str]] = Counter()  # by tenant
         self._details_kept = 0
         self._owing: set[SeriesKey] = set()  # with a rise that no record holds yet
@@ -71,7 +73,6 @@ class UsageRecorder:
                 if series.rise(part.counters):
                     self._owing.add(key)
                 series.unloaded()
-                self._leaving.setdefault(totals.topic, []).append(key)
         self._resting[totals.topic] = totals._replace(details=())
 
     def gone(self, topic: str) -> None:
@@ -99,9 +100,9 @@ class UsageRecorder:
         cut_ms = self.next_cut_ms
         end_ms = cut_ms if cut_ms <= now_ms <= cut_ms + LATE_MS_MAX else now_ms
         pieces = _pieces(max(self.interval_start_ms, end_ms - GAUGE_CARRY_MS_MAX), end_ms)
+        self._samples += 1
         for totals in topics:
             self._resting.pop(totals.topic, None)
-            self._leaving.pop(totals.topic, None)
             for part in totals.parts():
                 key = _key(totals, part)
                 series = self._of(key, part)
@@ -113,11 +114,9 @@ class UsageRecorder:
             self._count(key, self._series[key], pieces, now_ms)
         self._owing.clear()
         self._say_resting(pieces, now_ms)
-        for topic, keys in self._leaving.items():
-            for key in keys:
-                if topic not in self._resting or key.scope != TOPIC:
-                    self._settle(key)
-        self._leaving.clear()
+        gone = [key for key, series in self._series.items() if series.sampled != self._samples and key.scope != TOPIC]
+        for key in gone:
+            self._forget(key)
         self.interval_start_ms = end_ms
         return len(self._pending) - before
 
@@ -134,19 +133,11 @@ class UsageRecorder:
         """None for what never had anything to report: an idle topic takes no memory here. Also for details beyond their limit."""
         series = self._series.get(key)
         if series is None:
-            if not (any(part.counters) or any(part.gauges)):
+            if not (any(part.counters) or any(part.gauges)) or not self._may_keep(key):
                 return None
-            settled = self._settled.pop(key.digest(), None) if self._settled else None
-            if settled is None and not self._may_keep(key):
-                return None
-            series = self._series[key] = Series(part.scope) if settled is None else Series.unpacked(part.scope, settled)
+            series = self._series[key] = Series(part.scope, self._forgotten)
+        series.sampled = self._samples
         return series
-
-    def _settle(self, key: SeriesKey) -> None:
-        series = self._series.get(key)
-        if series is not None and series.settled:
-            self._settled[key.digest()] = series.packed()
-            del self._series[key]
 
     def _may_keep(self, key: SeriesKey) -> bool:
         if key.scope == TOPIC:
@@ -157,6 +148,20 @@ class UsageRecorder:
         self._details_kept += 1
         self._details[tenant] += 1
         return True
+
+    def _forget(self, key: SeriesKey) -> None:
+        """Unless totals of it may come that continue from what it had."""
+        series = self._series.get(key)
+        if series is None or not series.settled:
+            return
+        del self._series[key]
+        self._forgotten += 1
+        if key.scope != TOPIC:
+            tenant = (key.tenant, key.tenant_uid)
+            self._details_kept -= 1
+            self._details[tenant] -= 1
+            if not self._details[tenant]:
+                del self._details[tenant]
 
     def _say_resting(self, pieces: list[tuple[int, int]], now_ms: int) -> None:
         """Of so many that each has its turn in time, those that had theirs longest ago. One that holds nothing says so once."""
@@ -171,7 +176,7 @@ class UsageRecorder:
             if series is not None:
                 self._gauge(key, series, part.gauges, pieces, now_ms)
             if not any(totals.gauges):
-                self._settle(key)
+                self._forget(key)
 
     def _count(self, key: SeriesKey, series: Series, pieces: list[tuple[int, int]], now_ms: int) -> None:
         self._owing.discard(key)

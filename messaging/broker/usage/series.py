@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from hashlib import blake2b
 from typing import NamedTuple
 
-import msgspec
-
-from messaging.usage_schema import SCOPES
+from messaging.usage_schema import SCOPES, SEQUENCE_SPAN
 
 
 class SeriesKey(NamedTuple):
@@ -22,22 +19,21 @@ class SeriesKey(NamedTuple):
     subscription: str
     key: str
 
-    def digest(self) -> int:
-        """Stands for the key of a settled series, in far less memory."""
-        return int.from_bytes(blake2b("\0".join(self).encode(), digest_size=8).digest())
-
 
 class Series:
-    """The series of the meters of one scope. Kept for the boot, loaded or not: `seq` must continue where it stood.
+    """The series of the meters of one scope. Their sequence numbers begin at the span of that number, which is higher than that
+    of any earlier series of the same things.
 
-    All numbers stand in one array, since there may be as many of these as there were topics and clients of them."""
+    All numbers stand in one array, since there may be as many of these as there are topics and clients of them."""
 
-    __slots__ = ("gauges_at", "numbers")
+    __slots__ = ("gauges_at", "numbers", "sampled")
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str, span: int) -> None:
         counters, gauges = SCOPES[scope]
+        self.sampled = 0  # the sample that had it last
         self.gauges_at = 3 * len(counters)  # after the baselines, what is owed, and the cumulative values
-        self.numbers = array("q", bytes(8 * (4 * len(counters) + 2 * len(gauges))))
+        unsaid = bytes(8 * (3 * len(counters) + len(gauges)))
+        self.numbers = array("q", unsaid) + array("q", [span * SEQUENCE_SPAN]) * (len(counters) + len(gauges))
 
     @property
     def _counters(self) -> int:
@@ -45,18 +41,8 @@ class Series:
 
     @property
     def settled(self) -> bool:
-        """Whether it is not loaded and owes nothing: only a later load needs it."""
+        """Whether it is not loaded and owes nothing: totals that come later are of another load."""
         return not any(self.numbers[: 2 * self._counters])
-
-    def packed(self) -> bytes:
-        """Of a settled one, about thirty bytes."""
-        return msgspec.msgpack.encode(self.numbers[2 * self._counters :].tolist())
-
-    @classmethod
-    def unpacked(cls, scope: str, data: bytes) -> Series:
-        series = cls(scope)
-        series.numbers[2 * series._counters :] = array("q", msgspec.msgpack.decode(data, type=list[int]))
-        return series
 
     def rise(self, totals: tuple[int, ...]) -> bool:
         """Adds the increase of the counters to what is owed; whether anything is. A counter below its baseline was restarted at
@@ -80,7 +66,7 @@ class Series:
         return owed
 
     def accumulate(self, index: int, value: int) -> int:
-        """The counter's running total of the boot, with `value`."""
+        """The counter's running total, with `value`."""
         at = 2 * self._counters + index
         self.numbers[at] += value
         return self.numbers[at]

@@ -12,6 +12,8 @@ from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.storage.ledger_store import Position
 
+STALE_MAX = 1_000  # places of blocks that are gone, among at least as many others
+
 
 class EntryCache:
     """The cached blocks of one topic, oldest first, without a gap up to the last confirmed entry (or empty).
@@ -80,7 +82,13 @@ class EntryCaches:
     def __init__(self, memory_limiter: MemoryLimiter) -> None:
         self._account = memory_limiter.tail
         self._order: deque[EntryCache] = deque()
+        self._stale = 0  # places in the order whose block went with its topic
         memory_limiter.shrink = self._shrink
+
+    @property
+    def places(self) -> int:
+        """How long the order is."""
+        return len(self._order)
 
     def added(self, cache: EntryCache, size: int) -> None:
         account = self._account
@@ -90,8 +98,13 @@ class EntryCaches:
             self._shrink(account.used_bytes - account.limit_bytes)
 
     def clear(self, cache: EntryCache) -> None:
+        """Of a topic that is closed: nothing is added to it any more."""
         while size := cache.evict_oldest():
             self._account.give("", size)
+            self._stale += 1
+        if self._stale > STALE_MAX and self._stale * 2 > len(self._order):
+            self._order = deque(one for one in self._order if one.first is not None)
+            self._stale = 0
 
     def _shrink(self, size: int) -> None:
         while size > 0 and self._order:
@@ -99,3 +112,5 @@ class EntryCaches:
             if given:
                 self._account.give("", given)
                 size -= given
+            else:
+                self._stale -= 1
