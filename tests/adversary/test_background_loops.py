@@ -295,5 +295,5 @@ async def test_one_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(ru
     topic.closed = None
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(running.broker.topics.loaded, topic.text, topic)
-        assert list(running.broker.metering.usage_totals()) == []
+        assert list(running.broker.metering.usage_totals(running.broker.topics)) == []
     assert running.loops["collect_usage"].failures == 1

@@ -103,14 +103,14 @@ async def test_connections_that_could_not_be_told_are_told_before_the_next_chang
     """A fault of ours while telling: the change is in force, but it is not confirmed before everybody knows."""
     writer = await world.connected("writer")
     await writer.producer(TOPIC)
-    told = world.service.access.on_change
+    told = world.service.access.feed.on_change
 
     def broken(changed: set[tuple[str, str]]) -> None:
         raise RuntimeError("nobody expected this")
 
-    world.service.access.on_change = broken
+    told.insert(0, broken)
     with pytest.raises(RuntimeError):
         await world.feed(NO_GRANT)
-    world.service.access.on_change = told
+    told.remove(broken)
     await world.feed(("tenant", "new", {}))
     await writer.expect("CLOSE_PRODUCER")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from messaging.background import BackgroundLoops
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.feed.follower import Fetch
@@ -31,9 +32,12 @@ async def broker_over(
 ) -> Broker:
     """Starts `ledgers`; `meta` is started already. The secrets of `settings` exist. The broker says that it is ready and knows no
     tenant yet. Stop it with `stop()`, or leave it as a crash would."""
-    access = Access(settings, now_ms, fetch=fetch)
+    background = BackgroundLoops()
+    access = Access(settings, now_ms, background, fetch=fetch)
     owned_range = await owned(ledgers, meta)
-    storage = Storage(ledgers, meta, owned_range, now_ms, limits or LedgerLimits(), expiry_clock=expiry_clock)
+    storage = Storage(
+        ledgers, meta, owned_range, now_ms, limits or LedgerLimits(), expiry_clock=expiry_clock, background=background
+    )
     cursors = CursorLog(storage, retry_s=cursor_retry_s, checkpoint_bytes=cursor_checkpoint_bytes)
     await cursors.start()
     service = Broker(settings, storage, cursors, access, storage.fence.epoch)

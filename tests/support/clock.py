@@ -25,7 +25,6 @@ class Clock:
 
 def give(service: Any, clock: Clock) -> None:
     """A broker (`messaging.broker.runtime.broker.Broker`) goes by `clock` from here on."""
-    service.now_ms = clock
     service.storage.clock_ms = service.topics.services.clock_ms = clock
     service.idle_topics.known_since_ms = clock.now_ms
     service.storage.expiry_clock = ExpiryClock(clock, lambda: clock.boottime_ms)

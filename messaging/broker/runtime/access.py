@@ -13,6 +13,7 @@ from functools import partial
 
 import structlog
 
+from messaging.background import BackgroundLoops
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.feed.client import fetch as fetch_page
 from messaging.broker.runtime.feed.follower import FeedFollower, Fetch
@@ -36,7 +37,12 @@ class Access:
     """`fetch` requests a page of the feed; unless given, of the web process over HTTP."""
 
     def __init__(
-        self, settings: Settings, now_ms: Callable[[], int], reserve: DiskReserve = NO_RESERVE, fetch: Fetch | None = None
+        self,
+        settings: Settings,
+        now_ms: Callable[[], int],
+        background: BackgroundLoops,
+        reserve: DiskReserve = NO_RESERVE,
+        fetch: Fetch | None = None,
     ) -> None:
         self.settings = settings
         self.now_ms = now_ms
@@ -47,12 +53,11 @@ class Access:
             topic_policies=settings.topic_level_policies_enabled,
         )
         self.verifier = TokenVerifier.from_settings(settings)
-        self.on_change: Callable[[set[tuple[str, str]]], None] = lambda _: None
         self.feed = FeedFollower(
             self.view,
             FeedStore(settings.data_path / "broker" / "feed", reserve),
             fetch or partial(fetch_page, settings),
-            lambda changed: self.on_change(changed),
+            background.register("save_feed"),
         )
         self._pulling: asyncio.Task[bool] | None = None
         self._heard = False  # the last scheduled pull succeeded

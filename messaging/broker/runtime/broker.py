@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -40,7 +41,6 @@ from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
 from messaging.broker.runtime.topics.listing import stored_names
-from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.registry import Topics
@@ -48,7 +48,7 @@ from messaging.broker.runtime.topics.services import Limits, Loops, Memory, Stor
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.clock import boottime_ms
-from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
+from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Grants, Principal, Resource
 from messaging.protocol.names import TopicName
@@ -81,6 +81,8 @@ class ConsumerTable(Protocol):
 
 
 class Broker:
+    """Its parts are made in the order in which they need one another. What serves topics and is made after them listens to them."""
+
     def __init__(self, settings: Settings, storage: Storage, cursors: CursorLog, access: Access, boot_epoch: int) -> None:
         self.settings = settings
         self.storage = storage
@@ -88,93 +90,104 @@ class Broker:
         self.background = storage.background
         self.access = access
         self.boot_epoch = boot_epoch
-        self.policies = EffectivePolicies(access.view)
         self.addresses = Addresses("", "", "", "")
-        self.now_ms = access.now_ms
         self.started_ms, self.started_at = self.now_ms(), boottime_ms()
-        self.peers = Peers(settings)
-        self.permission_checks = PermissionChecks(lambda: access.view, self.background)
         self.publish_errors, self.acknowledgements = Counter[str](), 0
         self.why_not_ready = "the broker is starting"
+        self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
+        self._names_given = 0
+        self._log_health = self.background.register("ledger_log")
+
+        self.policies = EffectivePolicies(access.view)
         self.memory_limiter = MemoryLimiter(settings.memory_budget_bytes)
-        self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
-        self.unpacking = FairTurns(UNPACKING_THREADS)  # of consumers inside this process
         self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
-        self.backlog_scheduler = BacklogScheduler(self.memory_limiter.catch_up)
-        self.peers.turn_loop.health = self.background.register("turns", recurs=False)
-        self.topics = Topics(
-            TopicServices(
-                stores=Stores(storage, cursors),
-                policies=self.policies,
-                limits=Limits(
-                    key_shared=KeySharedSettings(
-                        settings.subscription_key_shared_use_consistent_hashing,
-                        settings.subscription_key_shared_consistent_hashing_replica_points,
-                    ),
-                    subscriptions_max=settings.subscriptions_per_topic_max,
-                    partitions_max=settings.partitions_per_topic_max,
-                    acknowledges_parts=settings.acknowledgment_at_batch_index_level,
-                    enabled_domains=enabled_domains(settings),
-                    delayed_delivery_strict=settings.delayed_delivery_strict,
-                    quota=TopicQuota.of(settings),
-                    rate_limits=BrokerRateLimits(settings, self.policies.value),
-                ),
-                memory=Memory(
-                    entry_caches=EntryCaches(self.memory_limiter),
-                    cursor_memory=self.cursor_memory,
-                    records=self.memory_limiter.records,
-                    delayed_seal_entries=seal_entries(self.memory_limiter.records.limit_bytes),
-                ),
-                loops=Loops(
-                    background=self.background,
-                    backlog_scheduler=self.backlog_scheduler,
-                    slices=lambda tenant: TurnSlices(self.peers.turn_loop, tenant),
-                ),
-                clock_ms=self.now_ms,
-                tenant_uid=lambda tenant: access.view.tenant_uid(tenant),
-                admit=self.permission_checks.admit,
-                failed=self.topic_failed,
-                active=lambda topic: self.metering.active(topic),
-                dead_letters_due=lambda topic, subscription: self.dead_letters.due(topic, subscription),
-            )
-        )
-        self.metering = Metering(lambda: self.topics, self.now_ms, self.background)
+        self.unpacking = FairTurns(UNPACKING_THREADS)  # of consumers inside this process
+        self.peers = Peers(settings, self.background.register("turns", recurs=False))
+        self.permission_checks = PermissionChecks(access.view, self.background)
+        self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
+        self.metering = Metering(self.now_ms, self.background)
         self.schemas = TopicSchemas(
             storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max, self.memory_limiter
         )
-        self.idle_topics = IdleTopics(storage, cursors)
-        self.non_persistent_topics = NonPersistentTopics(
-            boottime_ms, self.policies.value, lambda topic, why: self.topics.unload(topic.name, why)
+        self._make_topics()
+        self._serve_topics()
+        access.feed.on_change += [
+            partial(self.peers.follow, access.view),
+            self.permission_checks.changed,
+            self.policy_changes.follow,
+        ]
+
+    def _make_topics(self) -> None:
+        dispatching = self.background.register("dispatch", recurs=False)
+        self.backlog_scheduler = BacklogScheduler(self.memory_limiter.catch_up, dispatching)
+        self.idle_topics = IdleTopics(self.storage, self.cursors)
+        services = TopicServices(
+            stores=Stores(self.storage, self.cursors),
+            policies=self.policies,
+            limits=self._limits(),
+            memory=Memory(
+                entry_caches=EntryCaches(self.memory_limiter),
+                cursor_memory=self.cursor_memory,
+                records=self.memory_limiter.records,
+                delayed_seal_entries=seal_entries(self.memory_limiter.records.limit_bytes),
+            ),
+            loops=Loops(
+                background=self.background,
+                dispatching=dispatching,
+                backlog_scheduler=self.backlog_scheduler,
+                slices=partial(TurnSlices, self.peers.turn_loop),
+            ),
+            clock_ms=self.storage.clock_ms,
+            tenant_uid=self.access.view.tenant_uid,
+            admit=self.permission_checks.admit,
+            active=self.metering.active,
         )
-        self.topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add]
-        self.topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
-        self.topics.on_deleted.append(self.idle_topics.deleted)
-        self.topics.idle_since_ms = self.idle_topics.idle_since_ms
+        self.topics = Topics(services, self.idle_topics.idle_since_ms)
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(
+            key_shared=KeySharedSettings(
+                settings.subscription_key_shared_use_consistent_hashing,
+                settings.subscription_key_shared_consistent_hashing_replica_points,
+            ),
+            subscriptions_max=settings.subscriptions_per_topic_max,
+            partitions_max=settings.partitions_per_topic_max,
+            acknowledges_parts=settings.acknowledgment_at_batch_index_level,
+            enabled_domains=enabled_domains(settings),
+            delayed_delivery_strict=settings.delayed_delivery_strict,
+            quota=TopicQuota.of(settings),
+            rate_limits=BrokerRateLimits(settings, self.policies.value, self.background.register("rate_limits", recurs=False)),
+        )
+
+    def _serve_topics(self) -> None:
+        topics, settings = self.topics, self.settings
+        self.policy_changes = PolicyChanges(topics, self.access.view)
+        self.non_persistent_topics = NonPersistentTopics(boottime_ms, self.policies.value, topics.unload)
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
-        self.topics.on_list_changed = lambda name, exists: self.topic_watches.changed(str(name.namespace), str(name), exists)
-        self.compactions = Compactions(
-            self.topics, storage, self.policies, self.memory_limiter.catch_up, lambda: self.now_ms(), settings.message_bytes_max
-        )
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
+        self.compactions = Compactions(
+            topics, self.storage, self.policies, self.memory_limiter.catch_up, self.now_ms, settings.message_bytes_max
+        )
         self.dead_letters = DeadLetterMoves(
             self.open_persistent_topic,
-            lambda name: self.topics.get_persistent(name, create=False),
-            lambda name: self.partition_count(name, auto_create=True),
+            partial(topics.get_persistent, create=False),
+            partial(self.partition_count, auto_create=True),
             self.authorize,
             self.memory_limiter.egress,
-            lambda: self.now_ms(),
+            self.now_ms,
             self.background,
             settings.message_bytes_max,
         )
-        self.topics.recover_dead_letters = self.dead_letters.recover
-        self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
-        self._recovering: set[LoadedTopic] = set()
-        self._names_given = 0
-        self._log_health = self.background.register("ledger_log")
-        self.policy_changes = PolicyChanges(self.topics, access.view)
-        access.on_change = self._feed_changed
-        access.feed.saving = self.background.register(access.feed.saving.name)
+        topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add, self.dead_letters.recover]
+        topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
+        topics.on_deleted.append(self.idle_topics.deleted)
+        topics.on_list_changed.append(self.topic_watches.list_changed)
+        topics.services.events.on_dead_letters_due.append(self.dead_letters.due)
+
+    def now_ms(self) -> int:
+        return self.storage.clock_ms()
 
     # --- names
 
@@ -232,20 +245,6 @@ class Broker:
         """Of persistent topics."""
         return await stored_names(self.storage.meta, namespace)
 
-    def topic_failed(self, topic: LoadedTopic, why: MagnetarError) -> None:
-        """Its log took nothing, or not everything: producers connect again, and it continues in a new ledger."""
-        if topic.closed is None and topic not in self._recovering:
-            log.error("topic.failed", topic=topic.text, why=why.message)
-            self._recovering.add(topic)
-            self.background.spawn(self._recover(topic, why), f"recover {topic.text}")
-
-    async def _recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
-        try:
-            if not await topic.recover():
-                await self.topics.unload(topic.name, why)
-        finally:
-            self._recovering.discard(topic)
-
     def store_failed(self, error: StoreError) -> None:
         """The log takes nothing any more: said loudly, and to whoever asks whether we are ready."""
         log.critical("store.failed", error=str(error))
@@ -254,13 +253,6 @@ class Broker:
 
     def count_publish_error(self, code: str) -> None:
         self.publish_errors[code] += 1
-
-    def _feed_changed(self, changed: set[tuple[str, str]]) -> None:
-        """Takes effect at once on what is connected and loaded."""
-        view = self.access.view
-        self.peers.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
-        self.permission_checks.changed(changed)
-        self.policy_changes.follow(changed)
 
     # --- work of our own
 

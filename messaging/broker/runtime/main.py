@@ -150,7 +150,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         ) from error
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
-    access = Access(settings, wall_ms, reserve)
+    access = Access(settings, wall_ms, background, reserve)
     access.feed.load()
     storage = Storage(
         store,

@@ -16,17 +16,17 @@ LOOKED_AT_MAX = 2_000  # topics a second
 
 
 class NonPersistentTopics:
-    """`policy`: the value of a policy that is in force for a topic. `end` ends one."""
+    """`policy`: the value of a policy that is in force for a topic. `unload` ends one."""
 
     def __init__(
         self,
         now_ms: Callable[[], int],
         policy: Callable[[str, TopicName], Any],
-        end: Callable[[Topic, NotReady], Awaitable[None]],
+        unload: Callable[[TopicName, NotReady], Awaitable[None]],
     ) -> None:
         self._now_ms = now_ms
         self._policy = policy
-        self._end = end
+        self._unload = unload
         self._topics: deque[tuple[Topic, int]] = deque()  # with the time when each was last found in use
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class NonPersistentTopics:
             elif topic.used:
                 self._topics[-1] = topic, now_ms
             elif now_ms - used_ms >= self._kept_ms(topic):
-                await self._end(topic, NotReady(f"topic {topic.text} was unloaded because nobody used it"))
+                await self._unload(topic.name, NotReady(f"topic {topic.text} was unloaded because nobody used it"))
 
     def _kept_ms(self, topic: Topic) -> int:
         return non_persistent_kept_ms(lambda policy: self._policy(policy, topic.name))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
+from messaging.background import BackgroundLoop
 from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
+from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.last_frames import LastFrames
 from messaging.broker.runtime.wire.listings import Listings
@@ -61,10 +63,10 @@ class LocalSession(Protocol):
 
 
 class Peers:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, turns_health: BackgroundLoop | None = None) -> None:
         self.settings = settings
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
-        self.turn_loop: TurnLoop[Worker] = TurnLoop(lambda worker: worker.work())
+        self.turn_loop: TurnLoop[Worker] = TurnLoop(_work, health=turns_health)
         self.listings = Listings()
         self.last_frames = LastFrames()
         self.connections: set[Peer] = set()
@@ -106,8 +108,12 @@ class Peers:
         self.connections.discard(peer)
         self.shares.leave(peer)
 
+    def follow(self, view: ControlView, changed: Iterable[tuple[str, str]]) -> None:
+        """These entities (kind, key) of the view changed: what lives by keys that were revoked or deleted ends."""
+        self.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
+
     def end_keys(self, key_ids: set[str]) -> None:
-        """These keys were revoked or deleted: what lives by them ends."""
+        """These keys were revoked or deleted."""
         self._end_where(lambda principal: principal.key_id in key_ids, "key revoked", "the key was revoked: make a new one")
 
     def check_signing_keys(self, verifier: TokenVerifier, now_ms: int) -> None:
@@ -155,6 +161,10 @@ class Peers:
             session.end(NotReady("the broker is stopping: connect again"))
         for peer in list(self.connections):
             peer.refuse("the broker is stopping")
+
+
+def _work(worker: Worker) -> str | None:
+    return worker.work()
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:

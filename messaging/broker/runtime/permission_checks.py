@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import structlog
 
@@ -27,10 +27,10 @@ CHECKS_A_TURN = 200  # about 2 ms of the loop
 
 
 class PermissionChecks:
-    def __init__(self, view: Callable[[], ControlView], background: BackgroundLoops) -> None:
+    def __init__(self, view: ControlView, background: BackgroundLoops) -> None:
         self._view = view
         self._background = background
-        self._open = OpenSessions(view)
+        self._open = OpenSessions(lambda: view)
         self._due: deque[OpenSession] = deque()
         self._all_checked = asyncio.Event()
         self._all_checked.set()
@@ -100,7 +100,7 @@ class PermissionChecks:
         self._background.register(ONE_OFF).failed(error, **about)
 
     def _refusal_of(self, session: OpenSession) -> MagnetarError | None:
-        view, principal, resource = self._view(), session.principal, session.resource
+        view, principal, resource = self._view, session.principal, session.resource
         revoked = view.key_revoked(principal.key_id) if principal.key_id else False
         if revoked or (revoked is None and principal.key_id != SUPERUSER_KEY_ID):
             return AuthenticationFailed("the key of this token was revoked or deleted: make a new one")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
+from messaging.background import BackgroundLoop
 from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit
 from messaging.broker.core.subscribe_rates import SubscribeRates
 from messaging.broker.runtime.rate_timers import RateTimers
@@ -18,8 +19,8 @@ Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for 
 class BrokerRateLimits:
     """`counts_entries`: dispatch limits count a batch as one message. `exempts_cached`: they do not apply to cached entries."""
 
-    def __init__(self, settings: Settings, policy: Policy) -> None:
-        self.timers = RateTimers()
+    def __init__(self, settings: Settings, policy: Policy, health: BackgroundLoop) -> None:
+        self.timers = RateTimers(health)
         self.subscribes = SubscribeRates()
         self.counts_entries = settings.dispatch_throttling_on_batch_message_enabled
         self.exempts_cached = not settings.dispatch_throttling_on_non_backlog_consumer_enabled

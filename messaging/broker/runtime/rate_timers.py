@@ -9,8 +9,8 @@ from messaging.broker.core.rate_limits import LevelLimiter, RateLimit
 
 
 class RateTimers:
-    def __init__(self) -> None:
-        self.health = BackgroundLoop("rate_limits", recurs=False)
+    def __init__(self, health: BackgroundLoop) -> None:
+        self._health = health
         self._timers: dict[LevelLimiter, asyncio.TimerHandle] = {}
 
     def now_s(self) -> float:
@@ -33,7 +33,7 @@ class RateTimers:
     def _turn(self, level: LevelLimiter) -> None:
         del self._timers[level]
         for sender in level.turn(self.now_s()):
-            with self.health.guard(limit=level.policy):
+            with self._health.guard(limit=level.policy):
                 sender.granted()
         if level.waiting:
             self.begin(level)

@@ -25,6 +25,7 @@ from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
 
 log = structlog.get_logger("broker.watches")
@@ -92,6 +93,10 @@ class TopicWatches:
         self._changed: dict[str, dict[str, bool]] = {}
         self._flushing: set[str] = set()
         self._turns = FairTurns(FLUSHES_MAX, 1)
+
+    def list_changed(self, name: TopicName, exists: bool) -> None:
+        """A topic was created, or deleted."""
+        self.changed(str(name.namespace), str(name), exists)
 
     def open(self, watch: Watch) -> None:
         """Changes from now on are collected for it; they are sent once it is `ready`. One with the same id is replaced. Raises

@@ -24,11 +24,17 @@ class TurnLoop(Generic[Item]):
 
     Whoever spends much of the turn calls `due`, so that another one begins."""
 
-    __slots__ = ("_due", "_work", "health", "turns")
+    __slots__ = ("_due", "_health", "_work", "turns")
 
-    def __init__(self, work: Callable[[Item], str | None], turn_cost: int = TURN_COST, slice_cost: int = SLICE_COST) -> None:
+    def __init__(
+        self,
+        work: Callable[[Item], str | None],
+        turn_cost: int = TURN_COST,
+        slice_cost: int = SLICE_COST,
+        health: BackgroundLoop | None = None,
+    ) -> None:
         self.turns: TurnBudget[Item] = TurnBudget(turn_cost, slice_cost)
-        self.health = BackgroundLoop("turns", recurs=False)
+        self._health = health or BackgroundLoop("turns", recurs=False)
         self._work = work
         self._due = False
 
@@ -50,7 +56,7 @@ class TurnLoop(Generic[Item]):
             try:
                 tenant = self._work(item)
             except Exception as error:  # of one of them; the others continue
-                self.health.failed(error)
+                self._health.failed(error)
                 continue
             if tenant is not None:
                 again.append((tenant, item))

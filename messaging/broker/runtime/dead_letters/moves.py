@@ -31,6 +31,7 @@ from messaging.broker.runtime.dead_letters.parts import DeadLetterParts, select,
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.subscriptions.dead_letter_state import save
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import MagnetarError, NotReady, StorageFailed, TopicNotFound
 from messaging.fairness.turns import FairTurns
 from messaging.permissions.model import Action, Principal, Resource
@@ -95,8 +96,10 @@ class DeadLetterMoves:
         if topic.closed is None:
             self.due(topic, subscription)
 
-    def recover(self, topic: PersistentTopic) -> None:
+    def recover(self, topic: Topic) -> None:
         """A topic was loaded: finds out whether the last moves of its subscriptions were made."""
+        if not isinstance(topic, PersistentTopic):
+            return
         for subscription in topic.subscriptions.table.values():
             letters = subscription.dead_letters
             if letters is not None and subscription.recovering:

@@ -35,14 +35,16 @@ class Fetch(Protocol):
 
 
 class FeedFollower:
-    def __init__(self, view: ControlView, store: FeedStore, fetch: Fetch, notify: Callable[[set[Key]], None]) -> None:
+    """`saving`: how saving fares."""
+
+    def __init__(self, view: ControlView, store: FeedStore, fetch: Fetch, saving: BackgroundLoop) -> None:
         self.view = view
-        self.saving = BackgroundLoop("save_feed")  # how saving fares; a broker puts it among its loops
+        self.saving = saving
+        self.on_change: list[Callable[[set[Key]], None]] = []  # what changed takes effect at once there
         self.ignored_changes = 0  # of kinds that this release does not know
         self.refused_pages = 0
         self._store = store
         self._fetch = fetch
-        self._notify_connected = notify
         self._unnotified: set[Key] = set()  # taken in, and not yet told to everybody
         self._taking = asyncio.Lock()
         self.compacting: asyncio.Task[None] | None = None
@@ -105,6 +107,10 @@ class FeedFollower:
             self._notify_connected({("key", key) for key in plan.revoked})
         except Exception as error:  # they are told again once the page is taken in
             self.saving.failed(error)
+
+    def _notify_connected(self, changed: set[Key]) -> None:
+        for tell in self.on_change:
+            tell(changed)
 
     def _notify(self, changed: set[Key]) -> None:
         """If it raises, the page is not confirmed, and the next one tells them first."""

@@ -26,13 +26,10 @@ MEMBERS_MIN = 4  # per topic, however many topics there are
 
 
 class Metering:
-    """`topics` gives the loaded topics."""
-
-    def __init__(self, topics: Callable[[], Iterable[Topic]], now_ms: Callable[[], int], background: BackgroundLoops) -> None:
+    def __init__(self, now_ms: Callable[[], int], background: BackgroundLoops) -> None:
         self.usage: UsageCollector | None = None
         self.tenants: Iterable[TopicTotals] = ()
         self.retired = Counter[str]()  # totals of topics that were unloaded since the start
-        self._topics = topics
         self._now_ms = now_ms
         self._sampling = background.register("sample_rates")
         self._collecting = background.register("collect_usage")
@@ -74,9 +71,10 @@ class Metering:
             self._active.pop()
             topic.rates = None
 
-    def usage_totals(self) -> Iterator[TopicTotals]:
-        """Of every topic when its turn comes. One that is closed by then is left out: its last totals were or will be `retired`."""
-        for topic in self._topics():
+    def usage_totals(self, topics: Iterable[Topic]) -> Iterator[TopicTotals]:
+        """Of each of the loaded `topics` when its turn comes. One that is closed by then is left out: its last totals were or will
+        be `retired`."""
+        for topic in topics:
             if topic.closed is None:
                 try:
                     totals = totals_of(topic)

@@ -22,7 +22,7 @@ def meter_usage(service: Broker, raw_directory: Path) -> None:
     metering.usage = UsageCollector(
         UsageRecorder(service.settings.broker_id, service.boot_epoch, service.now_ms()),
         raw_directory,
-        metering.usage_totals,
+        partial(metering.usage_totals, service.topics),
         service.now_ms,
     )
     metering.tenants = TenantTotals(service.peers.shares.by_tenant_and_key, partial(_tenant_uid, service))

@@ -12,6 +12,7 @@ from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names
+from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
@@ -30,8 +31,11 @@ CLOSING_MAX = 1_000  # topics closed concurrently when the broker stops
 
 
 class Topics:
-    def __init__(self, services: TopicServices) -> None:
+    """`idle_since_ms`: since when nobody used a topic that is not loaded, where that is not stored."""
+
+    def __init__(self, services: TopicServices, idle_since_ms: Callable[[str], int]) -> None:
         self.services = services
+        self.idle_since_ms = idle_since_ms
         self.meta = services.stores.storage.meta
         self.reservations = TopicReservations(services)
         self.partitioned = Partitions(self)
@@ -39,12 +43,12 @@ class Topics:
         self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
+        self._recovering: set[LoadedTopic] = set()
         self.on_loaded: list[Callable[[Topic], None]] = []
-        self.idle_since_ms: Callable[[str], int] = lambda text: services.clock_ms()  # of a topic that is not loaded
         self.on_deleted: list[Callable[[str], None]] = []
-        self.on_list_changed: Callable[[TopicName, bool], None] = lambda name, exists: None  # created, or deleted
-        self.recover_dead_letters: Callable[[PersistentTopic], None] = lambda topic: None
+        self.on_list_changed: list[Callable[[TopicName, bool], None]] = []  # created, or deleted
         self.on_unloaded: list[Callable[[Topic], None]] = []
+        services.events.on_failed.append(self.recover)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self.loaded.values()))
@@ -121,7 +125,6 @@ class Topics:
             tell(topic)
         if isinstance(topic, PersistentTopic):
             topic.subscriptions.claim()
-            self.recover_dead_letters(topic)
         if policies.version != version:  # only loaded topics are told of changes
             with self.services.loops.dispatching.guard(topic=text):
                 topic.policies_changed()
@@ -205,7 +208,8 @@ class Topics:
 
     def list_changed(self, name: TopicName, exists: bool) -> None:
         if name.persistent:  # nobody watches the others
-            self.on_list_changed(name, exists)
+            for tell in self.on_list_changed:
+                tell(name, exists)
 
     # --- unloading and deleting
 
@@ -214,6 +218,20 @@ class Topics:
         topic = self.loaded.get(str(name))
         if topic is not None:
             await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
+
+    def recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
+        """Its log took nothing, or not everything: producers connect again, and it continues in a new ledger."""
+        if topic.closed is None and topic not in self._recovering:
+            log.error("topic.failed", topic=topic.text, why=why.message)
+            self._recovering.add(topic)
+            self.services.loops.background.spawn(self._recover(topic, why), f"recover {topic.text}")
+
+    async def _recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
+        try:
+            if not await topic.recover():
+                await self.unload(topic.name, why)
+        finally:
+            self._recovering.discard(topic)
 
     async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
         """Callers that ask for the topic in the meantime wait until it can be loaded or created again."""

@@ -15,6 +15,7 @@ from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.limit_counts import ConnectedCounts, StoredCounts
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.open_sessions import OpenSession
+from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
@@ -85,16 +86,37 @@ class Loops:
     """What runs later, or in turns with the rest of the broker."""
 
     background: BackgroundLoops
+    dispatching: BackgroundLoop  # called when sending to one subscription or client raises
     backlog_scheduler: BacklogScheduler
     slices: Callable[[str], TurnSlices]  # for long work on behalf of a tenant
     delay_timers: DelayTimers = field(default_factory=DelayTimers)
     snapshot_timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)  # of deduplication, by topic
-    dispatch_turns: TurnLoop[DispatchTurn] = field(default_factory=lambda: TurnLoop(lambda turn: turn.run()))
-    dispatching: BackgroundLoop = field(init=False)  # called when sending to one subscription or client raises
+    dispatch_turns: TurnLoop[DispatchTurn] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.dispatching = self.background.register("dispatch", recurs=False)
-        self.dispatch_turns.health = self.backlog_scheduler.health = self.dispatching
+        self.dispatch_turns = TurnLoop(_run, health=self.dispatching)
+
+
+def _run(turn: DispatchTurn) -> str | None:
+    return turn.run()
+
+
+class TopicEvents:
+    """What happens to topics, and who is told of it: what is made after the topics, and serves them, adds itself."""
+
+    def __init__(self) -> None:
+        self.on_failed: list[Callable[[LoadedTopic, MagnetarError], None]] = []
+        self.on_dead_letters_due: list[Callable[[Any, Subscription], None]] = []
+
+    def failed(self, topic: LoadedTopic, why: MagnetarError) -> None:
+        """It cannot continue as it is: it must be recovered, or unloaded."""
+        for tell in self.on_failed:
+            tell(topic, why)
+
+    def dead_letters_due(self, topic: LoadedTopic, subscription: Subscription) -> None:
+        """Entries of this subscription may have to be moved."""
+        for tell in self.on_dead_letters_due:
+            tell(topic, subscription)
 
 
 @dataclass(slots=True)
@@ -107,12 +129,8 @@ class TopicServices:
     clock_ms: Callable[[], int]
     tenant_uid: Callable[[str], str]
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
-    failed: Callable[[LoadedTopic, MagnetarError], None]  # called if the topic cannot continue and must be unloaded
     active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
-    dead_letters_due: Callable[[Any, Any], None]  # a topic and a subscription of which entries may have to be moved
-
-    def __post_init__(self) -> None:
-        self.limits.rate_limits.timers.health = self.loops.background.register("rate_limits", recurs=False)
+    events: TopicEvents = field(default_factory=TopicEvents)
 
 
 def refusal_of(error: StoreError, what: str) -> MagnetarError:

@@ -136,7 +136,7 @@ class Topic(ABC):
         except StoreError as error:
             refused = StorageFailed(f"topic {self.text} cannot accept messages: {error}")
             if self.ledger.failed is not None:
-                self.services.failed(self, refused)
+                self.services.events.failed(self, refused)
             raise refused from error
         if self.publisher.quota is not None:
             await self.publisher.quota.check(self.services.clock_ms())

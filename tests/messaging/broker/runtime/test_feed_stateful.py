@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from messaging import background
 from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
+from messaging.background import BackgroundLoop
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.feed import store as feed_store
 from messaging.broker.runtime.feed.follower import FeedFollower
@@ -109,7 +110,8 @@ class Following(RuleBasedStateMachine):
         store = FeedStore(self.folder)
         for name in ("append", "write_state"):
             setattr(store, name, self.failing(getattr(store, name)))
-        self.follower = FeedFollower(self.view, store, self.fetch, self.tell)
+        self.follower = FeedFollower(self.view, store, self.fetch, BackgroundLoop("save_feed"))
+        self.follower.on_change.append(self.tell)
         self.follower.load()
         self.known = self.held()  # what those who are connected go by
 

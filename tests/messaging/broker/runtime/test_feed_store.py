@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.background import BackgroundLoop
 from messaging.broker.core.control_view import ControlView
 from messaging.broker.runtime.feed import store as feed_store
 from messaging.broker.runtime.feed.follower import FeedFollower
@@ -31,7 +32,7 @@ def followed(folder: Path) -> FeedFollower:
         raise OSError("away")
 
     view = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False)
-    follower = FeedFollower(view, FeedStore(folder), nobody, lambda changed: None)
+    follower = FeedFollower(view, FeedStore(folder), nobody, BackgroundLoop("save_feed"))
     follower.load()
     return follower
 

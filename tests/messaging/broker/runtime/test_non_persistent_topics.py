@@ -89,9 +89,7 @@ async def test_policies_say_how_long_nobody_may_use_it(world: BrokerWorld, after
 def looked_at(world: BrokerWorld) -> tuple[Clock, NonPersistentTopics]:
     """Topics that are loaded from now on, by a clock of their own."""
     clock = Clock()
-    topics = NonPersistentTopics(
-        clock, world.service.policies.value, lambda topic, why: world.service.topics.unload(topic.name, why)
-    )
+    topics = NonPersistentTopics(clock, world.service.policies.value, world.service.topics.unload)
     world.service.topics.on_loaded.append(topics.add)
     return clock, topics
 
@@ -269,7 +267,7 @@ async def test_usage_counts_what_goes_through(world: BrokerWorld) -> None:
     producer, consumer = await both(world)
     producer.write(send_frame(0, b"abc"))
     await consumer.messages(1)
-    (totals,) = [one for one in world.service.metering.usage_totals() if one.topic == TOPIC]
+    (totals,) = [one for one in world.service.metering.usage_totals(world.service.topics) if one.topic == TOPIC]
     assert (totals.messages_in, totals.messages_out, totals.stored_bytes, totals.backlog_entries) == (1, 1, 0, 0)
     assert totals.bytes_in > 3 and totals.bytes_out > 3
 

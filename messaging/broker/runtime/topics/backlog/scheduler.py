@@ -49,8 +49,8 @@ class ReadOwner(Protocol):
 
 
 class BacklogScheduler:
-    def __init__(self, account: MemoryAccount) -> None:
-        self.health = BackgroundLoop("dispatch", recurs=False)
+    def __init__(self, account: MemoryAccount, health: BackgroundLoop | None = None) -> None:
+        self._health = health or BackgroundLoop("dispatch", recurs=False)
         self.reads_joined = 0  # how often a subscription reused a block that another's read had brought or was bringing
         self.readers: dict[ReadOwner, None] = {}  # topics with blocks in memory, the one most recently asked to release some last
         self._reads: ReadQueue[ReadOwner] = ReadQueue(account)
@@ -92,7 +92,7 @@ class BacklogScheduler:
             if dispatcher.dispatch_backlog(subscription, TURN_BYTES):
                 self._due.push(dispatcher.tenant, following)
         except Exception as error:  # of this subscription; the others continue
-            self.health.failed(error, topic=dispatcher.topic_name, subscription=subscription.name)
+            self._health.failed(error, topic=dispatcher.topic_name, subscription=subscription.name)
         self._turn_later()
 
     # --- reading

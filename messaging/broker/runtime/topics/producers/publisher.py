@@ -106,7 +106,7 @@ class Publisher(TopicPublisher):
                 self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
             return end_offsets[-1]
         except StoreError:
-            self.topic.services.failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
+            self.topic.services.events.failed(self.topic, NotReady(f"topic {self.topic.text} is being reloaded"))
             raise
 
     def follow_policies(self) -> None:
@@ -208,7 +208,7 @@ class PendingPublish(PendingAppend):
             if error is None:
                 topic.stored(self)
             elif topic.closed is None:
-                topic.services.failed(topic, StorageFailed(f"topic {topic.text} could not store messages: {error}"))
+                topic.services.events.failed(topic, StorageFailed(f"topic {topic.text} could not store messages: {error}"))
         except Exception as unexpected:
             topic.services.loops.dispatching.failed(unexpected, topic=topic.text)
         publisher.completed_blocks += 1

@@ -207,7 +207,7 @@ class Acknowledgements:
         cursor_memory.uncounted_redeliveries += redeliveries.uncounted - uncounted_before
         cursor_memory.changed(topic.name.tenant, subscription)
         if subscription.dead_letters is not None:
-            topic.services.dead_letters_due(topic, subscription)
+            topic.services.events.dead_letters_due(topic, subscription)
         topic.dispatcher.dispatch_soon(subscription)
 
     # --- for nobody, by administrators and maintenance; durable when these return
