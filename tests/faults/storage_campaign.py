@@ -34,7 +34,6 @@ from messaging.atomic_files import make_directory
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.clock import wall_ms
 from messaging.errors import StorageFailed
 from messaging.identity import create_secrets
@@ -198,7 +197,7 @@ async def _readable(service: Broker) -> set[int]:
     position = topic.ledger_list.resolve(topic.ledger_list.first)
     while topic.ledger_list.holds(position):
         try:
-            stored = await entry_at(topic, position)
+            stored = await topic.entries.entry_at(position)
         except StorageFailed:
             stored = None
         if stored is not None:

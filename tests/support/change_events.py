@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.memory_broker import MemoryBroker
@@ -15,5 +14,5 @@ def stored_events(broker: MemoryBroker, topic: str) -> list[tuple[pb.Metadata, b
 
 async def _stored(broker: MemoryBroker, topic: str) -> list[tuple[pb.Metadata, bytes]]:
     held = await broker.service.topics.get(parse_topic(topic), create=False)
-    found = [await entry_at(held, held.ledger_list.at_index(index)) for index in range(held.ledger_list.entries)]
+    found = [await held.entries.entry_at(held.ledger_list.at_index(index)) for index in range(held.ledger_list.entries)]
     return [(one.metadata, one.payload) for one in found if one is not None]

@@ -12,7 +12,6 @@ from messaging.adminrpc.methods import REDRIVE_MOVE
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveMove, RedriveMoved
 from messaging.broker.core.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.errors import NotReady
 from messaging.permissions.model import tenant_role
 from messaging.protocol.names import parse_topic
@@ -76,7 +75,7 @@ def moved(broker: WorkerBroker, topic: str = TARGET) -> Iterator[tuple[bytes, di
     async def read() -> list[Any]:
         held = await broker.real.service.topics.get(parse_topic(topic), create=False)
         positions = [held.ledger_list.at_index(index) for index in range(held.ledger_list.entries)]
-        return [await entry_at(held, one) for one in positions]
+        return [await held.entries.entry_at(one) for one in positions]
 
     for stored in broker.real.run(read()):
         metadata = stored.metadata

@@ -16,7 +16,6 @@ from messaging.broker.core.change_events.record import encoded_event
 from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.runtime.broker_producer import BrokerProducer
 from messaging.broker.runtime.topic_schemas import TopicSchemas
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import NotReady
 from messaging.permissions.model import SERVICE_ROLE_PREFIX, Principal
@@ -98,7 +97,7 @@ async def _last_sequence(topic: PersistentTopic) -> int:
     ledger_list = topic.ledger_list
     entries = ledger_list.entries
     for index in range(entries - 1, max(entries - LOOKED_AT_MAX, 0) - 1, -1):
-        stored = await entry_at(topic, ledger_list.at_index(index))
+        stored = await topic.entries.entry_at(ledger_list.at_index(index))
         if stored is not None and as_text(stored.metadata.producer_name) == PRODUCER_NAME:
             return stored.metadata.sequence_id
     return -1

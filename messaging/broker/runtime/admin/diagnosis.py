@@ -20,7 +20,7 @@ from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, Trace
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at, stored_entry
+from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue
@@ -76,9 +76,9 @@ class DiagnosisHandlers:
             raise InvalidValue(f"{request.ledger_id}:{request.entry_id} is no message id: give ledger:entry, as 12:7")
         topic = await plain_topic(self._broker, request.topic)
         position = Position(request.ledger_id, request.entry_id)
-        records = topic.dispatcher.delivery_records()
+        records = topic.dispatcher.log.listed()
         since_ms = min((one.at_ms for one in records), default=None)
-        block = await block_at(topic, position)
+        block = await topic.entries.block_at(position)
         if block is None:
             return MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
         listed = list(topic.subscriptions.table.values())[:SUBSCRIPTIONS_MAX]

@@ -70,7 +70,8 @@ def _cursor(topic: Topic, subscription: Subscription) -> dict[str, Any]:
     ledger_list, cursor, read = topic.ledger_list, subscription.cursor, subscription.read_position
     stored = topic.services.stores.cursors.last if subscription.durable else EARLIEST  # the ledger of all cursors
     waits = bool(subscription.consumers) and subscription.can_dispatch() and subscription.next_due() is None
-    pending = 0 if topic.started_dispatcher is None else topic.started_dispatcher.pending_reads(subscription)
+    stored_blocks = None if topic.started_dispatcher is None else topic.started_dispatcher.stored
+    pending = 0 if stored_blocks is None else stored_blocks.pending_reads(subscription)
     to_read = ledger_list.count_up_to(Position(read.ledger_id, read.entry_id - 1)) + 1  # and the next one: Pulsar counts it too
     return {
         "markDeletePosition": position_text(mark_delete_of(subscription)),

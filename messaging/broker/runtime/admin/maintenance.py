@@ -21,7 +21,6 @@ from messaging.broker.runtime.admin.positions import expire
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.idle_topics import TopicMaintenance
-from messaging.broker.runtime.topics.backlog.dropped_ledgers import forget_ledgers
 from messaging.broker.runtime.topics.backlog.quota import quota_of
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.services import refusal_of
@@ -230,7 +229,7 @@ class MaintenanceHandlers:
         consumed = consumed_ledgers(self._broker, topic)
         if topic.ledger.trims(before, retention, consumed):
             await topic.stored_moves.keep_outcomes()
-        return await topic.ledger.trim(before, retention, consumed, partial(forget_ledgers, topic))
+        return await topic.ledger.trim(before, retention, consumed, topic.cursor_changes.forget_ledgers)
 
 
 def _nothing_done() -> MaintenanceResult:

@@ -10,7 +10,6 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.peek import shown_entry
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at, mark_delete_at_time
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.storage.ledger_store import Position
@@ -39,7 +38,7 @@ class MessageHandlers:
     @answers(MESSAGES_FIND)
     async def find(self, request: MessageFind) -> MessageIdAnswer:
         topic = await self._topic(request.topic, "looking for a message of")
-        before = await mark_delete_at_time(topic, request.timestamp_ms)
+        before = await topic.entries.mark_delete_at_time(request.timestamp_ms)
         found = topic.ledger_list.resolve(topic.ledger_list.next_after(before))
         return MessageIdAnswer(ledger_id=found.ledger_id, entry_id=found.entry_id, partition=topic.name.partition)
 
@@ -48,7 +47,7 @@ class MessageHandlers:
         return await plain_topic(self._broker, text)
 
     async def _shown(self, topic: Topic, position: Position) -> PeekAnswer:
-        stored = await entry_at(topic, position)
+        stored = await topic.entries.entry_at(position)
         if stored is None:
             raise NotFound(f"Message id not found: topic {topic.text} has no entry {position.ledger_id}:{position.entry_id}")
         return await shown_entry(self._broker, topic, position, stored)

@@ -9,7 +9,6 @@ from messaging.adminrpc.subscriptions import PeekAnswer, SubscriptionPeek
 from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
 from messaging.broker.runtime.admin.positions import nth_unacknowledged
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import entry_at
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, NotFound, NotReady
 from messaging.fairness.in_thread import in_thread
@@ -33,7 +32,7 @@ async def peek(broker: Broker, request: SubscriptionPeek) -> PeekAnswer:
     else:
         exists = request.position <= topic.ledger_list.entries
         position = topic.ledger_list.at_index(request.position - 1) if exists else None
-    stored = await entry_at(topic, position) if position is not None else None
+    stored = await topic.entries.entry_at(position) if position is not None else None
     if position is None or stored is None:
         raise NotFound(f"subscription {request.subscription!r} has no unacknowledged entry number {request.position}")
     return await shown_entry(broker, topic, position, stored)

@@ -8,6 +8,7 @@ from typing import Any
 
 from messaging.adminrpc.methods import POLICIES_PREVIEW
 from messaging.adminrpc.policies import EFFECTS_MAX, PolicyEffectFound, PolicyPreview, PolicyPreviewAnswer
+from messaging.broker.core.backlog_quota import bytes_after
 from messaging.broker.core.policy_effects import (
     DELAYED,
     EFFECTS,
@@ -24,8 +25,7 @@ from messaging.broker.core.subscription_type import TYPE_NAMES
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, mark_delete_before_broker_time
-from messaging.broker.runtime.topics.backlog.sizes import backlog_bytes, first_unacknowledged
+from messaging.broker.runtime.topics.backlog.sizes import first_unacknowledged, ledger_sizes
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.policies.model import Level
@@ -122,7 +122,7 @@ class PolicyHandlers:
         now_ms = self._broker.storage.safe_expiry_ms()
         expires = None
         if after["message_ttl_s"] and after["message_ttl_s"] != before["message_ttl_s"]:
-            expires = await mark_delete_before_broker_time(topic, now_ms - after["message_ttl_s"] * 1000)
+            expires = await topic.entries.mark_delete_before_broker_time(now_ms - after["message_ttl_s"] * 1000)
         subscriptions = []
         for one in list(topic.subscriptions.table.values()):
             if only in ("", one.name):
@@ -160,8 +160,10 @@ class PolicyHandlers:
 
     async def _oldest_age_s(self, topic: Topic, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
         names = ("backlog_quota_age_s", "backlog_quota_age_policy")
-        first = first_unacknowledged(topic) if any(before[one] != after[one] for one in names) else None
-        stored_ms = await broker_time(topic, first) if first is not None else 0
+        if all(before[name] == after[name] for name in names):
+            return 0
+        first = first_unacknowledged(topic.subscriptions.table, topic.ledger_list)
+        stored_ms = await topic.entries.broker_time(first) if first is not None else 0
         return max(0, self._broker.now_ms() - stored_ms) // 1000 if stored_ms else 0
 
 
@@ -186,7 +188,7 @@ def _subscription(topic: Topic, subscription: Subscription, expired: int) -> Sub
         durable=subscription.durable,
         unacked_by_consumer=[one.unacked_messages for one in subscription.consumers],
         unacked_messages=subscription.unacked_messages,
-        backlog_bytes=backlog_bytes(topic, subscription) if subscription.durable else 0,
+        backlog_bytes=bytes_after(ledger_sizes(topic.ledger), subscription.cursor.mark_delete) if subscription.durable else 0,
         delayed_entries=subscription.delayed_entries,
         expired_entries=expired,
     )

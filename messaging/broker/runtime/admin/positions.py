@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.storage.ledger_store import Position
 
@@ -25,7 +24,7 @@ async def expire(topic: PersistentTopic, subscriptions: Iterable[Subscription], 
     waiting = [subscription for subscription in subscriptions if subscription.backlog_entries]
     if not waiting:
         return 0
-    last = await mark_delete_before_broker_time(topic, cutoff_ms)
+    last = await topic.entries.mark_delete_before_broker_time(cutoff_ms)
     topic.check_open()
     return await topic.acknowledgements.expire_each_up_to(waiting, last)
 

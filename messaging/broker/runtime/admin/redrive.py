@@ -17,7 +17,7 @@ from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
-from messaging.broker.runtime.topics.backlog.entry_lookup import stored_entry, undamaged_block_at
+from messaging.broker.runtime.topics.backlog.stored_entries import stored_entry
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import Conflict, InvalidValue, NotAllowed, NotFound, NotReady
 from messaging.fairness.in_thread import in_thread
@@ -221,7 +221,7 @@ async def _slice(
     while topic.ledger_list.holds(position) and looked_at < entries_max and size < SLICE_BYTES:
         looked_at += 1
         if subscription is None or not subscription.cursor.acknowledged(position):
-            block = await undamaged_block_at(topic, position)
+            block = await topic.entries.undamaged_block_at(position)
             if block is not None and not block.marker:
                 entry = _entry_of(block, subscription, position)
                 size += len(entry.stored)
@@ -249,5 +249,5 @@ def _found(entry: DeadEntry, judged: Judged) -> schema.RedriveFound:
 
 
 async def _entry(topic: PersistentTopic, subscription: Subscription, position: Position) -> DeadEntry | None:
-    block = await undamaged_block_at(topic, position)
+    block = await topic.entries.undamaged_block_at(position)
     return None if block is None or block.marker else _entry_of(block, subscription, position)

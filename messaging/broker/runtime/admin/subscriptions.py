@@ -37,7 +37,6 @@ from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_at_time
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, InvalidValue
@@ -111,7 +110,7 @@ class SubscriptionHandlers:
         before = _places(pairs)
         for topic, subscription in pairs:
             if request.timestamp_ms is not None:
-                mark_delete = await mark_delete_at_time(topic, request.timestamp_ms)
+                mark_delete = await topic.entries.mark_delete_at_time(request.timestamp_ms)
             elif request.ledger_id is not None and request.entry_id is not None:
                 entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
                 start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id)

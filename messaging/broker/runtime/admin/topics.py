@@ -40,7 +40,6 @@ from messaging.adminrpc.topics import (
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
@@ -185,7 +184,7 @@ class TopicHandlers:
         await stored_topic_name(self._broker, request.topic, "asking for the last message id of")
         topic = await read_topic(self._broker, request.topic)
         last = topic.ledger_list.last_confirmed
-        size = await batch_size_of(topic, last)
+        size = await topic.entries.batch_size_of(last)
         return MessageIdAnswer(
             ledger_id=last.ledger_id,
             entry_id=last.entry_id,

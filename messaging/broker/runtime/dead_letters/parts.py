@@ -11,7 +11,6 @@ from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Orig
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.errors import NotReady, StorageFailed
 from messaging.fairness.in_thread import in_thread
@@ -27,7 +26,7 @@ async def select(topic: PersistentTopic, subscription: Subscription) -> list[Fou
     for position in subscription.state.redeliveries.first_dead(SEARCHED_MAX):
         if found.full:
             break
-        block = await block_at(topic, position)
+        block = await topic.entries.block_at(position)
         if block is None:
             raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
         index, messages = position.entry_id - block.first_entry, block.messages_of(position.entry_id)
@@ -82,7 +81,7 @@ class DeadLetterParts:
         """The entries, and how many bytes to make room for."""
         found, size = [], 0
         for position, redeliveries in wanted:
-            block = await block_at(topic, position)
+            block = await topic.entries.block_at(position)
             if block is None:  # it was acknowledged in the meantime, and retention took it
                 log.warning(
                     "dead_letters.entry_is_gone", topic=topic.text, ledger_id=position.ledger_id, entry_id=position.entry_id

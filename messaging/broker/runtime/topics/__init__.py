@@ -1,6 +1,6 @@
 """Loaded topics.
 
-registry.py, opening.py, partitions/    load, create, unload and delete topics
+registry.py, opening.py, recovery.py, partitions/    load, create, unload and delete topics
 topic.py                      a topic: its identity and its life; its parts lie in the rooms below
 persistent.py, non_persistent.py    the two kinds of topics
 producers/                    socket to log

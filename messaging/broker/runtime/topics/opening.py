@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from messaging.broker.core.inactivity import IdleTimes
@@ -46,12 +47,12 @@ async def make_topic(services: TopicServices, name: TopicName, *, recorded: bool
     return topic
 
 
-async def open_topic(services: TopicServices, name: TopicName, record: TopicRecord, idle_since_ms: int) -> Topic:
-    """`idle_since_ms`: since when nobody used it, where that is not stored. Raises `StoreError`. `Topic.claim` follows once nothing
+async def open_topic(services: TopicServices, name: TopicName, record: TopicRecord, idle_since_ms: Callable[[str], int]) -> Topic:
+    """`idle_since_ms`: since when nobody used it, where that is not stored. Raises `StoreError`. `claim` follows once nothing
     can fail any more."""
     if not name.persistent:
         return NonPersistentTopic(name, services, record)
-    idle = IdleTimes(record.idle_since, max(idle_since_ms, record.created_ms))
+    idle = IdleTimes(record.idle_since, max(idle_since_ms(record.name), record.created_ms))
     if record.idle_since:  # as long as it is loaded, what is stored is not so
         record = await services.stores.storage.meta.cas_topic(services.stores.storage.fence, replace(record, idle_since=NO_TIMES))
     ledger = await ManagedLedger.open(services.stores.storage, record, {"tenant": name.tenant})
@@ -61,7 +62,7 @@ async def open_topic(services: TopicServices, name: TopicName, record: TopicReco
         topic.subscriptions.restore(stored)
     await dead_letter_state.restore(topic)
     await topic.deduplication.follow_policy()
-    overrides = await delay_overrides.stored(topic)
+    overrides = await delay_overrides.stored(services.stores.storage, ledger)
     if record.delayed_runs or overrides is not None:
         await topic.delayed.restore(overrides)
     return topic

@@ -12,11 +12,11 @@ from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names
-from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
 from messaging.broker.runtime.topics.producers import deduplication, stored_moves
+from messaging.broker.runtime.topics.recovery import TopicRecovery
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
@@ -43,12 +43,11 @@ class Topics:
         self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
-        self._recovering: set[LoadedTopic] = set()
         self.on_loaded: list[Callable[[Topic], None]] = []
         self.on_deleted: list[Callable[[str], None]] = []
         self.on_list_changed: list[Callable[[TopicName, bool], None]] = []  # created, or deleted
         self.on_unloaded: list[Callable[[Topic], None]] = []
-        services.events.on_failed.append(self.recover)
+        services.events.on_failed.append(TopicRecovery(services.loops.background, self.unload).failed)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self.loaded.values()))
@@ -115,7 +114,11 @@ class Topics:
         version = policies.version
         try:
             record = await self.meta.get_topic(text)
-            topic = await (self._make(name, text, create, writable) if record is None else self._open(name, record))
+            topic = await (
+                self._make(name, text, create, writable)
+                if record is None
+                else open_topic(self.services, name, record, self.idle_since_ms)
+            )
         except StoreError as error:
             log.error("topic.load_failed", topic=text, error=str(error))
             raise refusal_of(error, f"topic {text} cannot be opened") from error
@@ -129,9 +132,6 @@ class Topics:
             with self.services.loops.dispatching.guard(topic=text):
                 topic.policies_changed()
         return topic
-
-    async def _open(self, name: TopicName, record: TopicRecord) -> Topic:
-        return await open_topic(self.services, name, record, self.idle_since_ms(record.name))
 
     async def _make(self, name: TopicName, text: str, create: bool, writable: bool) -> Topic:
         if not (name.persistent and create):  # else making it tells
@@ -153,7 +153,7 @@ class Topics:
             found = await self.meta.get_topic(text)
             if found is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
-            return await self._open(name, found)
+            return await open_topic(self.services, name, found, self.idle_since_ms)
         self.list_changed(name, True)
         if isinstance(made, PersistentTopic):
             await made.deduplication.follow_policy()
@@ -218,20 +218,6 @@ class Topics:
         topic = self.loaded.get(str(name))
         if topic is not None:
             await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
-
-    def recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
-        """Its log took nothing, or not everything: producers connect again, and it continues in a new ledger."""
-        if topic.closed is None and topic not in self._recovering:
-            log.error("topic.failed", topic=topic.text, why=why.message)
-            self._recovering.add(topic)
-            self.services.loops.background.spawn(self._recover(topic, why), f"recover {topic.text}")
-
-    async def _recover(self, topic: LoadedTopic, why: MagnetarError) -> None:
-        try:
-            if not await topic.recover():
-                await self.unload(topic.name, why)
-        finally:
-            self._recovering.discard(topic)
 
     async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
         """Callers that ask for the topic in the meantime wait until it can be loaded or created again."""

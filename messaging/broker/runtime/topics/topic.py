@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
-from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.inactivity import IdleTimes
+from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.producers.topic_producers import TopicProducers
@@ -25,7 +25,7 @@ from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError, NotReady, PreconditionFailed, StorageFailed, TopicTerminated
 from messaging.permissions.model import Resource
 from messaging.protocol.names import TopicName
-from messaging.storage.ledger_store import LedgerClosed, Position, StoreError
+from messaging.storage.ledger_store import LedgerClosed, StoreError
 from messaging.storage.managed.ledger import ManagedLedger
 
 
@@ -103,9 +103,10 @@ class Topic(ABC):
         messages_out, bytes_out = (dispatcher.messages_out, dispatcher.bytes_out) if dispatcher is not None else (0, 0)
         return TopicCounters(self.publisher.messages_in, self.publisher.bytes_in, messages_out, bytes_out)
 
-    def block_in_memory(self, position: Position) -> EntryBlock | None:
-        """The block that holds `position` if it is in memory."""
-        return None if self.started_dispatcher is None else self.started_dispatcher.block_in_memory(position)
+    @property
+    def entries(self) -> StoredEntries:
+        """What is stored, or in memory of it, entry by entry."""
+        return StoredEntries(self.ledger, self.started_dispatcher)
 
     # --- admitting: nothing is awaited between check and attach, so that nothing is attached to a topic that closes
 

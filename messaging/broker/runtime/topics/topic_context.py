@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from messaging.broker.core.entries import EntryBlock
+from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
-from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 
 
@@ -24,5 +23,5 @@ class TopicContext(LoadedTopic, Protocol):
     def mark_active(self) -> None:
         """Called on every publish, dispatch and acknowledgement: rates are sampled while the topic is active."""
 
-    def block_in_memory(self, position: Position) -> EntryBlock | None:
-        """The block that holds `position` if it is in memory."""
+    @property
+    def entries(self) -> StoredEntries: ...

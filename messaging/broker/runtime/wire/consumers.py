@@ -14,7 +14,6 @@ from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers
-from messaging.broker.runtime.topics.backlog.entry_lookup import batch_size_of, block_at, mark_delete_at_time
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import AckDone, AfterReading
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
@@ -89,7 +88,7 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     properties = {pair.key: pair.value for pair in body.subscription_properties}
     rolled_back = None
     if rollback_s:  # it counts even where the subscription exists, unless that would move others
-        rolled_back = await mark_delete_at_time(topic, max(0, service.now_ms() - rollback_s * 1000))
+        rolled_back = await topic.entries.mark_delete_at_time(max(0, service.now_ms() - rollback_s * 1000))
     held = topic.subscriptions.table.get(key)
     if held is not None:
         if rolled_back is not None and not held.consumers:
@@ -191,7 +190,7 @@ async def seek(service: Broker, connection: Connection, body: pb.Seek, resource:
     if body.HasField("message_id"):
         target = await _target(topic, body.message_id)
     elif body.HasField("message_publish_time"):
-        target = SeekTarget(await mark_delete_at_time(topic, body.message_publish_time))
+        target = SeekTarget(await topic.entries.mark_delete_at_time(body.message_publish_time))
     else:
         raise InvalidValue("a seek needs a message id or a publish time")
     assert connection.principal is not None
@@ -203,7 +202,7 @@ async def _target(topic: Topic, message_id: pb.MessageId) -> SeekTarget:
     """The entry with this id; of a batch, what the ack set leaves of it, if there is one."""
     position = wire_position(message_id)
     mark_delete = topic.ledger_list.mark_for(position)
-    block = await block_at(topic, position) if message_id.ack_set else None
+    block = await topic.entries.block_at(position) if message_id.ack_set else None
     if block is None:
         return SeekTarget(mark_delete)
     return SeekTarget(mark_delete, position, clipped(message_id.ack_set, block.messages_of(position.entry_id)))
@@ -218,7 +217,7 @@ async def last_message_id(service: Broker, connection: Connection, body: pb.GetL
     if consumer.read_compacted and compacted is not None and last <= compacted.horizon:  # what was not kept is not there for it
         last, batch_index = compacted.last, compacted.last_batch_index
     else:
-        batch_index = (await batch_size_of(topic, last) or 0) - 1
+        batch_index = (await topic.entries.batch_size_of(last) or 0) - 1
     answer.last_message_id.CopyFrom(id_on_wire(last))
     answer.last_message_id.partition, answer.last_message_id.batch_index = topic.name.partition, batch_index
     answer.consumer_mark_delete_position.CopyFrom(id_on_wire(subscription.cursor.mark_delete))

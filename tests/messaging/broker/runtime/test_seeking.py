@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_at_time
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -223,7 +222,7 @@ async def test_a_seek_to_a_time_reads_past_damaged_entries(world: BrokerWorld, d
         world.ledgers.damage(ledger_id, entry_id)
     topic = await world.service.topics.get(name, create=False)
     for published_ms, sought in [(0, -1), (1_001, 0), (1_003, 2), (10**12, 4)]:
-        mark_delete = await mark_delete_at_time(topic, published_ms)
+        mark_delete = await topic.entries.mark_delete_at_time(published_ms)
         at = mark_delete.entry_id if mark_delete.ledger_id == ledger_id else -1
         # Whether a damaged entry is older than that nobody knows: it counts as the next one that can be read.
         assert at <= sought and not set(range(at + 1, sought + 1)) - set(damaged), (published_ms, mark_delete)

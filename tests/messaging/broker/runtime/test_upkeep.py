@@ -9,7 +9,7 @@ import pytest
 from messaging.adminrpc.maintenance import MaintenanceResult, MaintenanceRun, MaintenanceTopics
 from messaging.adminrpc.subscriptions import SubscriptionDelete, SubscriptionReset, SubscriptionSkip
 from messaging.broker.runtime.admin import maintenance
-from messaging.broker.runtime.topics.backlog.entry_lookup import mark_delete_before_broker_time
+from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.clock import BELIEVED_AFTER_MS
@@ -223,11 +223,13 @@ async def test_expiry_looks_once_for_all_subscriptions_of_a_topic(
     topic = await with_three_messages(world, consumed=False)
     searched: list[int] = []
 
-    async def search(topic: Topic, cutoff_ms: int) -> Position:
-        searched.append(cutoff_ms)
-        return await mark_delete_before_broker_time(topic, cutoff_ms)
+    look_up = StoredEntries.mark_delete_before_broker_time
 
-    monkeypatch.setattr("messaging.broker.runtime.admin.positions.mark_delete_before_broker_time", search)
+    async def search(entries: StoredEntries, cutoff_ms: int) -> Position:
+        searched.append(cutoff_ms)
+        return await look_up(entries, cutoff_ms)
+
+    monkeypatch.setattr(StoredEntries, "mark_delete_before_broker_time", search)
     await world.feed(("namespace", "acme/orders", {"policies": AN_HOUR}))
     for number in range(250):
         await topic.subscriptions.create(f"s{number}", EARLIEST)

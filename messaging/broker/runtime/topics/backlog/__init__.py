@@ -2,6 +2,5 @@
 
 reader.py, scheduler.py, stored_blocks.py    reads for subscriptions that are behind the entry cache
 quota.py                      enforces the backlog quota; sizes.py and age.py measure
-entry_lookup.py               single entries, read from memory or from storage
-dropped_ledgers.py            ledgers that storage has lost
+stored_entries.py             single entries, read from memory or from storage
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.storage.ledger_store import Position, StoreError
@@ -45,7 +44,7 @@ class BacklogAges:
 
     async def _learn(self, topic: TopicContext, position: Position) -> None:
         try:
-            at_ms = await broker_time(topic, position)
+            at_ms = await topic.entries.broker_time(position)
         except StoreError:  # unknown for now; a later call may find it
             return
         if at_ms:

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from messaging.broker.core.backlog_quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog.entry_lookup import broker_time, mark_delete_before_broker_time
 from messaging.broker.runtime.topics.backlog.sizes import durable, first_unacknowledged, ledger_sizes
 from messaging.broker.runtime.topics.limits.admission import Policy
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -120,7 +119,7 @@ class TopicBacklogQuota:
             why = self._too_large(self._backlog_bytes())
         if why is None and self._oldest is not None and quota.age_action is not QuotaAction.EVICT:
             now_ms = self._topic.services.clock_ms()
-            if now_ms >= self._check_age_at_ms and self._oldest[0] == first_unacknowledged(self._topic):
+            if now_ms >= self._check_age_at_ms and self._oldest[0] == self._first_unacknowledged:
                 why = self._too_old(now_ms, self._oldest[1])
         return why.message if why is not None else ""
 
@@ -158,8 +157,8 @@ class TopicBacklogQuota:
         return refusal
 
     def _backlog_bytes(self) -> int:
-        ledgers = ledger_sizes(self._topic)
-        return max((bytes_after(ledgers, subscription.cursor.mark_delete) for subscription in durable(self._topic)), default=0)
+        ledgers, subscriptions = ledger_sizes(self._topic.ledger), durable(self._topic.subscriptions.table)
+        return max((bytes_after(ledgers, subscription.cursor.mark_delete) for subscription in subscriptions), default=0)
 
     def _too_large(self, backlog: int) -> MagnetarError | None:
         limit = self.quota.bytes_max
@@ -167,12 +166,16 @@ class TopicBacklogQuota:
             return None
         return self._refusal(self.quota.bytes_action, f"the backlog of {backlog} bytes has reached the limit of {limit} bytes")
 
+    @property
+    def _first_unacknowledged(self) -> Position | None:
+        return first_unacknowledged(self._topic.subscriptions.table, self._topic.ledger_list)
+
     async def _evict_bytes(self) -> None:
         wanted = int(self.quota.bytes_max * EVICTED_TO)
-        for subscription in durable(self._topic):
+        for subscription in durable(self._topic.subscriptions.table):
             if self._replaced:
                 return
-            ledgers = ledger_sizes(self._topic)
+            ledgers = ledger_sizes(self._topic.ledger)
             if bytes_after(ledgers, subscription.cursor.mark_delete) > wanted:
                 await self._topic.acknowledgements.expire_up_to(
                     subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted)
@@ -184,7 +187,7 @@ class TopicBacklogQuota:
         limit_s = self.quota.age_max_s
         if limit_s < 0 or now_ms < self._check_age_at_ms:
             return None
-        first = first_unacknowledged(self._topic)
+        first = self._first_unacknowledged
         if first is None:
             self._oldest, self._check_age_at_ms = None, now_ms + limit_s * 1000
             return None
@@ -208,8 +211,8 @@ class TopicBacklogQuota:
     async def _measure_age(self, now_ms: int) -> None:
         self._measuring = True
         try:
-            first = first_unacknowledged(self._topic)
-            at_ms = await broker_time(self._topic, first) if first is not None else 0
+            first = self._first_unacknowledged
+            at_ms = await self._topic.entries.broker_time(first) if first is not None else 0
         except StoreError:  # unknown for now
             return
         finally:
@@ -219,10 +222,10 @@ class TopicBacklogQuota:
 
     async def _evict_old(self) -> None:
         cutoff_ms = self._topic.services.stores.storage.safe_expiry_ms() - self.quota.age_max_s * 1000
-        last = await mark_delete_before_broker_time(self._topic, cutoff_ms)
+        last = await self._topic.entries.mark_delete_before_broker_time(cutoff_ms)
         if self._replaced:
             return
-        await self._topic.acknowledgements.expire_each_up_to(durable(self._topic), last)
+        await self._topic.acknowledgements.expire_each_up_to(durable(self._topic.subscriptions.table), last)
         self._oldest = None
 
     # --- both

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.backlog_quota import LedgerSize, bytes_after
+from collections.abc import Mapping
+
+from messaging.broker.core.backlog_quota import LedgerSize
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position
+from messaging.storage.managed.ledger import ManagedLedger
+from messaging.storage.managed.ledger_list import LedgerList
 
 
-def durable(topic: TopicContext) -> list[Subscription]:
+def durable(table: Mapping[str, Subscription]) -> list[Subscription]:
     """The subscriptions that keep messages."""
-    return [one for one in topic.subscriptions.table.values() if one.durable]
+    return [subscription for subscription in table.values() if subscription.durable]
 
 
-def ledger_sizes(topic: TopicContext) -> list[LedgerSize]:
+def ledger_sizes(ledger: ManagedLedger) -> list[LedgerSize]:
     """What is appended and not durable yet counts as part of the durable entries."""
-    ledger, ledger_list = topic.ledger, topic.ledger_list
-    sizes = {one.ledger_id: one.length_bytes for one in ledger.record.ledgers}
+    ledger_list = ledger.ledger_list
+    sizes = {record.ledger_id: record.length_bytes for record in ledger.record.ledgers}
     sizes[ledger.writing_to] = ledger.stored_bytes - ledger.sealed_bytes
     return [
         LedgerSize(ledger_id, last + 1, sizes.get(ledger_id, 0))
@@ -24,13 +27,8 @@ def ledger_sizes(topic: TopicContext) -> list[LedgerSize]:
     ]
 
 
-def backlog_bytes(topic: TopicContext, subscription: Subscription) -> int:
-    return bytes_after(ledger_sizes(topic), subscription.cursor.mark_delete)
-
-
-def first_unacknowledged(topic: TopicContext) -> Position | None:
+def first_unacknowledged(table: Mapping[str, Subscription], ledger_list: LedgerList) -> Position | None:
     """Of the slowest durable subscription; None: nothing is unacknowledged."""
-    ledger_list = topic.ledger_list
-    marks = [one.cursor.mark_delete for one in durable(topic)]
+    marks = [subscription.cursor.mark_delete for subscription in durable(table)]
     first = ledger_list.resolve(ledger_list.next_after(min(marks))) if marks else None
     return first if first is not None and ledger_list.holds(first) else None

@@ -13,7 +13,6 @@ from pyroaring import BitMap
 from messaging.broker.core.delayed.changes import reached, why_full, words_without
 from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.delayed.scan import DelayedScan
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.services import refusal_of
@@ -67,7 +66,7 @@ class DelayedChanges:
         Durable when this returns. Raises `NotFound`: there is no such delayed message; `Conflict`: a subscription had it;
         `InvalidValue`, `QuotaExceeded`, `NotReady`, `StorageFailed`."""
         topic = self._topic
-        block = await block_at(topic, position)
+        block = await topic.entries.block_at(position)
         topic.check_open()
         if block is None or not topic.ledger_list.holds(position):
             raise NotFound(f"topic {topic.text} has no message {_text(position)}")

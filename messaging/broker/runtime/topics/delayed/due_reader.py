@@ -72,7 +72,7 @@ class DueReader:
         wanted = self._needed(self._soon) if ahead.has_room else {}
         if wanted:
             entry_sets.take(self._soon, wanted)
-            self._entry_bytes = {one.ledger_id: one.length_bytes // max(1, one.entries) for one in ledger_sizes(self._topic)}
+            self._entry_bytes = {one.ledger_id: one.length_bytes // max(1, one.entries) for one in ledger_sizes(self._topic.ledger)}
             ahead.want(wanted, now_ms + AHEAD_MS + KEPT_MS)
         self._read()
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from messaging.broker.core.delayed.run_jobs import DueEntry
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.delayed.changes import TURN_ENTRIES, delivery_time, key_of
 from messaging.broker.runtime.topics.delayed.scan import DelayedScan
 from messaging.broker.runtime.topics.persistent import PersistentTopic
@@ -48,7 +47,7 @@ async def read_messages(topic: PersistentTopic, entries: Sequence[DueEntry]) -> 
             if size > READ_BYTES_MAX:
                 last = at
                 break
-            block = await block_at(topic, position)
+            block = await topic.entries.block_at(position)
             size += 0 if block is None else len(block.data)
         if block is not None:
             found[one] = _read(topic, block, position)

@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 import structlog
 
-from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
+from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.delayed.topic_delays import TopicDelays
-from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.storage.managed.ledger import ManagedLedger, Storage
 
 log = structlog.get_logger("broker.delayed")
-
-
-class OverriddenTopic(TopicContext, Protocol):
-    @property
-    def overrides(self) -> Overrides | None: ...
 
 
 def key_of(topic: str) -> str:
     return f"delayed/{topic}"
 
 
-async def stored(topic: TopicContext) -> Overrides | None:
+async def stored(storage: Storage, ledger: ManagedLedger) -> Overrides | None:
     """Called while a topic is loaded. Raises `StoreError`."""
-    if not topic.ledger_list.ids and topic.ledger_list.compacted is None:
+    if not ledger.ledger_list.ids and ledger.ledger_list.compacted is None:
         return None
-    data = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
+    topic = ledger.record.name
+    data = await storage.meta.get_value(key_of(topic))
     if not data:
         return None
     try:
         return await asyncio.to_thread(Overrides.decode, data)
     except ValueError as error:
-        topic.services.stores.storage.damage["delayed"] += 1
-        log.critical("delayed.overrides_damaged", topic=topic.text, error=str(error))
+        storage.damage["delayed"] += 1
+        log.critical("delayed.overrides_damaged", topic=topic, error=str(error))
         return None
-
-
-def acknowledge_in(topic: OverriddenTopic, subscription: Subscription) -> list[bytes]:
-    """What was cancelled is never sent to this subscription either, which is new, was moved or recovered. Returns the deltas, which
-    need not be stored: a start does the same again."""
-    overrides = topic.overrides
-    return [] if overrides is None else acknowledge_cancelled(overrides, subscription.cursor, topic.ledger_list)
 
 
 class OverrideStore:

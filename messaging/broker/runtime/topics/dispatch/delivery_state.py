@@ -5,23 +5,17 @@ from __future__ import annotations
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog.stored_blocks import StoredBlocks
-from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
-from messaging.broker.runtime.topics.limits.dispatch_limits import DispatchLimits
-from messaging.broker.runtime.topics.topic_context import TopicContext
+from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 
 
-def delivery_state(
-    topic: TopicContext,
-    subscription: Subscription,
-    stored: StoredBlocks | None,
-    delayed: DelayedDelivery | None,
-    limits: DispatchLimits | None,
-) -> DeliveryState:
-    services, name = topic.services, topic.name
+def delivery_state(dispatcher: Dispatcher, subscription: Subscription) -> DeliveryState:
+    services, name = dispatcher.topic.services, dispatcher.topic.name
+    stored, delayed, limits, retries = dispatcher.stored, dispatcher.delayed, dispatcher.limits, dispatcher.retries
     waiting, under_way = (0, 0) if stored is None else stored.reads_of(subscription)
     held = services.memory.records.tenants.get(name.tenant, 0)
     return DeliveryState(
+        closing=dispatcher.closed,
+        failures=retries.described(subscription) if retries else "",
         now_ms=services.clock_ms(),
         reads_waiting=waiting,
         reads_under_way=under_way,

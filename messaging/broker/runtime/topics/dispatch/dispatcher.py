@@ -16,14 +16,12 @@ from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock, delivery_times
-from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
+from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.backlog.scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.backlog.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
-from messaging.broker.runtime.topics.dispatch.delivery_records import Records
-from messaging.broker.runtime.topics.dispatch.delivery_state import delivery_state
+from messaging.broker.runtime.topics.dispatch.delivery_log import DeliveryLog
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCache
 from messaging.broker.runtime.topics.dispatch.retries import DispatchRetries
 from messaging.broker.runtime.topics.dispatch.topic_end import send_end_of_topic
@@ -44,7 +42,7 @@ READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the
 
 
 class Dispatcher:
-    __slots__ = ("bytes_out", "cache", "closed", "delayed", "limits", "messages_out", "records", "retries", "stored", "topic")
+    __slots__ = ("bytes_out", "cache", "closed", "delayed", "limits", "log", "messages_out", "retries", "stored", "topic")
 
     def __init__(self, topic: TopicContext) -> None:
         self.topic = topic
@@ -55,9 +53,8 @@ class Dispatcher:
         self.messages_out = 0
         self.bytes_out = 0
         self.closed = False
-        self.records: Records | None = None
         self.retries: DispatchRetries | None = None  # None until a dispatch raises
-        topic.services.memory.delivery_records.open(self, topic.services.clock_ms())
+        self.log = DeliveryLog(topic)
 
     @property
     def overrides(self) -> Overrides | None:
@@ -128,7 +125,7 @@ class Dispatcher:
         while cost < cost_max:
             due = self._next_due(subscription)
             if due is None:
-                return (DISPATCH_COST, True) if self._unsettled(subscription) else (cost, False)
+                return (DISPATCH_COST, True) if subscription.unsettled and not self.closed else (cost, False)
             source, position = due
             block = self.cache.find(position)
             if block is None:
@@ -164,7 +161,7 @@ class Dispatcher:
         while sent_bytes < bytes_max:
             due = self._next_due(subscription)
             if due is None:
-                if self._unsettled(subscription):
+                if subscription.unsettled and not self.closed:
                     self.dispatch_soon(subscription)
                 return False
             source, position = due
@@ -226,9 +223,6 @@ class Dispatcher:
             return due
         return None
 
-    def _unsettled(self, subscription: Subscription) -> bool:
-        return subscription.unsettled and not self.closed
-
     def _go_on(self, subscription: Subscription) -> None:
         """The rate limits allow to send more: sends what is in memory at once. Never raises."""
         with self.topic.services.loops.dispatching.guard(topic=self.topic.text, subscription=subscription.name):
@@ -262,7 +256,7 @@ class Dispatcher:
         if block.chunked or subscription.active is None:  # they hold more now
             services.memory.cursor_memory.changed(topic.name.tenant, subscription)
         total = 0
-        records, name, ledger_id = self.records, subscription.name, block.ledger_id
+        records, name, ledger_id = self.log.records, subscription.name, block.ledger_id
         unsent = subscription.state.unsent
         for consumer, given, first, stop, redelivery_counts, _, picked in assignment.deliveries:
             if picked is None:
@@ -301,34 +295,6 @@ class Dispatcher:
         block = self.cache.find(position)
         return block if block is not None or self.stored is None else self.stored.in_memory(position)
 
-    def pending_reads(self, subscription: Subscription) -> int:
-        return 0 if self.stored is None else self.stored.pending_reads(subscription)
-
-    def delivery_state(self, subscription: Subscription) -> DeliveryState:
-        """What stands in the way of a delivery, beside the subscription itself."""
-        state = delivery_state(self.topic, subscription, self.stored, self.delayed, self.limits)
-        return state._replace(closing=self.closed, failures=self.retries.described(subscription) if self.retries else "")
-
-    def delivery_records(self) -> list[DeliveryRecord]:
-        """What was delivered of late, the oldest first. From this call on something is recorded, if there is room for it."""
-        records = [DeliveryRecord(*one) for one in self.records or ()]
-        self.topic.services.memory.delivery_records.open(self, self.topic.services.clock_ms())
-        return records
-
-    def record(self, event: DeliveryEvent, subscription: Subscription, position: Position) -> None:
-        """Something happened to one entry other than being sent."""
-        if self.records is not None:
-            at_ms, (ledger_id, entry_id) = self.topic.services.clock_ms(), position
-            self.records.append((at_ms, event, subscription.name, "", ledger_id, entry_id, entry_id, True))
-
-    def record_expired(self, subscription: Subscription, after: Position, expired: int) -> None:
-        """The `expired` entries after `after`, its former mark-delete position, were acknowledged for nobody."""
-        if self.records is not None:
-            ranges = self.topic.ledger_list.ranges(after, subscription.cursor.mark_delete)
-            whole = expired == sum(last + 1 - first for _, first, last in ranges)
-            at_ms = self.topic.services.clock_ms()
-            self.records.extend((at_ms, EXPIRED, subscription.name, "", *one, whole) for one in ranges)
-
     def forget(self, subscription: Subscription) -> None:
         """Releases the blocks that were read for this subscription."""
         if self.stored is not None:
@@ -354,7 +320,7 @@ class Dispatcher:
 
     def close(self) -> None:
         self.closed = True
-        self.topic.services.memory.delivery_records.close(self)
+        self.log.close()
         if self.delayed is not None:
             self.delayed.close()
             self.topic.services.memory.delayed_counts.closed(self.topic.text, deleted=isinstance(self.topic.closed, TopicNotFound))

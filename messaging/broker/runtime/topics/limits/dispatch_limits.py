@@ -16,7 +16,7 @@ from messaging.broker.core.rate_limits import NO_WAITS, UNLIMITED, Allowance, Le
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCache
 from messaging.broker.runtime.topics.limits.admission import Policy
-from messaging.broker.runtime.topics.services import OWN_TENANT
+from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position
@@ -40,7 +40,7 @@ def dispatch_rate(policy: Policy, prefix: str, name: TopicName) -> DispatchRate:
 def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
     """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
     caller dispatches."""
-    if _is_limited(topic):
+    if _is_limited(topic.services, topic.name):
         if held is None:
             return DispatchLimits(topic, go_on)
         held.follow()
@@ -50,8 +50,7 @@ def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[
     return None
 
 
-def _is_limited(topic: TopicContext) -> bool:
-    services, name = topic.services, topic.name
+def _is_limited(services: TopicServices, name: TopicName) -> bool:
     if name.tenant == OWN_TENANT:
         return False
     return (

@@ -14,10 +14,11 @@ from typing import NamedTuple, Protocol
 
 from messaging.broker.core.producers import Producer
 from messaging.broker.core.rate_limits import NO_LIMIT, NOTHING_ALLOWED, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
-from messaging.broker.runtime.topics.services import OWN_TENANT
+from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot
 from messaging.protocol.hot import BlockSummary, SendFrame
+from messaging.protocol.names import TopicName
 from messaging.storage.block_header import Extensions
 from messaging.storage.ledger_store import StoreError
 
@@ -74,18 +75,18 @@ class PublishRate(NamedTuple):
         return self.limit.unlimited and not self.levels
 
 
-def publish_rate(topic: TopicContext) -> PublishRate:
-    policy, name = topic.services.policies.value, topic.name
+def publish_rate(services: TopicServices, name: TopicName) -> PublishRate:
+    policy = services.policies.value
     if name.tenant == OWN_TENANT:  # it has to answer whatever clients do
         return PublishRate(NO_LIMIT, ())
     own = RateLimit.per_period(policy("publish_rate_messages", name), policy("publish_rate_bytes", name))
-    return PublishRate(own, topic.services.limits.rate_limits.publish.of(name))
+    return PublishRate(own, services.limits.rate_limits.publish.of(name))
 
 
 def following(held: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:
     """The limits as the policies have them now; None: there are none, and nothing is parked. `held`: those until now, to which
     what was published counts."""
-    rate = publish_rate(publisher.topic)
+    rate = publish_rate(publisher.topic.services, publisher.topic.name)
     if held is not None:
         return held.follow(rate)
     return None if rate.unlimited else PublishLimits(publisher, rate)

@@ -16,7 +16,6 @@ from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.trace import DeliveryEvent
-from messaging.broker.runtime.topics.backlog.entry_lookup import block_at
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.broker.runtime.topics.topic_context import TopicContext
@@ -64,7 +63,7 @@ class AckRequest(NamedTuple):
             return self.sizes[position]
         if position.entry_id in self.consumer.held.get(position.ledger_id, ()):
             return self.consumer.held_batches.get(position, 1)
-        block = self.topic.block_in_memory(position)
+        block = self.topic.entries.in_memory(position)
         return block.messages_of(position.entry_id) if block is not None else None
 
     async def read_sizes(self, asked: Sequence[MessageAck]) -> tuple[list[MessageAck], str]:
@@ -72,7 +71,7 @@ class AckRequest(NamedTuple):
         known, unread = [], ""
         for one in asked:
             try:
-                block = await block_at(self.topic, one.position)
+                block = await self.topic.entries.block_at(one.position)
             except StorageFailed as error:
                 unread = unread or error.message
                 continue
@@ -219,7 +218,7 @@ class Acknowledgements:
         for position in positions:
             delta = subscription.acknowledge(None, position.ledger_id, (position.entry_id,), now_ms)
             topic.cursor_changes.store(subscription, delta)
-            topic.dispatcher.record(why, subscription, position)
+            topic.dispatcher.log.record(why, subscription, position)
         await topic.cursor_changes.finish_durably(subscription, b"", "the change")
 
     async def skip_to(self, subscription: Subscription, last: Position) -> None:
@@ -251,7 +250,7 @@ class Acknowledgements:
             return 0
         expired = before - subscription.backlog_entries
         subscription.entries_expired += expired
-        topic.dispatcher.record_expired(subscription, mark_delete, expired)
+        topic.dispatcher.log.record_expired(subscription, mark_delete, expired)
         await topic.cursor_changes.finish_durably(subscription, delta, "the change")
         return expired
 

@@ -12,6 +12,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.runtime.topics.dispatch.delivery_state import delivery_state
 from messaging.broker.runtime.topics.limits.admission import check_consumer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_consumer
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import SubscribedTopic, TopicSubscriptions
@@ -128,4 +129,4 @@ class TopicConsumers:
         dispatcher = self._topic.started_dispatcher
         if dispatcher is None:
             return DeliveryState(closing=self._topic.closed is not None, now_ms=self._topic.services.clock_ms())
-        return dispatcher.delivery_state(subscription)
+        return delivery_state(dispatcher, subscription)

@@ -9,12 +9,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from messaging.broker.core.dropped_ledgers import forget
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.topics.loaded_topic import KnownSubscriptions
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.broker.runtime.topics.subscriptions.cursor_writes import CursorWrites, following
 from messaging.errors import StorageFailed
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import StoreError
+from messaging.storage.meta_store import LedgerRecord
 
 Stored = Callable[[StoreError | None], None]
 
@@ -33,6 +36,9 @@ class ChangedTopic(Protocol):
 
     @property
     def dispatcher(self) -> DispatchesSoon: ...
+
+    @property
+    def subscriptions(self) -> KnownSubscriptions: ...
 
 
 class CursorChanges:
@@ -83,6 +89,13 @@ class CursorChanges:
             topic.services.stores.cursors.when_durable(stored)
         elif stored is not None:
             stored(None)
+
+    def forget_ledgers(self, gone: Sequence[LedgerRecord]) -> None:
+        """They were deleted, and are not in the ledger list any more."""
+        topic = self._topic
+        for subscription in topic.subscriptions.table.values():
+            if forget(subscription, gone):
+                topic.services.memory.cursor_memory.changed(topic.name.tenant, subscription)
 
     def policies_changed(self) -> None:
         self.writes = following(self.writes, self._topic.services, self._topic.name)
