@@ -95,14 +95,17 @@ class IdleTopics:
         if not record.ledgers or due <= now_ms:
             return due
         # What is acknowledged beyond what is saved of a cursor only its topic knows, once it is loaded.
-        marks = [one.mark_delete if self._cursors.is_saved(one.subscription_id) else LAST for one in subscriptions]
+        marks = [
+            subscription.mark_delete if self._cursors.is_saved(subscription.subscription_id) else LAST
+            for subscription in subscriptions
+        ]
         if record.compacted is not None:
             marks.append(record.compacted.horizon)
         due = min(due, trimming_due(record.ledgers, min(marks, default=LAST), policies.maintenance, self._storage.limits, now_ms))
         lifetime_ms = policies.lifetime_ms
         if not subscriptions or due <= now_ms:
             return due
-        mark = min((one.mark_delete for one in subscriptions), default=EARLIEST)
+        mark = min((subscription.mark_delete for subscription in subscriptions), default=EARLIEST)
         if policies.quota.evicts_bytes and _backlog_bytes(record, mark) > policies.quota.bytes_max:
             return now_ms
         oldest = oldest_open(record.ledgers, mark)
@@ -126,15 +129,15 @@ class IdleTopics:
         due = NEVER
         if not policies.keeps(len(subscriptions), backlog):
             due = idle.get(TOPIC, known_ms) + policies.topic_ms
-        for one in subscriptions:
-            due = min(due, max(idle.get(one.name, known_ms), one.created_ms) + policies.subscription_ms)
+        for subscription in subscriptions:
+            due = min(due, max(idle.get(subscription.name, known_ms), subscription.created_ms) + policies.subscription_ms)
         return due
 
     def _has_backlog(self, record: TopicRecord, subscriptions: list[SubscriptionRecord]) -> bool:
         """Whether one of them surely has one: only loading the topic tells what a broker that crashed left."""
         if not record.ledgers or record.ledgers[-1].last_entry is None:
             return False
-        marks = [one.mark_delete for one in subscriptions if self._cursors.is_saved(one.subscription_id)]
+        marks = [subscription.mark_delete for subscription in subscriptions if self._cursors.is_saved(subscription.subscription_id)]
         return bool(marks) and oldest_open(record.ledgers, min(marks)) is not None
 
     async def _stored_ms(self, position: Position, now_ms: int) -> int:
@@ -154,4 +157,6 @@ class IdleTopics:
 
 def _backlog_bytes(record: TopicRecord, mark: Position) -> int:
     ledgers = record.ledgers
-    return bytes_after([LedgerSize(one.ledger_id, (one.last_entry or 0) + 1, one.length_bytes) for one in ledgers], mark)
+    return bytes_after(
+        [LedgerSize(ledger.ledger_id, (ledger.last_entry or 0) + 1, ledger.length_bytes) for ledger in ledgers], mark
+    )

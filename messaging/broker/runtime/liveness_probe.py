@@ -29,7 +29,7 @@ class Probed(Protocol):
 async def probe_producers(producers: ProducerTable, name: str, access: AccessMode = AccessMode.SHARED) -> None:
     """Call it before a producer with this name and access mode is attached. One that may wait for the topic does not wait for a
     response."""
-    sinks = [one.sink for one in producers.rivals(name, access)[:ASKED_MAX]]
+    sinks = [rival.sink for rival in producers.rivals(name, access)[:ASKED_MAX]]
     if access is not AccessMode.WAIT_FOR_EXCLUSIVE:
         await _ask(sinks)
         return
@@ -40,7 +40,7 @@ async def probe_producers(producers: ProducerTable, name: str, access: AccessMod
 
 async def probe_consumers(subscription: Subscription, kind: SubscriptionType) -> None:
     """Call it before a consumer of this subscription type is attached. A standby does not wait for the active consumer."""
-    await _ask(one.sink for one in subscription.blocking_consumers(kind)[:ASKED_MAX])
+    await _ask(consumer.sink for consumer in subscription.blocking_consumers(kind)[:ASKED_MAX])
     if kind is SubscriptionType.FAILOVER and subscription.active is not None and isinstance(subscription.active.sink, Probed):
         subscription.active.sink.answers()
 

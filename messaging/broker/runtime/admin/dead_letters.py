@@ -81,6 +81,6 @@ def _answer(topics: list[PersistentTopic], subscription: str) -> DeadLetterPolic
         initial_subscription=policy.initial_subscription,
         owner=policy.owner,
         waiting_entries=sum(one.state.redeliveries.dead_entries for one in held),
-        moved_messages=sum(one.moved_messages for one in letters),
-        last_error=next((one.last_error for one in letters if one.last_error), ""),
+        moved_messages=sum(letter.moved_messages for letter in letters),
+        last_error=next((letter.last_error for letter in letters if letter.last_error), ""),
     )

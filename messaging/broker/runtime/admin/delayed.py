@@ -44,7 +44,10 @@ class DelayedHandlers:
     @answers(DELAYED_COUNTS)
     async def counts(self, request: TopicRef) -> schema.DelayedCounts:
         found = await DelayedList(await self._topic(request.topic, None)).counts()
-        buckets = [schema.DelayedBucket(from_ms=one.from_ms, until_ms=one.until_ms, entries=one.entries) for one in found.buckets]
+        buckets = [
+            schema.DelayedBucket(from_ms=bucket.from_ms, until_ms=bucket.until_ms, entries=bucket.entries)
+            for bucket in found.buckets
+        ]
         return schema.DelayedCounts(buckets=buckets, entries=found.entries, exact=found.exact, complete=found.complete)
 
     @answers(DELAYED_CHANGE)
@@ -78,7 +81,7 @@ class DelayedHandlers:
 def _page(messages: Sequence[ReadMessage], following: DueEntry | None, complete: bool) -> schema.DelayedPage:
     at = following or DueEntry(-1, -1, -1)
     return schema.DelayedPage(
-        messages=[_message(one) for one in messages],
+        messages=[_message(message) for message in messages],
         next_ms=at.at_ms,
         next_ledger_id=at.ledger_id,
         next_entry_id=at.entry_id,

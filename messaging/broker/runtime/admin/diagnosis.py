@@ -60,7 +60,7 @@ class DiagnosisHandlers:
             health=judge_delivery(subscription, state).health,
             sentence=findings[0].sentence,
             remedy=findings[0].remedy,
-            findings=[_finding(one) for one in findings],
+            findings=[_finding(finding) for finding in findings],
             backlog_entries=subscription.backlog_entries,
             delayed_entries=subscription.delayed_entries,
             next_delayed_ms=state.next_delayed_ms if subscription.delayed_entries else None,
@@ -77,7 +77,7 @@ class DiagnosisHandlers:
         topic = await plain_topic(self._broker, request.topic)
         position = Position(request.ledger_id, request.entry_id)
         records = topic.dispatcher.log.listed()
-        since_ms = min((one.at_ms for one in records), default=None)
+        since_ms = min((record.at_ms for record in records), default=None)
         block = await topic.entries.block_at(position)
         if block is None:
             return MessageTraced(sentence=_absent(topic, position), entry=None, recorded_since_ms=since_ms, subscriptions=[])
@@ -91,7 +91,7 @@ class DiagnosisHandlers:
             sentence=f"It is stored as entry {position.entry_id} of ledger {position.ledger_id}.",
             entry=entry,
             recorded_since_ms=since_ms,
-            subscriptions=[_subscription(one) for one in traces],
+            subscriptions=[_subscription(trace) for trace in traces],
         )
 
 
@@ -148,7 +148,7 @@ def _subscription(trace: SubscriptionTrace) -> TracedSubscription:
         consumer=trace.consumer,
         messages_left=trace.messages_left,
         redeliveries=trace.redeliveries,
-        deliveries=[_delivery(one) for one in trace.records],
+        deliveries=[_delivery(record) for record in trace.records],
     )
 
 

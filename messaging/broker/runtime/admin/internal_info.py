@@ -18,12 +18,12 @@ RANGES_SHOWN = 1000  # of a cursor
 def internal_info(topic: Topic, stored: Sequence[SubscriptionRecord]) -> dict[str, Any]:
     """`stored`: the records of its subscriptions. Times of changes are those of the topic's ledgers; a cursor's are not kept."""
     record = topic.ledger.record
-    changed_ms = max((max(one.created_ms, one.sealed_ms) for one in record.ledgers), default=record.created_ms)
+    changed_ms = max((max(ledger.created_ms, ledger.sealed_ms) for ledger in record.ledgers), default=record.created_ms)
     found: dict[str, Any] = {
         "version": record.version,
         "creationDate": time_text(record.created_ms),
         "modificationDate": time_text(max(changed_ms, record.created_ms)),
-        "ledgers": [_ledger(one) for one in record.ledgers],
+        "ledgers": [_ledger(ledger) for ledger in record.ledgers],
         "cursors": {
             one.name: _cursor(one, held, topic.services.stores.cursors.last.ledger_id)
             for one in stored

@@ -21,7 +21,7 @@ def key_shared_figures(subscription: Subscription) -> tuple[Figures, dict[Consum
         return {"keySharedMode": strategy.mode.name}, {}
     strategy.settle()
     ranges = ranges_by_consumer(strategy.selector)
-    of_consumers = {one: _consumer(one, strategy, ranges.get(one, [])) for one in subscription.consumers}
+    of_consumers = {consumer: _consumer(consumer, strategy, ranges.get(consumer, [])) for consumer in subscription.consumers}
     totals = ("drainingHashesCount", "drainingHashesClearedTotal", "drainingHashesUnackedMessages")
     found: Figures = {name: sum(figures[name] for figures in of_consumers.values()) for name in totals}
     found["allowOutOfOrderDelivery"] = strategy.mode.out_of_order

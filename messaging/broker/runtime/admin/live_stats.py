@@ -25,7 +25,7 @@ def live(topic: Topic) -> TopicLive:
         backlog_entries=max_backlog(topic),
         producers=len(topic.producers),
         subscriptions=len(topic.subscriptions.table),
-        consumers=sum(len(one.consumers) for one in topic.subscriptions.table.values()),
+        consumers=sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values()),
     )
 
 

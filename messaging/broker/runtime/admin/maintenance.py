@@ -218,7 +218,9 @@ class MaintenanceHandlers:
 
     async def _trim(self, topic: PersistentTopic, policies: TopicMaintenance) -> tuple[int, int]:
         retention = policies.maintenance.retention(self._broker.storage.safe_expiry_ms())
-        durable = (one.cursor.mark_delete for one in topic.subscriptions.table.values() if one.durable)  # readers keep nothing
+        durable = (
+            subscription.cursor.mark_delete for subscription in topic.subscriptions.table.values() if subscription.durable
+        )  # readers keep nothing
         before = min(durable, default=topic.ledger_list.last)
         dedup = topic.deduplication.state
         if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart

@@ -55,7 +55,11 @@ class NamespaceHandlers:
                 shown = str(topic.name.base)
                 if not topic.ledger.recorded and words in shown.partition("://")[2].lower():
                     topics.append(shown)
-                subscriptions += [(shown, one.name) for one in topic.subscriptions.table.values() if words in one.name.lower()]
+                subscriptions += [
+                    (shown, subscription.name)
+                    for subscription in topic.subscriptions.table.values()
+                    if words in subscription.name.lower()
+                ]
         return SearchResult(
             topics=topics[:limit],
             subscriptions=[SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][:limit],

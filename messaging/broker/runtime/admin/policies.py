@@ -124,16 +124,20 @@ class PolicyHandlers:
         if after["message_ttl_s"] and after["message_ttl_s"] != before["message_ttl_s"]:
             expires = await topic.entries.mark_delete_before_broker_time(now_ms - after["message_ttl_s"] * 1000)
         subscriptions = []
-        for one in list(topic.subscriptions.table.values()):
-            if only in ("", one.name):
+        for subscription in list(topic.subscriptions.table.values()):
+            if only in ("", subscription.name):
                 subscriptions.append(
-                    _subscription(topic, one, one.cursor.backlog_up_to(expires, one.ledger_list) if expires is not None else 0)
+                    _subscription(
+                        topic,
+                        subscription,
+                        subscription.cursor.backlog_up_to(expires, subscription.ledger_list) if expires is not None else 0,
+                    )
                 )
         rates = topic.rates
         return TopicFacts(
             topic=topic.text,
             producers=len(topic.producers),
-            unencrypted_producers=sum(not one.encrypted for one in topic.producers),
+            unencrypted_producers=sum(not producer.encrypted for producer in topic.producers),
             subscriptions=subscriptions,
             trimmed_bytes=self._trimmed(topic, before, after, now_ms),
             oldest_age_s=await self._oldest_age_s(topic, before, after),
@@ -146,7 +150,8 @@ class PolicyHandlers:
         if not isinstance(topic, PersistentTopic):
             return 0
         acknowledged = min(
-            (one.cursor.mark_delete for one in topic.subscriptions.table.values() if one.durable), default=topic.ledger_list.last
+            (subscription.cursor.mark_delete for subscription in topic.subscriptions.table.values() if subscription.durable),
+            default=topic.ledger_list.last,
         )
 
         beyond = consumed_ledgers(self._broker, topic)
@@ -186,7 +191,7 @@ def _subscription(topic: Topic, subscription: Subscription, expired: int) -> Sub
         name=subscription.name,
         kind=TYPE_NAMES[subscription.kind],
         durable=subscription.durable,
-        unacked_by_consumer=[one.unacked_messages for one in subscription.consumers],
+        unacked_by_consumer=[consumer.unacked_messages for consumer in subscription.consumers],
         unacked_messages=subscription.unacked_messages,
         backlog_bytes=bytes_after(ledger_sizes(topic.ledger), subscription.cursor.mark_delete) if subscription.durable else 0,
         delayed_entries=subscription.delayed_entries,

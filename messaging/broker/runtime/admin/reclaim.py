@@ -14,5 +14,5 @@ def consumed_ledgers(broker: Broker, topic: PersistentTopic) -> set[int]:
     limit, dedup = topic.ledger_list.last, topic.deduplication.state
     if dedup is not None:  # what follows the snapshot is needed to know duplicates after a restart
         limit = min(limit, dedup.snapshot_position)
-    cursors = [one.cursor for one in topic.subscriptions.table.values() if one.durable]
+    cursors = [subscription.cursor for subscription in topic.subscriptions.table.values() if subscription.durable]
     return consumed(topic.ledger.record.ledgers, cursors, broker.compactions.kept_from(topic, limit))

@@ -184,9 +184,9 @@ class Redrive:
 
 def _positions_of(pairs: Sequence[Sequence[int]]) -> list[Position]:
     """Raises `InvalidValue`: what is named twice would move twice."""
-    if any(len(one) != 2 for one in pairs):
+    if any(len(pair) != 2 for pair in pairs):
         raise InvalidValue("positions are pairs of a ledger and an entry")
-    positions = [Position(one[0], one[1]) for one in pairs]
+    positions = [Position(pair[0], pair[1]) for pair in pairs]
     if len(set(positions)) != len(positions):
         raise InvalidValue("positions name an entry twice")
     return positions

@@ -77,12 +77,12 @@ def _stored(versions: list[SchemaVersion]) -> list[SchemaStored]:
     since = max((at + 1 for at, one in enumerate(versions) if one.schema is None), default=0)
     return [
         SchemaStored(
-            version=one.version,
-            type=one.schema.type.name,
-            data=one.schema.data,
-            properties=one.schema.properties,
-            created_ms=one.created_ms,
+            version=version.version,
+            type=version.schema.type.name,
+            data=version.schema.data,
+            properties=version.schema.properties,
+            created_ms=version.created_ms,
         )
-        for one in versions[since:]
-        if one.schema is not None
+        for version in versions[since:]
+        if version.schema is not None
     ]

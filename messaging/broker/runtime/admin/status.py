@@ -36,7 +36,7 @@ class StatusHandlers:
             connections=len(broker.peers.connections),
             topics_loaded=len(topics),
             producers=sum(len(topic.producers) for topic in topics),
-            consumers=sum(len(one.consumers) for topic in topics for one in topic.subscriptions.table.values()),
+            consumers=sum(len(subscription.consumers) for topic in topics for subscription in topic.subscriptions.table.values()),
             hot_loops="compiled" if hot.COMPILED else "python",
             durability=broker.settings.durability,
             resident_bytes=resident_bytes(),

@@ -57,8 +57,8 @@ class SubscriptionHandlers:
     async def list_names(self, request: TopicRef) -> SubscriptionNames:
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
         found: set[str] = set()
-        for one in parts.names:
-            topic = await self._broker.topics.get(one, create=parts.partitioned)
+        for name in parts.names:
+            topic = await self._broker.topics.get(name, create=parts.partitioned)
             found.update(held.name for held in topic.subscriptions.table.values())
         return SubscriptionNames(subscriptions=sorted(found))
 
@@ -128,7 +128,7 @@ class SubscriptionHandlers:
             pairs = await self._each(request.topic, request.subscription)
         else:
             parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
-            topics = [await self._broker.topics.get(one, create=False) for one in parts.names]
+            topics = [await self._broker.topics.get(name, create=False) for name in parts.names]
             pairs = [(topic, one) for topic in topics for one in topic.subscriptions.table.values()]
         before = _places(pairs)
         issued = not request.subscription
@@ -170,7 +170,7 @@ class SubscriptionHandlers:
     async def _each(self, topic_text: str, subscription: str) -> list[Held]:
         """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
         parts = await parts_of(self._broker, await topic_name(self._broker, topic_text))
-        topics = [await self._broker.topics.get(one, create=parts.partitioned) for one in parts.names]
+        topics = [await self._broker.topics.get(name, create=parts.partitioned) for name in parts.names]
         pairs = [(topic, held) for topic in topics if (held := topic.subscriptions.find(subscription)) is not None]
         if not pairs:
             topics[0].subscriptions.named(subscription)

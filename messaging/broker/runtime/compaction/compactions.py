@@ -286,7 +286,9 @@ async def _replace(topic: PersistentTopic, former: CompactedLedger | None, compa
 
 
 def _ledgers(record: TopicRecord) -> list[tuple[int, int, int]]:
-    return [(one.ledger_id, -1 if one.last_entry is None else one.last_entry, one.length_bytes) for one in record.ledgers]
+    return [
+        (ledger.ledger_id, -1 if ledger.last_entry is None else ledger.last_entry, ledger.length_bytes) for ledger in record.ledgers
+    ]
 
 
 def _loaded_ledgers(topic: Topic) -> list[tuple[int, int, int]]:

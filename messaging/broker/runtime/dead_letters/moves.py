@@ -197,7 +197,7 @@ class DeadLetterMoves:
 
         def unchanged(entries: list[DeadEntry]) -> bool:
             dead = subscription.state.redeliveries.is_dead
-            changed = not all(dead(Position(*one)) for one in move.entries) or _bits_changed(subscription, entries)
+            changed = not all(dead(Position(*entry)) for entry in move.entries) or _bits_changed(subscription, entries)
             return _current(topic, subscription, letters) and not changed
 
         messages = 0
@@ -279,7 +279,9 @@ class DeadLetterMoves:
             log.warning("dead_letters.given_up", topic=topic.text, subscription=subscription.name, error=error.message)
             stored = 0
         if stored:
-            await topic.acknowledgements.acknowledge_entries(subscription, [Position(*one) for one in move.entries], DEAD_LETTERED)
+            await topic.acknowledgements.acknowledge_entries(
+                subscription, [Position(*entry) for entry in move.entries], DEAD_LETTERED
+            )
         await _end_move(topic, letters)
 
     async def _complete(
@@ -304,4 +306,4 @@ def _current(topic: PersistentTopic, subscription: Subscription, letters: DeadLe
 
 
 def _bits_changed(subscription: Subscription, entries: list[DeadEntry]) -> bool:
-    return any(subscription.cursor.batches.bits(one.position) != one.open_bits for one in entries)
+    return any(subscription.cursor.batches.bits(entry.position) != entry.open_bits for entry in entries)

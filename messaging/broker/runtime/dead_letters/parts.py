@@ -97,4 +97,4 @@ def wanted_of(move: Move, part: int, subscription: Subscription) -> list[tuple[P
     if move.parts:
         return move.entries_of(part)
     counts = subscription.state.redeliveries.counts
-    return [(Position(*one), counts.of(Position(*one))) for one in move.entries]
+    return [(Position(*entry), counts.of(Position(*entry))) for entry in move.entries]

@@ -125,7 +125,7 @@ class FeedFollower:
             if plan.feed.full:
                 if self.compacting is not None:
                     await self.compacting
-                entities = [(one.kind, one.key, one.state) for one in plan.changes if one.state is not None]
+                entities = [(change.kind, change.key, change.state) for change in plan.changes if change.state is not None]
                 await asyncio.to_thread(self._store.write_state, self._store.next_number(), plan.feed, entities)
             else:
                 page = msgspec.structs.replace(plan.feed, changes=plan.changes)

@@ -116,7 +116,7 @@ class LocalConsumer:
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         if self.open and not self._stopped:
             self.topic.acknowledgements.redeliver(
-                self.subscription, self.consumer, [Position(one.ledger_id, one.entry_id) for one in positions]
+                self.subscription, self.consumer, [Position(position.ledger_id, position.entry_id) for position in positions]
             )
 
     async def unsubscribe(self) -> None:

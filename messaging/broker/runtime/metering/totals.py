@@ -16,7 +16,7 @@ ClientKey = tuple[str, str]  # tenant, key
 
 def max_backlog(topic: Topic) -> int:
     """The backlog of the subscription that has most, in entries."""
-    return max((one.backlog_entries for one in topic.subscriptions.table.values()), default=0)
+    return max((subscription.backlog_entries for subscription in topic.subscriptions.table.values()), default=0)
 
 
 def totals_of(topic: Topic) -> TopicTotals:
@@ -46,9 +46,13 @@ def _clients(topic: Topic) -> Iterator[DetailTotals]:
     totals: dict[tuple[str, str], list[int]] = {}  # by subscription and key
     for key, values in client_usage.produced(topic.producers.table.departed, topic.producers).items():
         totals["", key] = [*values, 0, 0, 0]
-    for one in topic.subscriptions.table.values():
-        if one.departed or one.consumers:
-            _add(totals, one.name if one.durable else "", client_usage.consumed(one.departed, one.consumers))
+    for subscription in topic.subscriptions.table.values():
+        if subscription.departed or subscription.consumers:
+            _add(
+                totals,
+                subscription.name if subscription.durable else "",
+                client_usage.consumed(subscription.departed, subscription.consumers),
+            )
     for name, departed in topic.subscriptions.departed or ():
         _add(totals, name, departed)
     return (DetailTotals(CLIENT, name, key, tuple(values)) for (name, key), values in totals.items())
@@ -62,9 +66,11 @@ def _add(totals: dict[tuple[str, str], list[int]], name: str, more: client_usage
 
 
 def _subscriptions(topic: Topic) -> Iterator[DetailTotals]:
-    for one in topic.subscriptions.table.values():
-        if one.durable:
-            yield DetailTotals(SUBSCRIPTION, one.name, "", (), (one.backlog_entries, one.delayed_entries))
+    for subscription in topic.subscriptions.table.values():
+        if subscription.durable:
+            yield DetailTotals(
+                SUBSCRIPTION, subscription.name, "", (), (subscription.backlog_entries, subscription.delayed_entries)
+            )
 
 
 class TenantTotals:

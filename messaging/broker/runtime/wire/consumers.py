@@ -77,7 +77,7 @@ async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe,
 def _key_shared_mode(meta: pb.KeySharedMeta) -> KeySharedMode:
     if meta.mode != pb.KeySharedMeta.STICKY:
         return KeySharedMode(out_of_order=meta.allow_out_of_order_delivery)
-    ranges = tuple((one.start, one.end) for one in meta.hash_ranges)
+    ranges = tuple((hash_range.start, hash_range.end) for hash_range in meta.hash_ranges)
     return KeySharedMode(True, meta.allow_out_of_order_delivery, ranges)
 
 
@@ -178,7 +178,7 @@ def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnackno
     held = connection.endpoints.consumers.get(body.consumer_id)
     if held is not None:
         topic, subscription, consumer = held
-        ids = [_position(one) for one in body.message_ids]
+        ids = [_position(message_id) for message_id in body.message_ids]
         unacked_before = consumer.unacked_messages
         topic.acknowledgements.redeliver(subscription, consumer, ids or None)
         connection.receiver.costs_more((unacked_before - consumer.unacked_messages) // REDELIVERED_A_UNIT)

@@ -63,8 +63,8 @@ class TlsListener:
 
     def close(self) -> None:
         self._loop.remove_reader(self._sock)
-        for one in list(self._handshakes):
-            self._end(one)
+        for handshake in list(self._handshakes):
+            self._end(handshake)
 
     # --- before the first message
 

@@ -239,7 +239,7 @@ class DelayedDelivery:
         ahead = self.delays.ahead
         waiting, ahead.waiting = ahead.waiting, {}
         if waiting:
-            self._send([one for one in self.delays.entries if one in waiting])
+            self._send([entry for entry in self.delays.entries if entry in waiting])
         self._update_memory_and_timer()
 
     def _dispatch_all(self) -> None:

@@ -87,7 +87,7 @@ class DelayedList:
         for _ in range(ROUNDS_MAX):
             found = await self._unless_merged(partial(self._round, from_ms, until_ms, after, count))
             after = found.following
-            kept = [one for one in found.entries if self._holds(one)]
+            kept = [entry for entry in found.entries if self._holds(entry)]
             if kept or after is None:
                 return DuePage(kept, after, complete)
         return DuePage([], after, complete)

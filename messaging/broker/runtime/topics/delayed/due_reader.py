@@ -72,15 +72,17 @@ class DueReader:
         wanted = self._needed(self._soon) if ahead.has_room else {}
         if wanted:
             entry_sets.take(self._soon, wanted)
-            self._entry_bytes = {one.ledger_id: one.length_bytes // max(1, one.entries) for one in ledger_sizes(self._topic.ledger)}
+            self._entry_bytes = {
+                size.ledger_id: size.length_bytes // max(1, size.entries) for size in ledger_sizes(self._topic.ledger)
+            }
             ahead.want(wanted, now_ms + AHEAD_MS + KEPT_MS)
         self._read()
 
     def _needed(self, found: EntrySets) -> EntrySets:
         """Of these, what some subscription will be sent, and is not in memory."""
         needed: EntrySets = {}
-        for one in self._delays.entries:
-            for ledger_id, entries in one.needs(found).items():
+        for entry in self._delays.entries:
+            for ledger_id, entries in entry.needs(found).items():
                 entry_sets.add(needed, ledger_id, entries)
         cached = self._cache.first
         if cached is not None:

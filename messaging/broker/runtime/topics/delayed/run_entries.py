@@ -21,7 +21,7 @@ async def read(ledgers: LedgerStore, ledger_id: int, first: int, last: int | Non
     try:
         while (at := first + len(found)) <= last:
             blocks = await reader.read(at, entries_max=last + 1 - at, bytes_max=PART_BYTES)
-            found += [bytes(one.data) for one in blocks]
+            found += [bytes(block.data) for block in blocks]
     finally:
         await reader.aclose()
     return found[: last + 1 - first]

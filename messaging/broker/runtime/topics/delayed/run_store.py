@@ -260,12 +260,12 @@ class RunStore:
         return StoredRun(record, directory.starts, directory.entries)
 
     async def _replace(self, former: list[DelayedRun], new: list[DelayedRun]) -> None:
-        gone = {one.ledger_id for one in former}
+        gone = {run.ledger_id for run in former}
         await self._ledger.update(
-            lambda record: replace(record, delayed_runs=(*(one for one in record.delayed_runs if one.ledger_id not in gone), *new))
+            lambda record: replace(record, delayed_runs=(*(run for run in record.delayed_runs if run.ledger_id not in gone), *new))
         )
         kept = {ledger_id for one in new for ledger_id in one.ledger_ids}
-        await self._delete([ledger_id for one in former for ledger_id in one.ledger_ids if ledger_id not in kept])
+        await self._delete([ledger_id for run in former for ledger_id in run.ledger_ids if ledger_id not in kept])
 
     def _leave(self, writer: LedgerWriter) -> None:
         """What was not completed. Nobody may know whether the topic's record names it: it is deleted once that is known."""

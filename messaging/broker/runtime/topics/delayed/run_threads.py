@@ -47,7 +47,7 @@ def entries_of(*blocks: bytes) -> EntrySets:
     """Those of some blocks, at least one. Raises `ValueError`."""
     from messaging.broker.core.delayed.run_format import bitmaps_of, decode_block, joined
 
-    return bitmaps_of(joined([decode_block(one) for one in blocks]).positions)
+    return bitmaps_of(joined([decode_block(block) for block in blocks]).positions)
 
 
 def check(blocks: Sequence[bytes]) -> None:
@@ -61,7 +61,7 @@ def check(blocks: Sequence[bytes]) -> None:
 def sealed(job: Seal) -> RunBytes:
     from messaging.broker.core.delayed.run_format import encode_run, of_arrays, of_slot
 
-    return encode_run([*(of_arrays(one.times, one.positions) for one in job.chunks), *(of_slot(one) for one in job.slots)])
+    return encode_run([*(of_arrays(chunk.times, chunk.positions) for chunk in job.chunks), *(of_slot(slot) for slot in job.slots)])
 
 
 def merge_of(sources: int, after_ms: int, first_ledger_id: int) -> OpenMerge:

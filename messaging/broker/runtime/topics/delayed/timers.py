@@ -44,5 +44,5 @@ class DelayTimers:
             return
         self._offset_ms = offset_ms
         if before is not None:
-            for one in list(self.topics):
-                one.wake_soon()
+            for topic in list(self.topics):
+                topic.wake_soon()

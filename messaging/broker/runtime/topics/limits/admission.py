@@ -82,7 +82,10 @@ def check_subscribe_rate(
 def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
     limit = _limit(topic, "max_subscriptions_per_topic")
-    if limit.most and (held := sum(one.durable for one in topic.subscriptions.table.values()) + being_created) >= limit.most:
+    if (
+        limit.most
+        and (held := sum(subscription.durable for subscription in topic.subscriptions.table.values()) + being_created) >= limit.most
+    ):
         raise PreconditionFailed(
             f"topic {topic.text} has {held} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
         )

@@ -132,7 +132,9 @@ class DispatchLimits:
         if self._allowed is None or not deliveries:
             return
         if self._counts_entries:
-            messages = sum(one.last - one.first if one.picked is None else len(one.picked) for one in deliveries)
+            messages = sum(
+                delivery.last - delivery.first if delivery.picked is None else len(delivery.picked) for delivery in deliveries
+            )
         self._throttle(subscription).take(messages, size_bytes)
 
     def blocked_by(self, subscription: Subscription) -> LevelLimiter | None:

@@ -48,7 +48,7 @@ class PartitionTopics:
 
         async def look(index: int) -> None:
             records = await self._meta.subscriptions(str(name.of_partition(index)))
-            found.update((one.name, one.properties) for one in records if one.name not in known)
+            found.update((record.name, record.properties) for record in records if record.name not in known)
 
         slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, range(partitions), READ_COST, look)

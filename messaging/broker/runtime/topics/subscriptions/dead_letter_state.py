@@ -33,7 +33,7 @@ async def restore(topic: TopicContext) -> None:
         subscription = topic.subscriptions.table.get(name)
         if subscription is None or subscription.subscription_id != record.subscription_id:
             continue  # it was deleted, and perhaps created again
-        if record.move is not None and all(subscription.cursor.acknowledged(Position(*one)) for one in record.move.entries):
+        if record.move is not None and all(subscription.cursor.acknowledged(Position(*entry)) for entry in record.move.entries):
             record = msgspec.structs.replace(record, move=None)
         subscription.follow_dead_letters(DeadLetters(record))
         subscription.recovering = record.move is not None
@@ -42,7 +42,11 @@ async def restore(topic: TopicContext) -> None:
 async def save(topic: TopicContext) -> None:
     """Raises `StoreError`. The store executes calls in order, so that the last one counts."""
     storage = topic.services.stores.storage
-    records = {one.name: one.dead_letters.record for one in topic.subscriptions.table.values() if one.dead_letters is not None}
+    records = {
+        subscription.name: subscription.dead_letters.record
+        for subscription in topic.subscriptions.table.values()
+        if subscription.dead_letters is not None
+    }
     if records:
         await storage.meta.put_value(storage.fence, key_of(topic.text), encode(records))
     else:
