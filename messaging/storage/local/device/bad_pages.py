@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from messaging.storage.local.device.direct import PAGE_BYTES
 from messaging.storage.local.device.disk import DiskFile
-from messaging.storage.local.format.segment import PAGE_BYTES
 
 
 def read_around(file: DiskFile, size: int, offset: int, unreadable: Callable[[], None] = lambda: None) -> bytes:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
 from messaging.storage.local.read.lost_entries import LostEntries
-from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
 
 STEPS_MAX = 4  # segments tried right after the last result before searching

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from time import monotonic
 
 from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format import summary as summary
 from messaging.storage.local.format.extents import Extents
 from messaging.storage.local.format.records import BLOCK
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import Events, SegmentSummary
-from messaging.storage.local.read.open_files import OpenFiles
-from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.read.commit_scan import Scan
 
 EXTENT_BYTES_MAX = 64 << 10
 DOUBT_S = 5.0  # a footer of a segment that could not be read whole is kept no longer

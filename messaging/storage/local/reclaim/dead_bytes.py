@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.pausing import CHUNK, Pause
 from messaging.storage.local.read.footers import BadFooter, Footer
-from messaging.storage.local.read.open_files import OpenFiles
 
 MANY = 64  # lookups in one footer from which on it is read whole
 

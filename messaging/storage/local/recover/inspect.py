@@ -16,7 +16,7 @@ from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk, replace_file
 from messaging.storage.local.environment import LogEnvironment
-from messaging.storage.local.format import manifest, records, snapshot
+from messaging.storage.local.format import manifest, records
 from messaging.storage.local.format.directory import FORMAT_VERSION, UnknownFormat, claim, lock, read_epoch, read_store_id
 from messaging.storage.local.format.manifest import Manifest
 from messaging.storage.local.format.segment import (
@@ -29,13 +29,14 @@ from messaging.storage.local.format.segment import (
     read_segment,
     store_id_of,
 )
-from messaging.storage.local.format.snapshot import BadSnapshot
 from messaging.storage.local.log import Log
-from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.read.commit_scan import Scan
 from messaging.storage.local.recover.header_page import restore_header_page
 from messaging.storage.local.recover.recovery import Recovery
 from messaging.storage.local.recover.verify import segments_in, store_id_in
 from messaging.storage.local.recover.verify import verify as verify
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.snapshot import BadSnapshot
 from messaging.storage.local.write.seal import write_footer
 
 

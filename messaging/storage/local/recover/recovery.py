@@ -9,7 +9,6 @@ import gc
 from pathlib import Path
 
 from messaging.storage.ledger_store import Unavailable
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.directory import REPAIR, UnknownFormat
 from messaging.storage.local.format.segment import (
     PAGE_BYTES,
@@ -20,15 +19,16 @@ from messaging.storage.local.format.segment import (
     parse_name,
     read_segment,
 )
-from messaging.storage.local.format.snapshot import BadSnapshot, Content
 from messaging.storage.local.format.summary import SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.log import Log
+from messaging.storage.local.read.commit_scan import Damage
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
-from messaging.storage.local.recover.catalog import Catalog
-from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.header_page import restore_header_page
 from messaging.storage.local.recover.replay import Replay, synced_by
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot, Content
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
 from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, PreallocatedSegment

@@ -19,7 +19,7 @@ from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.log import Log
-from messaging.storage.local.recover.commit_scan import CommitRecord, Damage, Scan
+from messaging.storage.local.read.commit_scan import CommitRecord, Damage, Scan
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.segment_files import NO_SPACE
 

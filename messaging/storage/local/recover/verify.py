@@ -8,13 +8,14 @@ from pathlib import Path
 
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk
-from messaging.storage.local.format import records, snapshot
+from messaging.storage.local.format import records
 from messaging.storage.local.format.directory import read_store_id
 from messaging.storage.local.format.segment import BadSegment, Segment, parse_name, read_segment
-from messaging.storage.local.format.snapshot import BadSnapshot
+from messaging.storage.local.read.commit_scan import Damage, Scan
 from messaging.storage.local.read.footers import BadFooter, read_footer
-from messaging.storage.local.recover.catalog import Catalog
-from messaging.storage.local.recover.commit_scan import Damage, Scan
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot
 
 
 @dataclass

@@ -19,41 +19,51 @@ from operator import itemgetter
 from messaging.storage.ledger_store import DiskFull, StoreError
 from messaging.storage.local.config import Durability
 from messaging.storage.local.device.aio import AioContext
+from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format import records
+from messaging.storage.local.format.checkpoint_pointer import CheckpointPointer
 from messaging.storage.local.format.records import COMMIT_BYTES, CREATED
-from messaging.storage.local.log import Log
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.log_thread import LogFailure, LogThread
 from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.commit import Commit, CommitLayout
 from messaging.storage.local.write.queue import END_OFFSETS, SIZE_BYTES, STATE, Committed, Item
+from messaging.storage.local.write.sealer import SegmentSealer
 from messaging.storage.local.write.segment_files import NoSpace
 
 
 class LogWriter:
-    """Each commit ends with one call of `deliver`, in any thread, or of `committed`, on the loop."""
+    """Each commit ends with one call of `deliver`, in any thread, or of `committed`, on the loop. `deleted` is called with the
+    log's turn when DELETED records are durable: with the states of their ledgers and the segment that has the records."""
 
     def __init__(
         self,
-        log: Log,
+        environment: LogEnvironment,
+        failure: LogFailure,
+        thread: LogThread,
+        allocator: SegmentAllocator,
+        sealer: SegmentSealer,
+        checkpoint_pointer: CheckpointPointer,
+        deleted: Callable[[list[LedgerState], int], None],
         active: ActiveSegment,
         aio: AioContext | None,
         deliver: Callable[[Committed], None],
         committed: Callable[[Committed], None],
     ) -> None:
-        config = log.environment.config
+        config = environment.config
         self.syncs = 0
         self.sync_s = 0.0
         self.written_bytes = 0
         self.active = active
-        self._environment = log.environment
         self._config = config
-        self._failure = log.failure
-        self._thread = log.thread
-        self._ledgers = log.ledgers
-        self._allocator = log.allocator
-        self._sealer = log.sealer
-        self._reclaimer = log.reclaimer
-        self._checkpoint_pointer = log.checkpoint_pointer
-        self._layout = CommitLayout(log.environment.epoch, config.checkpoint_bytes)
+        self._failure = failure
+        self._thread = thread
+        self._allocator = allocator
+        self._sealer = sealer
+        self._checkpoint_pointer = checkpoint_pointer
+        self._deleted = deleted
+        self._layout = CommitLayout(environment.epoch, config.checkpoint_bytes)
         self._deliver = deliver
         self._committed = committed
         self._sync = config.durability is Durability.SYNC
@@ -159,9 +169,7 @@ class LogWriter:
         if commit.checkpoint:
             self._checkpoint_pointer.note(self.active.segment, commit.start)
         if commit.deleted:
-            for state in commit.deleted:
-                self._ledgers.mark_deleted(state, number)
-            self._reclaimer.start_if_due()
+            self._deleted(commit.deleted, number)
 
     def _admit(self, items: list[Item]) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
         """Finds room for `items`; refuses what would take the space that is kept for cursors, seals and deletes."""

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.device.disk import replace_file
 from messaging.storage.local.environment import LogEnvironment
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import Segment
-from messaging.storage.local.format.snapshot import BadSnapshot, SegmentCounts
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
 from messaging.storage.local.pausing import let_others_run
 from messaging.storage.local.read.footers import BadFooter, whole_footer
-from messaging.storage.local.recover.catalog import Catalog
 from messaging.storage.local.segments import SegmentTable
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot, SegmentCounts
 
 logger = logging.getLogger(__name__)
 
