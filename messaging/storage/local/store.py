@@ -277,7 +277,7 @@ class LocalLedgerStore:
     def statistics(self) -> StoreStatistics:
         writer, segments = self.writer, list(self.log.segments.by_number.values())
         return StoreStatistics(
-            writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(one.size_bytes for one in segments)
+            writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(segment.size_bytes for segment in segments)
         )
 
     async def _record(self, state: LedgerState, type_: int, header: bytes) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.format.extents import Extents
 from messaging.storage.local.format.manifest import ManifestFile
-from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.segment import PAGE_BYTES, LogPosition, Segment
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
 from messaging.storage.local.snapshot.snapshot_writer import SnapshotWriter
@@ -55,7 +55,7 @@ class SegmentSealer:
                 return
             self._thread.post(lambda: self._sealed(active))
             try:
-                self._manifest.reach((active.segment.number + 1, PAGE_BYTES))  # the next one exists
+                self._manifest.reach(LogPosition(active.segment.number + 1, PAGE_BYTES))  # the next one exists
             except OSError as error:  # a later one will say so
                 logger.warning("ledger log: the manifest: %s", error, extra={"action": "ledger_log_manifest"})
 

@@ -14,7 +14,6 @@ import errno
 import time
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 
 from messaging.storage.ledger_store import DiskFull, StoreError
 from messaging.storage.local.config import Durability
@@ -23,12 +22,13 @@ from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format import records
 from messaging.storage.local.format.checkpoint_pointer import CheckpointPointer
 from messaging.storage.local.format.records import COMMIT_BYTES, CREATED
+from messaging.storage.local.format.segment import LogPosition
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.log_thread import LogFailure, LogThread
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.commit import Commit, CommitLayout
-from messaging.storage.local.write.queue import END_OFFSETS, SIZE_BYTES, STATE, Committed, Item
+from messaging.storage.local.write.queue import Committed, Item, size_of
 from messaging.storage.local.write.sealer import SegmentSealer
 from messaging.storage.local.write.segment_files import NoSpace
 
@@ -68,11 +68,11 @@ class LogWriter:
         self._committed = committed
         self._sync = config.durability is Durability.SYNC
         self._aio = aio if self._sync else None
-        self._synced = (active.segment.number, active.offset)
+        self._synced = LogPosition(active.segment.number, active.offset)
 
     @property
-    def durable_end(self) -> tuple[int, int]:
-        """(segment, offset) up to which the log is certainly durable."""
+    def durable_end(self) -> LogPosition:
+        """Up to where the log is certainly durable."""
         return self._synced
 
     def commit(self, items: list[Item]) -> None:
@@ -94,10 +94,10 @@ class LogWriter:
         if self._failure.error is not None or self._layout.checkpoint_due(self.active):
             return False
         need = 0
-        for item in items:
-            if item[END_OFFSETS] is None:
+        for _, _, _, _, end_offsets, _, size_bytes in items:
+            if end_offsets is None:
                 return False
-            need += item[SIZE_BYTES]
+            need += size_bytes
         return self._room(need) >= self._config.reserved_bytes and self._fits(need)
 
     def _begin(self, items: list[Item], aio: AioContext) -> None:
@@ -165,7 +165,7 @@ class LogWriter:
         if self._sync:
             self.sync_s += time.perf_counter() - began
             self.syncs += 1
-            self._synced = (number, commit.stop)
+            self._synced = LogPosition(number, commit.stop)
         if commit.checkpoint:
             self._checkpoint_pointer.note(self.active.segment, commit.start)
         if commit.deleted:
@@ -173,31 +173,28 @@ class LogWriter:
 
     def _admit(self, items: list[Item]) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
         """Finds room for `items`; refuses what would take the space that is kept for cursors, seals and deletes."""
-        need = sum(map(_size_of, items))
+        need = sum(size_bytes for _, _, _, _, _, _, size_bytes in items)
         if self._room(need) >= self._config.reserved_bytes or self._allocator.grow(need):
             if self._fits(need):
                 return items, []
         elif any(_ordinary(item) for item in items):
             kept = [item for item in items if not _ordinary(item)]
             reason = f"{self._allocator.why_full}; appending goes on by itself"
-            refused: list[tuple[Item, StoreError]] = [
-                (item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _ordinary(item)
-            ]
-            return self._admit_reserved(kept, refused)
+            return self._admit_reserved(kept, [_refused(item, reason) for item in items if _ordinary(item)])
         return self._admit_reserved(items, [])
 
     def _admit_reserved(
         self, items: list[Item], refused: list[tuple[Item, StoreError]]
     ) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
-        need = sum(map(_size_of, items))
+        need = sum(size_bytes for _, _, _, _, _, _, size_bytes in items)
         if not need or self._fits(need):
             return items, refused
         try:
             self._roll(need)
         except NoSpace as error:
             reason = f"nothing is left of the kept space either: {error}"
-            waiting = [item for item in items if not _size_of(item)]
-            return waiting, refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _size_of(item)]
+            waiting = [item for item in items if not size_of(item)]
+            return waiting, refused + [_refused(item, reason) for item in items if size_of(item)]
         return items, refused
 
     def _left(self) -> int:
@@ -221,7 +218,9 @@ class LogWriter:
         self._sealer.seal_later(old)
 
 
-_size_of = itemgetter(6)
+def _refused(item: Item, reason: str) -> tuple[Item, StoreError]:
+    state, _, _, _, _, _, _ = item
+    return item, DiskFull(reason, state.ledger_id)
 
 
 def _ordinary(item: Item) -> bool:
