@@ -157,8 +157,8 @@ class Client:
         """Called for each connection, so that a renewed key is used from then on."""
         key = self._key
         if callable(key):
-            found = key()
-            key = await found if inspect.isawaitable(found) else found
+            given = key()
+            key = await given if inspect.isawaitable(given) else given
         return {"Authorization": f"Bearer {key}"} if key is not None else {}
 
 

@@ -133,12 +133,12 @@ class ConnectionLoop:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         failures = [task.exception() for task in done]
-        for found in failures:
-            if isinstance(found, ChannelClosed | InvalidAnswer | OSError):
-                return found
-        for found in failures:
-            if found is not None:
-                raise found  # a bug in the SDK; the endpoint must not continue silently
+        for failure in failures:
+            if isinstance(failure, ChannelClosed | InvalidAnswer | OSError):
+                return failure
+        for failure in failures:
+            if failure is not None:
+                raise failure  # a bug in the SDK; the endpoint must not continue silently
         return ChannelClosed(1006, "")
 
     async def _read(self, channel: Channel) -> None:

@@ -87,11 +87,11 @@ class ConnectionSlots(Generic[Peer]):
         return next(iter(self.silent_peers[crowd]))
 
     def _forget_silent(self, address: str, peer: Peer) -> bool:
-        found = self.silent_peers.get(address, OrderedDict())
-        if peer not in found:
+        peers = self.silent_peers.get(address, OrderedDict())
+        if peer not in peers:
             return False
-        del found[peer]
-        if not found:
+        del peers[peer]
+        if not peers:
             del self.silent_peers[address]
         return True
 

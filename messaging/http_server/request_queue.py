@@ -195,12 +195,12 @@ class RequestQueues:
         if not begun:
             await refuse(send, 503, "not_ready", f"{request_queue.waiting} requests wait already: try again in a moment")
             return
-        held = True
+        has_slot = True
 
         def end() -> None:
-            nonlocal held
-            if held:
-                held = False
+            nonlocal has_slot
+            if has_slot:
+                has_slot = False
                 request_queue.end(who)
 
         async def noted(event: Event) -> None:

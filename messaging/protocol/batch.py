@@ -153,25 +153,25 @@ def singles(stored: Stored, data: bytes) -> Iterator[Single]:
     if not size:
         yield _whole(metadata, data)
         return
-    for index, one, payload in parts(stored, data):
+    for index, single, payload in parts(stored, data):
         yield Single(
             index,
             size,
-            _properties(one),
-            as_text(one.partition_key) if one.HasField("partition_key") else None,
-            one.partition_key_b64_encoded,
-            one.event_time,
-            one.sequence_id if one.HasField("sequence_id") else metadata.sequence_id + index,
+            _properties(single),
+            as_text(single.partition_key) if single.HasField("partition_key") else None,
+            single.partition_key_b64_encoded,
+            single.event_time,
+            single.sequence_id if single.HasField("sequence_id") else metadata.sequence_id + index,
             payload,
-            one.null_value,
+            single.null_value,
         )
 
 
 def parts(stored: Stored, data: bytes) -> Iterator[tuple[int, pb.SingleMetadata, bytes]]:
     """Yields (index, metadata, payload) of the messages of a batch; `data`: its unpacked payload. Raises `ProtocolError` if
     the next one is malformed."""
-    for index, (one, _, stop) in enumerate(bounds(stored, data)):
-        yield index, one, data[stop - one.payload_size : stop]
+    for index, (single, _, stop) in enumerate(bounds(stored, data)):
+        yield index, single, data[stop - single.payload_size : stop]
 
 
 def bounds(stored: Stored, data: bytes) -> Iterator[tuple[pb.SingleMetadata, int, int]]:
@@ -185,16 +185,16 @@ def bounds(stored: Stored, data: bytes) -> Iterator[tuple[pb.SingleMetadata, int
         if length != len(head):
             raise ProtocolError(f"message {index} of a batch of {size} is cut short")
         try:
-            one = parse(head)
+            single = parse(head)
         except DecodeError:
             raise ProtocolError(f"the metadata of message {index} of a batch of {size} is not valid protobuf") from None
-        payload_size = one.payload_size
+        payload_size = single.payload_size
         stop = start + 4 + length + payload_size
-        if payload_size < 0 or stop > len(data) or not (payload_size or one.HasField("payload_size")):
+        if payload_size < 0 or stop > len(data) or not (payload_size or single.HasField("payload_size")):
             raise ProtocolError(
                 f"message {index} of a batch of {size} declares a payload of {payload_size} bytes, which exceeds the batch"
             )
-        yield one, start, stop
+        yield single, start, stop
 
 
 def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:

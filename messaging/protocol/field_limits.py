@@ -33,10 +33,10 @@ class Plan(NamedTuple):
 def over_limit(command: pb.Command) -> Wrong:
     """The error for the first field over its limit in the body that belongs to the command's type, the only body that is used; None
     if there is none."""
-    found = _BODIES.get(command.type)
-    if found is None:
+    limited = _BODIES.get(command.type)
+    if limited is None:
         return None
-    name, plan = found
+    name, plan = limited
     body = getattr(command, name)
     return _check(plan, body, "") if body.ByteSize() >= plan.looked_at_bytes else None
 
@@ -89,9 +89,10 @@ def _check_of(field: FieldDescriptor) -> _Check:
 
 def _check(plan: Plan, body: Any, path: str) -> Wrong:
     for field, value in body.ListFields():
-        found = plan.checks.get(field.number)
-        if found is not None:
-            error = found[1](path + found[0], value)
+        limited = plan.checks.get(field.number)
+        if limited is not None:
+            name, check = limited
+            error = check(path + name, value)
             if error is not None:
                 return error
     return None
@@ -153,8 +154,8 @@ class _Messages:
         if limit.count_max is not None and len(value) > limit.count_max:
             return limit.error(too_many(name, len(value), limit.count_max))
         plan = plan_of(self.kind)
-        for index, one in enumerate(value) if plan.checks else ():
-            if one.ByteSize() >= plan.looked_at_bytes and (error := _check(plan, one, f"{name}[{index}].")) is not None:
+        for index, element in enumerate(value) if plan.checks else ():
+            if element.ByteSize() >= plan.looked_at_bytes and (error := _check(plan, element, f"{name}[{index}].")) is not None:
                 return error
         return None
 
@@ -166,13 +167,13 @@ def _no_text(name: str, value: bytes) -> str:
 def _bodies() -> dict[int, tuple[str, Plan]]:
     """For each command type whose body can exceed a limit: the name of the body and its plan."""
     fields = pb.Command.DESCRIPTOR.fields_by_name
-    found = {}
+    bodies = {}
     for name, kind in pb.Command.Type.items():
         body = fields.get(name.lower())
         message = body.message_type if body is not None else None
         if body is not None and message is not None and message.name not in ANSWERS and plan_of(message).checks:
-            found[kind] = body.name, plan_of(message)
-    return found
+            bodies[kind] = body.name, plan_of(message)
+    return bodies
 
 
 _BODIES = _bodies()

@@ -18,6 +18,6 @@ _NO_METADATA = bytes(4)
 def message_count(command: bytes) -> int:
     """The number of messages that a SEND command announced; 1 if it does not say."""
     frame = b"".join((_SIZES.pack(len(command) + 8, len(command)), command, _NO_METADATA))
-    found: list[SendFrame] = []
-    hot.scan(frame, 0, len(frame), found, True, 1)
-    return found[0].message_count if found else 1
+    frames: list[SendFrame] = []
+    hot.scan(frame, 0, len(frame), frames, True, 1)
+    return frames[0].message_count if frames else 1

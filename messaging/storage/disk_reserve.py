@@ -50,15 +50,15 @@ class DiskReserve:
     def why_not_whole(self) -> str:
         """For people: what is missing and what follows. Empty if nothing is, as the file on the disk says."""
         try:
-            held = self.path.stat().st_size
+            kept_bytes = self.path.stat().st_size
         except OSError:
-            held = 0
-        if held >= self.size_bytes:
+            kept_bytes = 0
+        if kept_bytes >= self.size_bytes:
             return ""
         return (
-            f"{self.size_bytes - held} of the {self.size_bytes} bytes in {self.path} are missing: the disk is full, or was when "
-            f"they were wanted ({self._free_bytes()} bytes are free now). Without them a full disk stops more than producers: new "
-            f"subscriptions, changes of policies, sign-in and revoked keys cannot be saved"
+            f"{self.size_bytes - kept_bytes} of the {self.size_bytes} bytes in {self.path} are missing: the disk is full, or was "
+            f"when they were wanted ({self._free_bytes()} bytes are free now). Without them a full disk stops more than producers: "
+            f"new subscriptions, changes of policies, sign-in and revoked keys cannot be saved"
         )
 
     def fill(self) -> bool:
@@ -75,9 +75,9 @@ class DiskReserve:
     def _fill(self) -> None:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._held_bytes = held = min(os.fstat(descriptor).st_size, self.size_bytes)
+            self._held_bytes = kept_bytes = min(os.fstat(descriptor).st_size, self.size_bytes)
             state = os.fstatvfs(descriptor)
-            if held < self.size_bytes and state.f_bavail * state.f_frsize >= self.size_bytes - held + MARGIN_BYTES:
+            if kept_bytes < self.size_bytes and state.f_bavail * state.f_frsize >= self.size_bytes - kept_bytes + MARGIN_BYTES:
                 os.posix_fallocate(descriptor, 0, self.size_bytes)
                 self._held_bytes = self.size_bytes
         finally:
@@ -91,14 +91,14 @@ class DiskReserve:
             except OSError:
                 return False
             try:
-                held = os.fstat(descriptor).st_size
-                self._held_bytes = max(0, held - SLICE_BYTES)
+                kept_bytes = os.fstat(descriptor).st_size
+                self._held_bytes = max(0, kept_bytes - SLICE_BYTES)
                 os.ftruncate(descriptor, self._held_bytes)
             except OSError:
                 return False
             finally:
                 os.close(descriptor)
-            return held > 0
+            return kept_bytes > 0
 
     def make_room(self) -> None:
         """For who cannot try again: before something is written, gives a slice back where there is next to no space; where there is

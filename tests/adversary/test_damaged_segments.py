@@ -38,7 +38,7 @@ async def filled(folder: Path) -> tuple[FakeDisk, MemoryMetaStore]:
 
 
 def segments(disk: FakeDisk) -> list[int]:
-    return [place[0] for name in disk.names(DIRECTORY) if (place := parse_name(name))]
+    return [parsed.number for name in disk.names(DIRECTORY) if (parsed := parse_name(name))]
 
 
 async def delivered(service: Broker, last: int) -> list[int]:

@@ -79,8 +79,8 @@ class AckSets:
 
     def words_with(self, position: Position, bits: int, count: int) -> tuple[int, ...]:
         """What `put` would keep: `bits` in as many words as the entry has, or `count` if it has none yet."""
-        held = self._words.get(position)
-        count = max(count if held is None else len(held) // _WORD_BYTES, (bits.bit_length() + 63) // 64)
+        words = self._words.get(position)
+        count = max(count if words is None else len(words) // _WORD_BYTES, (bits.bit_length() + 63) // 64)
         return struct.unpack(f"<{count}Q", bits.to_bytes(_WORD_BYTES * count, "little"))
 
     def put(self, position: Position, words: Sequence[int]) -> None:
@@ -99,25 +99,25 @@ class AckSets:
 
     def drop(self, ledger_id: int, entries: BitMap) -> None:
         """These entries are acknowledged."""
-        held = self._entries.get(ledger_id)
-        if held is not None:
-            self._drop(ledger_id, held & entries)
+        partly_acked = self._entries.get(ledger_id)
+        if partly_acked is not None:
+            self._drop(ledger_id, partly_acked & entries)
 
     def drop_range(self, ledger_id: int, first: int, last: int) -> None:
-        held = self._entries.get(ledger_id)
-        if held is not None and held.range_cardinality(first, last + 1):
-            self._drop(ledger_id, held & BitMap(range(first, last + 1)))
+        partly_acked = self._entries.get(ledger_id)
+        if partly_acked is not None and partly_acked.range_cardinality(first, last + 1):
+            self._drop(ledger_id, partly_acked & BitMap(range(first, last + 1)))
 
     def drop_up_to(self, mark: Position, former_ledger_id: int) -> None:
         """Everything up to `mark`, which moved there from `former_ledger_id`, is acknowledged."""
         if former_ledger_id != mark.ledger_id:
             self.drop_ledgers_before(mark.ledger_id)
-        held = self._entries.get(mark.ledger_id)
-        if held is not None and held.min() <= mark.entry_id:
-            self._drop(mark.ledger_id, held & BitMap(range(held.min(), mark.entry_id + 1)))
+        partly_acked = self._entries.get(mark.ledger_id)
+        if partly_acked is not None and partly_acked.min() <= mark.entry_id:
+            self._drop(mark.ledger_id, partly_acked & BitMap(range(partly_acked.min(), mark.entry_id + 1)))
 
     def drop_ledgers_before(self, ledger_id: int) -> None:
-        for gone in [held for held in self._entries if held < ledger_id]:
+        for gone in [earlier for earlier in self._entries if earlier < ledger_id]:
             self._drop(gone, self._entries[gone].copy())
 
     def clear(self) -> None:

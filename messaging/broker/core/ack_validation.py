@@ -49,9 +49,9 @@ def check_individual(asked: Iterable[MessageAck], ledger_list: LedgerList, curso
     partial: dict[Position, list[int]] = {}
     unknown: list[MessageAck] = []
     refused = ""
-    for one in asked:
-        position = one.position
-        if not one.ack_set:
+    for ack in asked:
+        position = ack.position
+        if not ack.ack_set:
             named.setdefault(position.ledger_id, []).append(position.entry_id)
             continue
         if ledger_list.dropped(position.ledger_id):
@@ -61,9 +61,9 @@ def check_individual(asked: Iterable[MessageAck], ledger_list: LedgerList, curso
             continue
         size = _size(position, cursor, size_of)
         if size is None:
-            unknown.append(one)
+            unknown.append(ack)
             continue
-        words = _words(one, size)
+        words = _words(ack, size)
         if isinstance(words, str):
             refused = refused or words
         elif words != all_open(size):
@@ -106,8 +106,8 @@ def check_cumulative(asked: MessageAck, ledger_list: LedgerList, cursor: Cursor,
 
 def _size(position: Position, cursor: Cursor, size_of: SizeOf) -> int | None:
     """Messages in the entry; if some are acknowledged, as many as its words have room for."""
-    held = cursor.batches.get(position)
-    return size_of(position) if held is None else _WORD * len(held)
+    ack_set = cursor.batches.get(position)
+    return size_of(position) if ack_set is None else _WORD * len(ack_set)
 
 
 def _words(asked: MessageAck, size: int) -> list[int] | str:
@@ -120,7 +120,7 @@ def _words(asked: MessageAck, size: int) -> list[int] | str:
 
 def _both(words: list[int], others: list[int]) -> list[int]:
     """What stays unacknowledged after both; words that are missing at the end are zero."""
-    return [one & other for one, other in zip(words, others, strict=False)]
+    return [word & other for word, other in zip(words, others, strict=False)]
 
 
 def all_open(size: int) -> list[int]:

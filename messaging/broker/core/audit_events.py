@@ -159,12 +159,12 @@ def _shares(event: Event, done_bytes_max: int) -> tuple[tuple[tuple[str, str], i
             return (("further", ""), FURTHER_BYTES_MAX), (("further of", _caller(event)), FURTHER_BYTES_MAX // FURTHER_SHARE)
         return ((("further of tenants", ""), FURTHER_BYTES_MAX),) if event.tenant else ()
     pool, limit = ("refused", REFUSED_BYTES_MAX) if event.action in REFUSALS else ("done", done_bytes_max)
-    found = (
+    shares = (
         ((pool, ""), limit),
         ((f"{pool} caller", _caller(event)), limit // CALLER_SHARE),
         ((f"{pool} callers of", event.role.rpartition("@")[2] if event.key_id else ""), limit // CALLER_TENANT_SHARE),
     )
-    return (*found, ((f"{pool} tenant", event.tenant), limit // TENANT_SHARE)) if event.tenant else found
+    return (*shares, ((f"{pool} tenant", event.tenant), limit // TENANT_SHARE)) if event.tenant else shares
 
 
 def _caller(event: Event) -> str:

@@ -21,10 +21,10 @@ def bitmap_of(entries: Sequence[int]) -> BitMap:
 
 def bitmap_of_ranges(ranges: Sequence[tuple[int, int]]) -> BitMap:
     """Of the entries in `ranges`: (first, last)."""
-    found = BitMap()
+    bitmap = BitMap()
     for first, last in ranges:
-        found.add_range(first, last + 1)
-    return found
+        bitmap.add_range(first, last + 1)
+    return bitmap
 
 
 def run_length(bitmap: BitMap, first: int) -> int:

@@ -36,7 +36,7 @@ def chunk_of(stored: bytes | memoryview) -> Chunk | None:
 
 def chunk_parts(sent: list[SendFrame], data: bytes | memoryview) -> Mapping[SendFrame, ChunkPart]:
     """The chunks among `sent`, frames in `data`. What calls itself a chunk and does not say which one counts as a whole message."""
-    found = {}
+    parts = {}
     for frame in sent:
         if frame.flags & CHUNK:
             try:
@@ -44,8 +44,8 @@ def chunk_parts(sent: list[SendFrame], data: bytes | memoryview) -> Mapping[Send
             except ProtocolError:
                 continue
             if metadata.HasField("chunk_id") and 0 <= metadata.chunk_id < metadata.num_chunks_from_msg:
-                found[frame] = ChunkPart(metadata.chunk_id, metadata.num_chunks_from_msg, _message(metadata))
-    return found or NO_PARTS
+                parts[frame] = ChunkPart(metadata.chunk_id, metadata.num_chunks_from_msg, _message(metadata))
+    return parts or NO_PARTS
 
 
 def _message(metadata: pb.Metadata) -> int:

@@ -33,15 +33,15 @@ def with_consumer(totals: Totals | None, consumer: Consumer) -> Totals | None:
 
 def produced(departed: Totals | None, producers: Iterable[Producer]) -> Totals:
     totals = _copy(departed)
-    for one in producers:
-        totals = with_producer(totals, one) or totals
+    for producer in producers:
+        totals = with_producer(totals, producer) or totals
     return totals
 
 
 def consumed(departed: Totals | None, consumers: Iterable[Consumer]) -> Totals:
     totals = _copy(departed)
-    for one in consumers:
-        totals = with_consumer(totals, one) or totals
+    for consumer in consumers:
+        totals = with_consumer(totals, consumer) or totals
     return totals
 
 
@@ -76,7 +76,7 @@ def _added(totals: Totals | None, key: str, values: Iterable[int]) -> Totals | N
         totals = {}
     if key not in totals and len(totals) >= KEYS_MAX:
         return totals
-    held = totals.setdefault(key, [0] * len(values))
+    sums = totals.setdefault(key, [0] * len(values))
     for index, value in enumerate(values):
-        held[index] += value
+        sums[index] += value
     return totals

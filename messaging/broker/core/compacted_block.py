@@ -40,7 +40,7 @@ def block_with_holes(block: Block) -> CompactedBlock:
         counts = [0] * block.count
         for index in kept:
             counts[index] = 1 if each_one else plain.messages_of(plain.first_entry + index)
-    found = CompactedBlock(
+    compacted = CompactedBlock(
         plain.ledger_id,
         plain.first_entry,
         plain.data,
@@ -51,6 +51,6 @@ def block_with_holes(block: Block) -> CompactedBlock:
         counts=counts,
         chunked=plain.chunked,
     )
-    found.uniform = counts is None and found.uniform
-    found.present = BitMap([plain.first_entry + index for index in kept])
-    return found
+    compacted.uniform = counts is None and compacted.uniform
+    compacted.present = BitMap([plain.first_entry + index for index in kept])
+    return compacted

@@ -118,14 +118,14 @@ class ConnectionShares(Generic[Peer]):
         if owner.privileged:
             return "" if left > 0 else f"all {limits.connections_max} connections (connections_max) are taken"
         left -= limits.reserved
-        for whose, held, share, most in (
+        for whose, count, share, most in (
             (f"tenant {owner.tenant!r}", self.by_tenant[owner.tenant], 1, limits.of_tenant_max),
             (f"key {owner.key_id!r}", self.by_key[owner.key_id] if owner.key_id else 0, KEY_SHARE, limits.of_key_max),
             (f"address {address}", self.by_address[address] if not owner.key_id else 0, 1, limits.of_address_max),
         ):
-            if (most and held >= most) or (held and (held + 1) * share > left) or left <= 0:
+            if (most and count >= most) or (count and (count + 1) * share > left) or left <= 0:
                 return (
-                    f"{whose} has {held} connections and {max(0, left)} of connections_max = {limits.connections_max} "
+                    f"{whose} has {count} connections and {max(0, left)} of connections_max = {limits.connections_max} "
                     "are left for everybody: close some, or share one client"
                 )
         return ""
@@ -133,9 +133,9 @@ class ConnectionShares(Generic[Peer]):
     def _count(self, owner: ConnectionOwner, address: str, change: int) -> None:
         if owner.privileged:
             return
-        held = [(self.by_tenant, owner.tenant)]
-        held.append((self.by_key, owner.key_id) if owner.key_id else (self.by_address, address))
-        for counter, name in held:
+        counters = [(self.by_tenant, owner.tenant)]
+        counters.append((self.by_key, owner.key_id) if owner.key_id else (self.by_address, address))
+        for counter, name in counters:
             counter[name] += change
             if not counter[name]:
                 del counter[name]

@@ -154,28 +154,28 @@ class Consumer:
         bitmap = self.held.get(ledger_id)
         if bitmap is None:
             return BitMap()
-        found = bitmap & entries
-        if found:
-            bitmap -= found
+        released = bitmap & entries
+        if released:
+            bitmap -= released
             if not bitmap:
                 del self.held[ledger_id]
             else:
                 self.held[ledger_id] = bitmap
-            messages = len(found)
+            messages = len(released)
             if self.held_batches:
-                for entry in found:
+                for entry in released:
                     messages += self.held_batches.pop(Position(ledger_id, entry), 1) - 1
             self._hold_less(messages)
-        return found
+        return released
 
     def release_part(self, position: Position, unacked: int) -> bool:
         """Of the entry at `position` only `unacked` messages are left to acknowledge. Returns whether it is held."""
         if position.entry_id not in self.held.get(position.ledger_id, ()):
             return False
-        held = self.held_batches.get(position, 1)
-        if unacked < held:
+        unacked_before = self.held_batches.get(position, 1)
+        if unacked < unacked_before:
             self.held_batches[position] = unacked
-            self._hold_less(held - unacked)
+            self._hold_less(unacked_before - unacked)
         return True
 
     def _hold_less(self, messages: int) -> None:
@@ -215,13 +215,13 @@ class Consumer:
         self.wake()
 
     def release_up_to(self, mark: Position) -> None:
-        for ledger_id in [held for held in self.held if held <= mark.ledger_id]:
-            held = self.held[ledger_id]
-            self.release(ledger_id, held if ledger_id < mark.ledger_id else held & BitMap(range(mark.entry_id + 1)))
+        for ledger_id in [held_ledger_id for held_ledger_id in self.held if held_ledger_id <= mark.ledger_id]:
+            entries = self.held[ledger_id]
+            self.release(ledger_id, entries if ledger_id < mark.ledger_id else entries & BitMap(range(mark.entry_id + 1)))
 
     def release_all(self) -> dict[int, BitMap]:
-        held, self.held = self.held, {}
+        released, self.held = self.held, {}
         self.held_batches.clear()
         self.leave_uncounted(-self.uncounted)
         self._hold_less(self.unacked_messages)
-        return held
+        return released

@@ -136,9 +136,9 @@ class ControlView(InheritedGrants):
         return self.tenants.get(tenant, {}).get("admin_roles", ())  # type: ignore[no-any-return]
 
     def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
-        held = self.namespaces.get(namespace, _NOTHING)
-        found = held.get("topic_grants", _NOTHING).get(topic) if topic else held.get("grants")
-        return found or _NOTHING
+        state = self.namespaces.get(namespace, _NOTHING)
+        grants = state.get("topic_grants", _NOTHING).get(topic) if topic else state.get("grants")
+        return grants or _NOTHING
 
     def opens_public(self) -> bool:
         return self._anonymous_public and ANONYMOUS_NAMESPACE in self.namespaces
@@ -159,10 +159,10 @@ class ControlView(InheritedGrants):
         known = self.resolved_policies.get((name, namespace))
         if known is not None:
             return known
-        found = resolve_policy(name, self.levels_of_namespace(namespace), self.defaults)
+        policy = resolve_policy(name, self.levels_of_namespace(namespace), self.defaults)
         if namespace in self.namespaces:  # otherwise requests could make this grow without limit
-            self.resolved_policies[name, namespace] = found
-        return found
+            self.resolved_policies[name, namespace] = policy
+        return policy
 
     def policy_of_tenant(self, name: str, tenant: str) -> EffectivePolicy:
         """Of one that limits a tenant as a whole."""
@@ -188,8 +188,8 @@ class ControlView(InheritedGrants):
         return known
 
     def subscriptions_with_policies(self, topic: TopicName) -> Collection[str]:
-        found: Mapping[str, Any] = self._state_of(topic).get("subscriptions", _NOTHING)
-        return found.keys()
+        subscriptions: Mapping[str, Any] = self._state_of(topic).get("subscriptions", _NOTHING)
+        return subscriptions.keys()
 
     def _state_of(self, topic: TopicName) -> Mapping[str, Any]:
         topics = self._topics_of.get(str(topic.namespace))
@@ -211,10 +211,10 @@ class ControlView(InheritedGrants):
         """None if the key is unknown. A key of a deleted tenant is revoked, even if a new tenant has the same name."""
         if key_id in self._revoked_early:
             return True
-        held = self.keys.get(key_id)
-        if held is None:
+        state = self.keys.get(key_id)
+        if state is None:
             return None
-        return bool(held.get("revoked")) or held.get("tenant_uid", "") != self.tenant_uid(held.get("tenant", ""))
+        return bool(state.get("revoked")) or state.get("tenant_uid", "") != self.tenant_uid(state.get("tenant", ""))
 
     def tenant_uid(self, tenant: str) -> str:
         """ "" for an unknown tenant, or one from before tenants had a uid."""

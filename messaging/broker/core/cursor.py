@@ -167,12 +167,12 @@ class Cursor:
         if not ledger_list.holds(position) or len(ack_set) > ACK_SET_WORDS_MAX:
             return b"", False
         left = bits_of(ack_set)
-        held = self.batches.bits(position)
-        if held is not None:
-            left &= held
+        open_bits = self.batches.bits(position)
+        if open_bits is not None:
+            left &= open_bits
         if not left:
             return self.acknowledge(position.ledger_id, (position.entry_id,), ledger_list), True
-        if left == held:
+        if left == open_bits:
             return b"", False
         words = self.batches.words_with(position, left, len(ack_set))
         delta = cursor_deltas.of_batch(position, words)
@@ -223,7 +223,7 @@ class Cursor:
             del self.individual_acks[ledger_id]
 
     def _forget_ledgers_before(self, ledger_id: int) -> None:
-        for gone in [held for held in self.individual_acks if held < ledger_id]:
+        for gone in [earlier for earlier in self.individual_acks if earlier < ledger_id]:
             self.individual_ack_count -= len(self.individual_acks.pop(gone))
 
     # --- storing

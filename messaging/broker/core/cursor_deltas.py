@@ -74,11 +74,11 @@ def merged(deltas: Iterable[bytes]) -> Iterator[bytes]:
     for delta in deltas:
         joins = delta[:1] == _ENTRIES and (not run or run[0][:_ENTRIES_HEAD] == delta[:_ENTRIES_HEAD])
         if run and not joins:
-            yield run[0] + b"".join(one[_ENTRIES_HEAD:] for one in run[1:])
+            yield run[0] + b"".join(delta[_ENTRIES_HEAD:] for delta in run[1:])
             run = []
         if delta[:1] == _ENTRIES:
             run.append(delta)
         else:
             yield delta
     if run:
-        yield run[0] + b"".join(one[_ENTRIES_HEAD:] for one in run[1:])
+        yield run[0] + b"".join(delta[_ENTRIES_HEAD:] for delta in run[1:])

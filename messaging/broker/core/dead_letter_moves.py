@@ -43,9 +43,12 @@ class Move(msgspec.Struct, frozen=True):
 
     def entries_of(self, part: int) -> list[tuple[Position, int]]:
         """(position, redeliveries)"""
-        start = sum(one.entries for one in self.parts[:part])
+        start = sum(former.entries for former in self.parts[:part])
         stop = start + self.parts[part].entries
-        return [(Position(*one), count) for one, count in zip(self.entries[start:stop], self.redeliveries[start:stop], strict=True)]
+        return [
+            (Position(*position), count)
+            for position, count in zip(self.entries[start:stop], self.redeliveries[start:stop], strict=True)
+        ]
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
@@ -94,7 +97,7 @@ class MoveEntries:
         keys = []
         for index, entry in enumerate(self.entries):
             keys.append(place.setdefault(entry.chunk.message, index) if entry.chunk is not None else index)
-        return [entry for _, entry in sorted(zip(keys, self.entries, strict=True), key=lambda one: one[0])]
+        return [entry for _, entry in sorted(zip(keys, self.entries, strict=True), key=lambda pair: pair[0])]
 
 
 def parts_of(entries: Iterable[FoundEntry], sequence_id: int) -> tuple[Part, ...]:

@@ -135,7 +135,7 @@ def messages_of(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.
         if not stored.metadata.HasField("num_messages_in_batch") or stored.metadata.encryption_keys:
             yield stored.metadata, stored.payload, -1
             return
-        found = list(_unpacked(stored, entry.open_bits, unpacked_bytes_max))
+        messages = list(_unpacked(stored, entry.open_bits, unpacked_bytes_max))
     except ProtocolError:  # moved unchanged: an entry that cannot be read must not be lost
         try:
             stored = parse_stored(entry.stored)
@@ -143,7 +143,7 @@ def messages_of(entry: DeadEntry, unpacked_bytes_max: int) -> Iterator[tuple[pb.
             stored = Stored(pb.Metadata(producer_name="", sequence_id=0, publish_time=0), entry.stored)
         yield stored.metadata, stored.payload, -1
         return
-    yield from found
+    yield from messages
 
 
 def _unpacked(stored: Stored, open_bits: int | None, bytes_max: int) -> Iterator[tuple[pb.Metadata, bytes, int]]:

@@ -63,19 +63,19 @@ class Deduplication:
 
     def highest_taken(self, name: bytes) -> int:
         """-1 for a name never seen: what PRODUCER_SUCCESS reports as last sequence id."""
-        held = self.names.get(name)
-        return held.taken if held is not None else -1
+        sequences = self.names.get(name)
+        return sequences.taken if sequences is not None else -1
 
     def sift(
         self, name: bytes, sent: list[SendFrame], now_ms: int, parts: Mapping[SendFrame, ChunkPart] = NO_PARTS
     ) -> tuple[list[SendFrame], bool]:
         """The entries of one producer that are new, and whether any was a duplicate. `parts`: those that are chunks. Changes
         nothing: `took` does, once the log has taken the new ones."""
-        held = self.names.get(name)
-        taken = held.taken if held is not None else -1
+        sequences = self.names.get(name)
+        taken = sequences.taken if sequences is not None else -1
         if not parts and sent[0].sequence_id > taken and _rising(sent):
             return sent, False
-        highest = Highest(taken, held.taken_progress if held is not None else None)
+        highest = Highest(taken, sequences.taken_progress if sequences is not None else None)
         fresh = []
         for frame in sent:
             after = highest.after(frame, parts.get(frame), now_ms)
@@ -86,20 +86,20 @@ class Deduplication:
 
     def took(self, name: bytes, fresh: list[SendFrame], now_ms: int, parts: Mapping[SendFrame, ChunkPart] = NO_PARTS) -> None:
         """The log took `fresh`, what `sift` left of a block: from now on they are duplicates, though not stored yet."""
-        held = self.names.get(name)
-        if held is None:
-            held = self._add(name, ProducerSequences(last_used_ms=now_ms))
+        sequences = self.names.get(name)
+        if sequences is None:
+            sequences = self._add(name, ProducerSequences(last_used_ms=now_ms))
             self._bound()
             self._adjust_charge()
-        held.last_used_ms = now_ms
+        sequences.last_used_ms = now_ms
         if not fresh:
             return
-        if parts or held.taken_progress is not None:
-            self.memory_bytes -= held.progress_bytes
-            held.take(fresh, parts, now_ms)
-            self.memory_bytes += held.progress_bytes
+        if parts or sequences.taken_progress is not None:
+            self.memory_bytes -= sequences.progress_bytes
+            sequences.take(fresh, parts, now_ms)
+            self.memory_bytes += sequences.progress_bytes
         else:
-            held.taken = max(held.taken, fresh[-1].sequence_id, fresh[-1].highest_sequence_id)
+            sequences.taken = max(sequences.taken, fresh[-1].sequence_id, fresh[-1].highest_sequence_id)
 
     def stored(
         self,
@@ -110,26 +110,26 @@ class Deduplication:
         parts: Mapping[SendFrame, ChunkPart] = NO_PARTS,
     ) -> None:
         """`sent`, which were taken at `now_ms`, are durable at `first` and on. The first entry of a batch names it."""
-        held = self.names.get(name)
-        if held is None:  # forgotten meanwhile
+        sequences = self.names.get(name)
+        if sequences is None:  # forgotten meanwhile
             return
-        ledger_id, window, remembered = first.ledger_id, self._window, held.remembered_entries
+        ledger_id, window, remembered = first.ledger_id, self._window, sequences.remembered_entries
         for entry_id, frame in enumerate(sent[-window:], first.entry_id + max(0, len(sent) - window)):
-            held.remember(frame.sequence_id, ledger_id, entry_id, window)
-        self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
+            sequences.remember(frame.sequence_id, ledger_id, entry_id, window)
+        self.memory_bytes += (sequences.remembered_entries - remembered) * ENTRY_BYTES
         if abs(self.memory_bytes - self._charged_bytes) >= self._step_bytes:
             self._adjust_charge()
-        if parts or held.stored_progress is not None:
-            self.memory_bytes -= held.progress_bytes
-            held.store(sent, parts, now_ms)
-            self.memory_bytes += held.progress_bytes
+        if parts or sequences.stored_progress is not None:
+            self.memory_bytes -= sequences.progress_bytes
+            sequences.store(sent, parts, now_ms)
+            self.memory_bytes += sequences.progress_bytes
         else:
-            held.stored = max(held.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
+            sequences.stored = max(sequences.stored, sent[-1].sequence_id, sent[-1].highest_sequence_id)
         self.entries_since_snapshot += len(sent)
 
     def position_of(self, name: bytes, sequence_id: int, part: ChunkPart | None = None) -> Position:
-        held = self.names.get(name)
-        return held.position_of(sequence_id, part) if held is not None else NOWHERE
+        sequences = self.names.get(name)
+        return sequences.position_of(sequence_id, part) if sequences is not None else NOWHERE
 
     def replay(
         self,
@@ -142,23 +142,23 @@ class Deduplication:
         """A block read back after the snapshot. Repeating one changes nothing."""
         if not name:
             return
-        held = self.names.get(name) or self._add(name, ProducerSequences())
-        window, remembered = self._window, held.remembered_entries
-        held.last_used_ms = max(held.last_used_ms, broker_time_ms)
+        sequences = self.names.get(name) or self._add(name, ProducerSequences())
+        window, remembered = self._window, sequences.remembered_entries
+        sequences.last_used_ms = max(sequences.last_used_ms, broker_time_ms)
         for entry_id, frame in enumerate(sent, first.entry_id):
-            if held.follows(frame.sequence_id, first.ledger_id, entry_id):
-                held.remember(frame.sequence_id, first.ledger_id, entry_id, window)
-        self.memory_bytes -= held.progress_bytes
-        held.store(sent, parts, broker_time_ms)
-        held.restart()
-        self.memory_bytes += held.progress_bytes
-        self.memory_bytes += (held.remembered_entries - remembered) * ENTRY_BYTES
+            if sequences.follows(frame.sequence_id, first.ledger_id, entry_id):
+                sequences.remember(frame.sequence_id, first.ledger_id, entry_id, window)
+        self.memory_bytes -= sequences.progress_bytes
+        sequences.store(sent, parts, broker_time_ms)
+        sequences.restart()
+        self.memory_bytes += sequences.progress_bytes
+        self.memory_bytes += (sequences.remembered_entries - remembered) * ENTRY_BYTES
         self._bound()
         self._adjust_charge()
 
     def forget_unused(self, before_ms: int) -> None:
         """Names that sent nothing since `before_ms`."""
-        self._forget([name for name, held in self.names.items() if held.last_used_ms < before_ms])
+        self._forget([name for name, sequences in self.names.items() if sequences.last_used_ms < before_ms])
         self._adjust_charge()
 
     def widen(self) -> None:
@@ -177,17 +177,17 @@ class Deduplication:
         """How many entries of each name are remembered."""
         return min(self._window_max, max(1, TOPIC_WINDOW_ENTRIES // len(self.names)))
 
-    def _add(self, name: bytes, held: ProducerSequences) -> ProducerSequences:
-        self.names[name] = held
+    def _add(self, name: bytes, sequences: ProducerSequences) -> ProducerSequences:
+        self.names[name] = sequences
         self._names_bytes += len(name)
-        self.memory_bytes += NAME_BYTES + len(name) + held.progress_bytes
-        return held
+        self.memory_bytes += NAME_BYTES + len(name) + sequences.progress_bytes
+        return sequences
 
     def _forget(self, names: Iterable[bytes]) -> None:
         for name in names:
-            held = self.names.pop(name)
+            sequences = self.names.pop(name)
             self._names_bytes -= len(name)
-            self.memory_bytes -= NAME_BYTES + len(name) + held.remembered_entries * ENTRY_BYTES + held.progress_bytes
+            self.memory_bytes -= NAME_BYTES + len(name) + sequences.remembered_entries * ENTRY_BYTES + sequences.progress_bytes
 
     def _bound(self) -> None:
         while len(self.names) > NAMES_MAX or self._names_bytes > NAMES_BYTES_MAX:
@@ -216,10 +216,10 @@ class Deduplication:
     def _shrink(self, charge: Charge) -> None:
         while self._window > 1 and not self._fits(charge):
             self._window_max = self._window // 2
-            for held in self.names.values():
-                if held.remembered_entries > self._window_max:
-                    self.memory_bytes -= (held.remembered_entries - self._window_max) * ENTRY_BYTES
-                    held.keep_last(self._window_max)
+            for sequences in self.names.values():
+                if sequences.remembered_entries > self._window_max:
+                    self.memory_bytes -= (sequences.remembered_entries - self._window_max) * ENTRY_BYTES
+                    sequences.keep_last(self._window_max)
         kept = NAMES_KEPT if charge.holds_little else 1
         while len(self.names) > kept and not self._fits(charge):
             more = self.memory_bytes - self._charged_bytes
@@ -237,15 +237,15 @@ class Deduplication:
         names = list(self.names.items())
         yield _HEAD.pack(VERSION, *position, len(names))
         for start in range(0, len(names), SLICE_NAMES):
-            yield b"".join(_packed(name, held) for name, held in names[start : start + SLICE_NAMES])
+            yield b"".join(_packed(name, sequences) for name, sequences in names[start : start + SLICE_NAMES])
 
     @classmethod
     def restore(cls, state: bytes | None) -> Deduplication:
         """Raises `ValueError` for bytes of another version, and `struct.error` for some that are cut short."""
-        held = cls()
-        for _ in held.restore_slices(state):
+        made = cls()
+        for _ in made.restore_slices(state):
             pass
-        return held
+        return made
 
     def restore_slices(self, state: bytes | None) -> Iterator[None]:
         """Reads a snapshot into what knows nothing yet, a slice at a time. Raises as `restore` does."""
@@ -276,8 +276,8 @@ class Deduplication:
         self.snapshot_position = Position(ledger_id, entry_id)
 
 
-def _packed(name: bytes, held: ProducerSequences) -> bytes:
-    numbers, progress = _NUMBERS.pack(held.stored, held.last_used_ms), held.stored_progress
+def _packed(name: bytes, sequences: ProducerSequences) -> bytes:
+    numbers, progress = _NUMBERS.pack(sequences.stored, sequences.last_used_ms), sequences.stored_progress
     if progress is None:
         return _LENGTH.pack(len(name)) + name + numbers
     return _LENGTH.pack(len(name) | _WITH_PROGRESS) + name + numbers + _PROGRESS.pack(*progress)

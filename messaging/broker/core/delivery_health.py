@@ -48,10 +48,10 @@ def health_without_consumers(backlog_entries: int) -> DeliveryHealth:
     return DeliveryHealth.ABANDONED if backlog_entries else DeliveryHealth.IDLE
 
 
-def worse(one: str, other: str) -> str:
+def worse(health: str, other: str) -> str:
     """Of two values of `DeliveryHealth`."""
     order = list(DeliveryHealth)
-    return max(one, other, key=lambda value: order.index(DeliveryHealth(value)))
+    return max(health, other, key=lambda value: order.index(DeliveryHealth(value)))
 
 
 def _health(subscription: Subscription, still_ms: int) -> DeliveryHealth:
@@ -59,7 +59,7 @@ def _health(subscription: Subscription, still_ms: int) -> DeliveryHealth:
         return health_without_consumers(subscription.backlog_entries)
     if still_ms < STILL_MS or not _at_stake(subscription):
         return DeliveryHealth.GOOD
-    stopped = subscription.unacked.blocked or all(why_not_sent(one, None) is not None for one in receivers(subscription))
+    stopped = subscription.unacked.blocked or all(why_not_sent(consumer, None) is not None for consumer in receivers(subscription))
     return DeliveryHealth.BLOCKED if stopped else DeliveryHealth.GOOD
 
 
@@ -72,7 +72,10 @@ def _at_stake(subscription: Subscription) -> bool:
 def _still_ms(subscription: Subscription, now_ms: int) -> int:
     """For how long no consumer that is sent messages has got, acknowledged or asked for one; 0 without a consumer."""
     moved_ms = max(
-        (max(one.connected_ms, one.last_flow_ms, one.last_consumed_ms, one.last_acked_ms) for one in receivers(subscription)),
+        (
+            max(consumer.connected_ms, consumer.last_flow_ms, consumer.last_consumed_ms, consumer.last_acked_ms)
+            for consumer in receivers(subscription)
+        ),
         default=now_ms,
     )
     return max(0, now_ms - moved_ms)

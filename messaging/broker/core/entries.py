@@ -137,8 +137,8 @@ class EntryBlock:
             self._chunks = {}
         elif index in self._chunks:
             return self._chunks[index]
-        found = self._chunks[index] = chunk_of(self.view(self.entry_at(index)))
-        return found
+        chunk = self._chunks[index] = chunk_of(self.view(self.entry_at(index)))
+        return chunk
 
     def messages_of(self, entry_id: int) -> int:
         """Messages in one entry, without looking at the others."""
@@ -253,7 +253,7 @@ def from_log(block: Block) -> EntryBlock:
 
     Its checksum was verified when it was read; the first and the last frame show whether it is one of our blocks."""
     header = decode(block.header)
-    found = EntryBlock(
+    entries = EntryBlock(
         block.ledger_id,
         block.first_entry,
         block.data,
@@ -265,9 +265,9 @@ def from_log(block: Block) -> EntryBlock:
         chunked=header.flags & CHUNKS != 0,
     )
     last = block.count - 1
-    if block.end_offsets[-1] != len(block.data) or not _framed(found, 0) or (last and not _framed(found, last)):
+    if block.end_offsets[-1] != len(block.data) or not _framed(entries, 0) or (last and not _framed(entries, last)):
         raise _not_ours(block)
-    return found
+    return entries
 
 
 def _not_ours(block: Block) -> ValueError:

@@ -128,10 +128,10 @@ def explain(subscription: Subscription, state: DeliveryState) -> list[Finding]:
         waiting = subscription.state.redeliveries.waiting_entries
         return _set_aside(subscription, waiting) if waiting else _all_sent(subscription, backlog, state)
     at = due[1]
-    stuck = [finding for one in receivers(subscription) if (finding := why_not_sent(one, at)) is not None]
+    stuck = [finding for consumer in receivers(subscription) if (finding := why_not_sent(consumer, at)) is not None]
     if subscription.unacked.blocked:
-        held, limit = subscription.unacked.messages, subscription.unacked.subscription_max
-        text = f"All consumers together hold {held} unacknowledged messages; delivery stopped at the limit of {limit}."
+        unacked, limit = subscription.unacked.messages, subscription.unacked.subscription_max
+        text = f"All consumers together hold {unacked} unacknowledged messages; delivery stopped at the limit of {limit}."
         return [Finding(Reason.SUBSCRIPTION_LIMIT, text, position=at), *stuck[:CONSUMERS_MAX]]
     if len(stuck) == len(receivers(subscription)):
         return _nobody_ready(stuck, at)
@@ -143,7 +143,7 @@ def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliverySta
     count = subscription.messages_dropped
     dropped = f"{count} {'message was' if count == 1 else 'messages were'} dropped since the subscription was made."
     open_to = receivers(subscription)
-    stuck = [finding for one in open_to if (finding := why_not_sent(one, None)) is not None]
+    stuck = [finding for consumer in open_to if (finding := why_not_sent(consumer, None)) is not None]
     if open_to and len(stuck) == len(open_to):
         first, *others = _nobody_ready(stuck, None)
         return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
@@ -179,7 +179,7 @@ def _nobody_ready(stuck: list[Finding], at: Position | None) -> list[Finding]:
         return stuck
     counted = Counter(finding.reason for finding in stuck)
     reason, _ = counted.most_common(1)[0]
-    parts = ", ".join(f"{count} {COUNTED[found]}" for found, count in counted.most_common())
+    parts = ", ".join(f"{count} {COUNTED[why]}" for why, count in counted.most_common())
     text = f"None of the {len(stuck)} consumers can be sent messages: {parts}."
     return [Finding(reason, text, position=at), *stuck[:CONSUMERS_MAX]]
 
@@ -194,7 +194,7 @@ COUNTED = {
 def _set_aside(subscription: Subscription, waiting: int) -> list[Finding]:
     """Key_Shared: `waiting` entries were read and are for consumers that cannot take them; others could not be given them."""
     open_to = receivers(subscription)
-    stuck = [finding for one in open_to if (finding := why_not_sent(one, None)) is not None]
+    stuck = [finding for consumer in open_to if (finding := why_not_sent(consumer, None)) is not None]
     if len(stuck) == len(open_to):
         return _nobody_ready(stuck, None)
     what = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
@@ -208,20 +208,20 @@ def _set_aside(subscription: Subscription, waiting: int) -> list[Finding]:
 def _all_sent(subscription: Subscription, backlog: int, state: DeliveryState) -> list[Finding]:
     """Nothing can be sent, whoever asks."""
     delayed = subscription.delayed_entries
-    found = []
+    findings = []
     if delayed:
-        found.append(_delayed(delayed, state))
+        findings.append(_delayed(delayed, state))
     dead = sum(map(len, subscription.state.redeliveries.dead.values()))
     sent = backlog - delayed - dead
     if sent > 0:
         text = f"Everything that is due was sent; {_entries(sent)} not acknowledged by the consumers."
-        found.insert(0 if sent > delayed else len(found), Finding(Reason.SENT, text))
+        findings.insert(0 if sent > delayed else len(findings), Finding(Reason.SENT, text))
     if dead:
         letters = subscription.dead_letters
         error = f": {letters.last_error}" if letters is not None and letters.last_error else ""
         text = f"{dead} entries that were redelivered too often wait to be moved to the dead-letter topic{error}."
-        found.insert(0 if error else len(found), Finding(Reason.DEAD_LETTERS, text))
-    return found or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
+        findings.insert(0 if error else len(findings), Finding(Reason.DEAD_LETTERS, text))
+    return findings or [Finding(Reason.DELIVERING, "Messages are being delivered.")]
 
 
 def _delayed(count: int, state: DeliveryState) -> Finding:
@@ -238,19 +238,19 @@ def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     if state.blocked_by is not None:
         return [Finding(Reason.RATE_LIMIT, _rate_sentence(state.blocked_by), position=at)]
     if state.no_room:
-        held, most = state.delayed_bytes, state.delayed_bytes_max
-        text = f"Reading stopped at a delayed message: {held} bytes of memory are kept for the tenant, which may have {most}."
+        kept_bytes, most = state.delayed_bytes, state.delayed_bytes_max
+        text = f"Reading stopped at a delayed message: {kept_bytes} bytes of memory are kept for the tenant, which may have {most}."
         return [Finding(Reason.NO_ROOM, text, position=at)]
     if state.draining:
         return [
             Finding(
                 Reason.KEY_DRAINING,
-                f"Key {one.key!r} waits until consumer {one.consumer!r} has acknowledged what it holds of it.",
-                one.consumer,
-                one.key,
-                one.position,
+                f"Key {key_wait.key!r} waits until consumer {key_wait.consumer!r} has acknowledged what it holds of it.",
+                key_wait.consumer,
+                key_wait.key,
+                key_wait.position,
             )
-            for one in state.draining[:CONSUMERS_MAX]
+            for key_wait in state.draining[:CONSUMERS_MAX]
         ]
     if state.reads_under_way:
         return [Finding(Reason.BACKLOG_READ, "The next messages are being read from disk.", position=at)]

@@ -146,8 +146,8 @@ class IngressLimiter:
         """Whether ``times * held`` is too much for the quota, or its tenant holds too much."""
         account = self.account
         left = account.limit_bytes - account.used_bytes
-        held = times * quota.held_bytes
-        return held > QUOTA_BYTES_MAX or held > left or account.tenants.get(quota.tenant, 0) > left
+        bytes_held = times * quota.held_bytes
+        return bytes_held > QUOTA_BYTES_MAX or bytes_held > left or account.tenants.get(quota.tenant, 0) > left
 
     def _frame_fits(self, tenant: str, size: int) -> bool:
         """Frames that are still coming have a part of what the tenant may hold: the peers that sent whole messages never wait for

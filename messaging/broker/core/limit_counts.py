@@ -30,9 +30,9 @@ class ConnectedCounts:
         if not count:
             return
         for whose in (str(name.namespace), name.tenant):
-            held = self._counts.get(whose, 0) + count
-            if held:
-                self._counts[whose] = held
+            total = self._counts.get(whose, 0) + count
+            if total:
+                self._counts[whose] = total
             else:
                 del self._counts[whose]
 

@@ -55,10 +55,10 @@ class MemoryCharge(Charge):
     def belongs_to(self, tenant: str) -> None:
         """From now on it counts for `tenant`. The first word counts."""
         if self.tenant.startswith(NAMELESS):
-            held = self.held_bytes
-            self.change(-held)
+            charged_bytes = self.held_bytes
+            self.change(-charged_bytes)
             self.tenant = tenant
-            self.change(held)
+            self.change(charged_bytes)
 
 
 def memory_bytes(texts: Iterable[str], pairs: Mapping[str, str]) -> int:

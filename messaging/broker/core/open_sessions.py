@@ -87,11 +87,11 @@ class OpenSessions:
 
     def touched(self, changed: Iterable[tuple[str, str]]) -> list[OpenSession]:
         """Open sessions whose permission may have ended with these changes (kind, key) of the view."""
-        found: dict[int, OpenSession] = {}
+        sessions: dict[int, OpenSession] = {}
         for kind, key in changed:
             for session in self._of_tenant(key) if kind == "tenant" else self._of_namespace(key) if kind == "namespace" else ():
-                found[id(session)] = session
-        return list(found.values())
+                sessions[id(session)] = session
+        return list(sessions.values())
 
     def under(self, change: tuple[str, str]) -> list[OpenSession]:
         """Every open session that a change of this entity could affect."""
@@ -108,10 +108,10 @@ class OpenSessions:
         after = self._view().tenants.get(name)
         roles = admins_lost(tenant.state, after)
         tenant.state = after
-        found = [session for namespace in tenant.namespaces.values() for session in _sessions(namespace, roles)]
+        affected = [session for namespace in tenant.namespaces.values() for session in _sessions(namespace, roles)]
         for namespace in list(tenant.namespaces):
             self._prune(name, namespace)
-        return found
+        return affected
 
     def _of_namespace(self, name: str) -> list[OpenSession]:
         tenant_name = name.partition("/")[0]
@@ -120,10 +120,10 @@ class OpenSessions:
         if namespace is None:
             return []
         after = self._view().namespaces.get(name)
-        found = _sessions(namespace, grants_lost(namespace.state, after))
+        affected = _sessions(namespace, grants_lost(namespace.state, after))
         namespace.state = after
         self._prune(tenant_name, name)
-        return found
+        return affected
 
     def _prune(self, tenant_name: str, name: str) -> None:
         """Drops what holds no session any more."""

@@ -71,20 +71,20 @@ def shared_policies(scope: str) -> dict[str, str]:
 
 
 def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[PolicyEffect]:
-    found = []
+    shared = []
     for policy, things in shared_policies(facts.scope).items():
-        held, limit = facts.held[things], after[policy]
-        if before[policy] == limit or not limit or held < limit + (things != DELAYED):
+        count, limit = facts.held[things], after[policy]
+        if before[policy] == limit or not limit or count < limit + (things != DELAYED):
             continue
-        whole = f"{held:,} {things.replace('_', ' ')} of {facts.scope} {facts.name}"
+        whole = f"{count:,} {things.replace('_', ' ')} of {facts.scope} {facts.name}"
         if things == DELAYED:
             sentence = f"{whole} would stay, and another would be refused when it is published"
         elif things in ("producers", "consumers"):
-            sentence = f"{held - limit:,} of {whole} would be refused when connecting again"
+            sentence = f"{count - limit:,} of {whole} would be refused when connecting again"
         else:
             sentence = f"{whole} would stay, and no other could be created"
-        found.append(PolicyEffect(policy, "", "", held - limit, sentence))
-    return found
+        shared.append(PolicyEffect(policy, "", "", count - limit, sentence))
+    return shared
 
 
 Found = Iterator[tuple[str, int, str]]  # subscription, count, sentence
@@ -92,58 +92,59 @@ Found = Iterator[tuple[str, int, str]]  # subscription, count, sentence
 
 def effects(facts: TopicFacts, before: Values, after: Values) -> list[PolicyEffect]:
     """Of the policies whose values differ. Both hold every policy of `EFFECTS`."""
-    found: dict[tuple[str, int, str], str] = {}  # two policies may have one effect: it is told of the first
+    policies: dict[tuple[str, int, str], str] = {}  # two policies may have one effect: it is told of the first
     for policy, effect in EFFECTS.items():
         if before[policy] != after[policy]:
-            for one in effect(facts, before, after):
-                found.setdefault(one, policy)
-    return [PolicyEffect(policy, facts.topic, *one) for one, policy in found.items()]
+            for told in effect(facts, before, after):
+                policies.setdefault(told, policy)
+    return [PolicyEffect(policy, facts.topic, *told) for told, policy in policies.items()]
 
 
 def _things(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _too_many(held: int, limit: int, noun: str, where: str) -> tuple[int, str] | None:
-    if not limit or held <= limit:
+def _too_many(count: int, limit: int, noun: str, where: str) -> tuple[int, str] | None:
+    if not limit or count <= limit:
         return None
-    over = held - limit
-    return over, f"{_things(over, noun)} of {held:,} would be refused when connecting again{where}"
+    over = count - limit
+    return over, f"{_things(over, noun)} of {count:,} would be refused when connecting again{where}"
 
 
 def _producers(facts: TopicFacts, before: Values, after: Values) -> Found:
-    if found := _too_many(facts.producers, after["max_producers_per_topic"], "producer", ""):
-        yield ("", *found)
+    if refused := _too_many(facts.producers, after["max_producers_per_topic"], "producer", ""):
+        yield ("", *refused)
 
 
 def _consumers(facts: TopicFacts, before: Values, after: Values) -> Found:
-    held = sum(len(one.unacked_by_consumer) for one in facts.subscriptions)
-    if found := _too_many(held, after["max_consumers_per_topic"], "consumer", ""):
-        yield ("", *found)
+    consumers = sum(len(subscription.unacked_by_consumer) for subscription in facts.subscriptions)
+    if refused := _too_many(consumers, after["max_consumers_per_topic"], "consumer", ""):
+        yield ("", *refused)
 
 
 def _consumers_of_each(facts: TopicFacts, before: Values, after: Values) -> Found:
-    for one in facts.subscriptions:
+    for subscription in facts.subscriptions:
         limit = after["max_consumers_per_subscription"]
-        if found := _too_many(len(one.unacked_by_consumer), limit, "consumer", f" to subscription {one.name}"):
-            yield (one.name, *found)
+        if refused := _too_many(len(subscription.unacked_by_consumer), limit, "consumer", f" to subscription {subscription.name}"):
+            yield (subscription.name, *refused)
 
 
 def _subscriptions(facts: TopicFacts, before: Values, after: Values) -> Found:
-    limit, held = after["max_subscriptions_per_topic"], sum(one.durable for one in facts.subscriptions)
-    if limit and held > limit:
-        yield "", held - limit, f"{_things(held, 'subscription')} would stay, and no other could be created"
+    limit, durable = after["max_subscriptions_per_topic"], sum(subscription.durable for subscription in facts.subscriptions)
+    if limit and durable > limit:
+        yield "", durable - limit, f"{_things(durable, 'subscription')} would stay, and no other could be created"
 
 
 def _types(facts: TopicFacts, before: Values, after: Values) -> Found:
     allowed = after["subscription_types"]
-    for one in facts.subscriptions:
-        connected = len(one.unacked_by_consumer)
-        if allowed and one.kind not in allowed and connected:
+    for subscription in facts.subscriptions:
+        connected = len(subscription.unacked_by_consumer)
+        if allowed and subscription.kind not in allowed and connected:
+            of_kind = _things(connected, f"{subscription.kind} consumer")
             yield (
-                one.name,
+                subscription.name,
                 connected,
-                f"{_things(connected, f'{one.kind} consumer')} of subscription {one.name} would be refused when connecting again",
+                f"{of_kind} of subscription {subscription.name} would be refused when connecting again",
             )
 
 
@@ -155,36 +156,46 @@ def _encryption(facts: TopicFacts, before: Values, after: Values) -> Found:
 
 def _unacked_of_consumer(facts: TopicFacts, before: Values, after: Values) -> Found:
     limit = after["max_unacked_per_consumer"]
-    for one in facts.subscriptions:
-        held = sum(count >= limit for count in one.unacked_by_consumer) if limit and one.kind in _LIMITED else 0
-        if held:
+    for subscription in facts.subscriptions:
+        consumers = (
+            sum(count >= limit for count in subscription.unacked_by_consumer) if limit and subscription.kind in _LIMITED else 0
+        )
+        if consumers:
             yield (
-                one.name,
-                held,
-                f"{_things(held, 'consumer')} of subscription {one.name} would be sent nothing until they acknowledge",
+                subscription.name,
+                consumers,
+                f"{_things(consumers, 'consumer')} of subscription {subscription.name} would be sent nothing until they "
+                "acknowledge",
             )
 
 
 def _unacked_of_subscription(facts: TopicFacts, before: Values, after: Values) -> Found:
     limit = after["max_unacked_per_subscription"]
-    for one in facts.subscriptions:
-        if limit and one.kind in _LIMITED and one.unacked_messages >= limit:
+    for subscription in facts.subscriptions:
+        if limit and subscription.kind in _LIMITED and subscription.unacked_messages >= limit:
             yield (
-                one.name,
-                one.unacked_messages,
-                f"subscription {one.name} has {one.unacked_messages:,} unacknowledged messages and would be sent nothing more",
+                subscription.name,
+                subscription.unacked_messages,
+                f"subscription {subscription.name} has {subscription.unacked_messages:,} unacknowledged messages and would be "
+                "sent nothing more",
             )
 
 
 def _quota_bytes(facts: TopicFacts, before: Values, after: Values) -> Found:
     limit, action = after["backlog_quota_bytes"], QuotaAction(after["backlog_quota_bytes_policy"])
-    over = [one for one in facts.subscriptions if one.durable and 0 <= limit < one.backlog_bytes]
+    over = [
+        subscription for subscription in facts.subscriptions if subscription.durable and 0 <= limit < subscription.backlog_bytes
+    ]
     if action is QuotaAction.EVICT:
-        for one in over:
-            evicted = one.backlog_bytes - int(limit * EVICTED_TO)
-            yield one.name, evicted, f"about {_size(evicted)} of the backlog of subscription {one.name} would be evicted"
+        for subscription in over:
+            evicted = subscription.backlog_bytes - int(limit * EVICTED_TO)
+            yield (
+                subscription.name,
+                evicted,
+                f"about {_size(evicted)} of the backlog of subscription {subscription.name} would be evicted",
+            )
     elif over:
-        most = max(one.backlog_bytes for one in over)
+        most = max(subscription.backlog_bytes for subscription in over)
         yield "", facts.producers, f"publishing would be refused: the backlog is {_size(most)}{_connected(facts)}"
 
 
@@ -204,10 +215,12 @@ def _connected(facts: TopicFacts) -> str:
 
 
 def _ttl(facts: TopicFacts, before: Values, after: Values) -> Found:
-    for one in facts.subscriptions:
-        if one.expired_entries:
-            entries = f"{one.expired_entries:,} unacknowledged {'entry' if one.expired_entries == 1 else 'entries'}"
-            yield one.name, one.expired_entries, f"{entries} of subscription {one.name} would expire"
+    for subscription in facts.subscriptions:
+        if subscription.expired_entries:
+            entries = (
+                f"{subscription.expired_entries:,} unacknowledged {'entry' if subscription.expired_entries == 1 else 'entries'}"
+            )
+            yield subscription.name, subscription.expired_entries, f"{entries} of subscription {subscription.name} would expire"
 
 
 def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
@@ -216,12 +229,12 @@ def _retention(facts: TopicFacts, before: Values, after: Values) -> Found:
 
 
 def _delays(facts: TopicFacts, before: Values, after: Values) -> Found:
-    for one in facts.subscriptions:
-        if not after["delayed_delivery"] and one.delayed_entries:
+    for subscription in facts.subscriptions:
+        if not after["delayed_delivery"] and subscription.delayed_entries:
             yield (
-                one.name,
-                one.delayed_entries,
-                f"{_things(one.delayed_entries, 'delayed message')} of {one.name} would be sent now",
+                subscription.name,
+                subscription.delayed_entries,
+                f"{_things(subscription.delayed_entries, 'delayed message')} of {subscription.name} would be sent now",
             )
 
 

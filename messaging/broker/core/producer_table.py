@@ -51,14 +51,14 @@ class ProducerTable:
 
         A producer replaces one of its name that is itself on an earlier try (same connection and id, lower epoch), or whose
         connection is gone (Pulsar's successor rule)."""
-        held = self.get(producer.name)
-        former = held if held is not None and _succeeds(producer, held) else None
+        same_named = self.get(producer.name)
+        former = same_named if same_named is not None and _succeeds(producer, same_named) else None
         occupancy = self._occupancy(former)
         answer = ANSWERS[producer.access][occupancy]
         if answer in (Answer.BUSY, Answer.FENCED):
             raise self._refusal(answer, occupancy)
         if answer is Answer.JOIN:
-            if held is not None and former is None:
+            if same_named is not None and former is None:
                 raise ProducerBusy(
                     f"a producer named {producer.name!r} is already connected to this topic: close it, or use another name"
                 )
@@ -79,10 +79,10 @@ class ProducerTable:
         fenced: Sequence[Producer] = ()
         refused: Sequence[Producer] = ()
         if answer is Answer.TAKE_OVER:
-            fenced = [one for one in self if one is not former]
+            fenced = [other for other in self if other is not former]
             refused, self._waiting = list(self._waiting or ()), None
-        for one in self:
-            self._drop(one)
+        for other in self:
+            self._drop(other)
         self._own(producer)
         return Admission(answer, former, fenced, refused)
 
@@ -168,8 +168,8 @@ class ProducerTable:
     def clear(self) -> tuple[list[Producer], Sequence[Producer]]:
         """Removes all of them: those that had the topic, and those that waited for it."""
         members, waiting = list(self), list(self._waiting or ())
-        for one in members:
-            self.departed = client_usage.with_producer(self.departed, one)
+        for member in members:
+            self.departed = client_usage.with_producer(self.departed, member)
         self._only = self.owner = self._waiting = None
         if self._by_name is not None:
             self._by_name = {}
@@ -183,8 +183,8 @@ class ProducerTable:
     def rivals(self, producer_name: str, access: AccessMode) -> list[Producer]:
         """Those that keep such a producer from getting the topic; their clients may have disappeared."""
         if access is AccessMode.SHARED and self.owner is None:
-            held = self.get(producer_name)
-            return [] if held is None else [held]
+            same_named = self.get(producer_name)
+            return [] if same_named is None else [same_named]
         return [] if access is AccessMode.EXCLUSIVE_WITH_FENCING else list(self)
 
     @property
@@ -201,6 +201,8 @@ class ProducerTable:
         return iter(() if self._only is None else (self._only,))
 
 
-def _succeeds(producer: Producer, held: Producer) -> bool:
-    itself = held.sink is producer.sink and held.producer_id == producer.producer_id and held.epoch < producer.epoch
-    return itself or not held.sink.alive()
+def _succeeds(producer: Producer, same_named: Producer) -> bool:
+    itself = (
+        same_named.sink is producer.sink and same_named.producer_id == producer.producer_id and same_named.epoch < producer.epoch
+    )
+    return itself or not same_named.sink.alive()

@@ -31,11 +31,11 @@ def consumed(ledgers: Sequence[LedgerRecord], cursors: Collection[Cursor], limit
     if before >= limit or not all(cursor.individual_acks for cursor in cursors if cursor.mark_delete == before):
         return set()
     return {
-        one.ledger_id
-        for one in ledgers
-        if one.last_entry is not None
-        and before < (one.ledger_id, one.last_entry) <= limit
-        and all(has_all_of(cursor, one.ledger_id, one.last_entry) for cursor in cursors)
+        ledger.ledger_id
+        for ledger in ledgers
+        if ledger.last_entry is not None
+        and before < (ledger.ledger_id, ledger.last_entry) <= limit
+        and all(has_all_of(cursor, ledger.ledger_id, ledger.last_entry) for cursor in cursors)
     }
 
 

@@ -334,4 +334,4 @@ class Subscription:
     @property
     def unacked_messages(self) -> int:
         """What consumers hold, counted where several take turns: the active consumer of the other types holds nothing."""
-        return sum(one.unacked_messages for one in self.consumers)
+        return sum(consumer.unacked_messages for consumer in self.consumers)

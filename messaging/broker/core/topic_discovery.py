@@ -47,9 +47,10 @@ class TopicDiscovery(Generic[P]):
         return self._looked(peer, client_key, from_ms, _EVER)
 
     def _looked(self, peer: P, client_key: ClientKey, first_ms: int, last_ms: int) -> bool:
-        held = self._looks.get(client_key, {}).get(peer)
-        if held is not None:
-            self._looks[client_key][peer] = (min(held[0], first_ms), max(held[1], last_ms))
+        looked = self._looks.get(client_key, {}).get(peer)
+        if looked is not None:
+            former_first_ms, former_last_ms = looked
+            self._looks[client_key][peer] = (min(former_first_ms, first_ms), max(former_last_ms, last_ms))
             return False
         keys = self._of_peer.setdefault(peer, set())
         if len(keys) >= NAMESPACES_MAX:
@@ -68,11 +69,12 @@ class TopicDiscovery(Generic[P]):
     def found(self, peer: P, client_key: ClientKey, created_ms: int) -> Found:
         """Whether a topic created at `created_ms` was found by looking."""
         peers = self._looks.get(client_key, {})
-        held = peers.get(peer)
-        if held is not None:
-            return Found.ITSELF if held[0] <= created_ms <= held[1] else Found.NOT
+        looked = peers.get(peer)
+        if looked is not None:
+            first_ms, last_ms = looked
+            return Found.ITSELF if first_ms <= created_ms <= last_ms else Found.NOT
         return Found.ALIKE if any(first <= created_ms <= last for first, last in peers.values()) else Found.NOT
 
     def alike(self, peer: P, client_key: ClientKey) -> list[P]:
         """The other peers of the same client_key."""
-        return [one for one in self._looks.get(client_key, ()) if one is not peer]
+        return [other for other in self._looks.get(client_key, ()) if other is not peer]

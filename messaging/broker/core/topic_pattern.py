@@ -37,7 +37,7 @@ class TopicPattern:
     def matching(self, names: list[str]) -> list[str]:
         """Those of `names`, full names of topics, that it matches."""
         match, last_base, last = self._matcher.Match, "", False
-        found = []
+        matches = []
         for name in names:
             base = name.partition("://")[2]
             if "-partition-" in base:
@@ -45,8 +45,8 @@ class TopicPattern:
             if base != last_base:  # partitions of a topic follow one another
                 last_base, last = base, bool(match(base))
             if last:
-                found.append(name)
-        return found
+                matches.append(name)
+        return matches
 
 
 def matching(pattern: str, names: list[str]) -> list[str] | None:

@@ -45,10 +45,10 @@ class TopicQuota:
         """Why `count` more topics are too many. `policy_max` and `tenant_max`: of the policies of the namespace and the tenant; 0:
         none. Call `learn` before."""
         counts = self._counts[tenant]
-        held, held_by_tenant = counts.get(namespace, 0), sum(counts.values())
+        of_namespace, held_by_tenant = counts.get(namespace, 0), sum(counts.values())
         for what, now, limit, setting in (
-            (f"namespace {namespace}", held, self._namespace_max, "topics_per_namespace_max"),
-            (f"namespace {namespace}", held, policy_max or self._namespace_max, "max_topics_per_namespace"),
+            (f"namespace {namespace}", of_namespace, self._namespace_max, "topics_per_namespace_max"),
+            (f"namespace {namespace}", of_namespace, policy_max or self._namespace_max, "max_topics_per_namespace"),
             (f"tenant {tenant}", held_by_tenant, self._tenant_max, "topics_per_tenant_max"),
             (f"tenant {tenant}", held_by_tenant, tenant_max or self._tenant_max, "max_topics_per_tenant"),
         ):

@@ -67,7 +67,7 @@ def trace_in(
     subscription: Subscription, position: Position, records: Iterable[DeliveryRecord], *, cancelled: bool = False
 ) -> SubscriptionTrace:
     """`cancelled`: it was a delayed message that was cancelled."""
-    known = [one for one in records if one.subscription == subscription.name and covers(one, position)]
+    known = [record for record in records if record.subscription == subscription.name and covers(record, position)]
     where, consumer = _where(subscription, position, known)
     where = TraceState.CANCELLED if cancelled and where is TraceState.ACKNOWLEDGED else where
     batches, state = subscription.cursor.batches, subscription.state
@@ -87,7 +87,7 @@ def covers(record: DeliveryRecord, position: Position) -> bool:
 def _where(subscription: Subscription, position: Position, known: list[DeliveryRecord]) -> tuple[TraceState, str]:
     state, (ledger_id, entry_id) = subscription.state, position
     if subscription.cursor.acknowledged(position):
-        ends = {one.event for one in known if one.whole}
+        ends = {record.event for record in known if record.whole}
         if DeliveryEvent.DEAD_LETTERED in ends:
             return TraceState.DEAD_LETTERED, ""
         return (TraceState.EXPIRED if DeliveryEvent.EXPIRED in ends else TraceState.ACKNOWLEDGED), ""

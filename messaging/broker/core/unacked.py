@@ -9,9 +9,9 @@ from __future__ import annotations
 UNLIMITED = 1 << 62
 
 
-def stays_blocked(held: int, limit: int) -> bool:
+def stays_blocked(unacked: int, limit: int) -> bool:
     """Whether a holder that reached its limit, and now has `held` messages, still gets no more."""
-    return held > limit // 2
+    return unacked > limit // 2
 
 
 class UnackedMessages:

@@ -3,7 +3,7 @@ cimport cython
 
 cdef Py_ssize_t ACK_IDS_MAX
 
-@cython.locals(consumer_id=object, ledger_id=object, one=tuple, groups=dict, group=list)
+@cython.locals(consumer_id=object, ledger_id=object, consumer=object, ledger=object, groups=dict, group=list)
 cpdef dict group_acks(list acked)
 
 @cython.locals(

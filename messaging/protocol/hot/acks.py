@@ -101,9 +101,9 @@ def group_acks(acked: list[tuple[int, int, int]]) -> dict[tuple[int, int], list[
     """Entry ids by (consumer id, ledger id), in the order received. Nearly always there is only one such key."""
     groups: dict[tuple[int, int], list[int]] = {}
     consumer_id, ledger_id, group = -1, -1, list[int]()
-    for one in acked:
-        if one[1] != ledger_id or one[0] != consumer_id or not group:
-            consumer_id, ledger_id = one[0], one[1]
+    for consumer, ledger, entry in acked:
+        if ledger != ledger_id or consumer != consumer_id or not group:
+            consumer_id, ledger_id = consumer, ledger
             group = groups.setdefault((consumer_id, ledger_id), [])
-        group.append(one[2])
+        group.append(entry)
     return groups

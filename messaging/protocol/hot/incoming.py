@@ -49,109 +49,114 @@ def scan(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = 
         high = buf[pos + 4]
         size = (high << 24) | (buf[pos + 5] << 16) | (buf[pos + 6] << 8) | buf[pos + 7]
         body = pos + 8 + size
-        producer_id = 0
-        sequence_id = 0
-        count = 1
-        highest = 0
-        flags = 0
-        due = 0
         # Field 6 of the command: its length (at most two bytes, since a SEND is short), then the fields of Send up to its end.
         if size < 4 or body + 4 > stop or buf[pos + 10] != 50:
-            i, value = pos, 0
+            i, length = pos, 0
         elif buf[pos + 11] < 128:
-            i, value = pos + 12, buf[pos + 11]
+            i, length = pos + 12, buf[pos + 11]
         else:
-            i, value = pos + 13, buf[pos + 11] & 127 | buf[pos + 12] << 7
-        if i + value != body:
+            i, length = pos + 13, buf[pos + 11] & 127 | buf[pos + 12] << 7
+        if i + length != body:
             out.append(SendFrame(0, 0, pos, pos, stop, 1, 0, MALFORMED))
             pos = stop
             continue
-        # All fields are varints except message_id, which no client sends.
-        while i < body:
-            key = buf[i]
-            i += 1
-            if key >= 128:  # a field number above 15: unknown, so only its type matters
-                while i < body and buf[i] >= 128:
-                    i += 1
-                i += 1
-                key &= 7
-            if i < body and buf[i] < 128:
-                value = buf[i]
-                i += 1
-            else:
-                value = 0
-                shift = 0
-                byte = 128
-                while i < body:
-                    byte = buf[i]
-                    i += 1
-                    value |= (byte & 127) << shift
-                    shift += 7
-                    if byte < 128 or shift > 63:
-                        break
-                if byte >= 128 or (shift > 63 and byte > 1):  # unterminated, or more than 64 bits
-                    flags |= MALFORMED
-                    break
-            if key == 8:
-                producer_id = value
-            elif key == 16:
-                sequence_id = value
-            elif key == 24:
-                count = value
-            elif key == 48:
-                highest = value
-            elif key == 32 or key == 40:
-                if value:
-                    flags |= TRANSACTION
-            elif key == 56:
-                if value:
-                    flags |= CHUNK
-            elif key == 64:
-                if value:
-                    flags |= MARKER
-            elif key & 7 == 2 and value <= body - i:
-                i += value
-            elif key & 7 != 0:
-                flags |= MALFORMED
-                break
-        if count != 1 and (count < 1 or count > BATCH_MESSAGES_MAX or count * BATCHED_MESSAGE_BYTES_MIN > stop - body):
-            flags |= DOUBTFUL
-            count = min(count, COUNT_MAX)
-        if (sequence_id | highest) >> 63:  # they are stored as signed numbers
-            flags |= DOUBTFUL
-        if i != body:
-            flags |= MALFORMED
-        else:
-            if buf[body] == 14 and buf[body + 1] == 1 and body + 10 <= stop:
-                expected = (buf[body + 2] << 24) | (buf[body + 3] << 16) | (buf[body + 4] << 8) | buf[body + 5]
-                if not verified:
-                    covered = buf[body + 6 : stop] if stop - body < COPIED_BYTES_MAX else memoryview(buf)[body + 6 : stop]
-                    if crc32c(covered, 0, 0) != expected:  # 0: no other thread gets its turn meanwhile, that would take longer
-                        flags |= BAD_CHECKSUM
-                i += 6
-            high = buf[i]
-            size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
-            i += 4
-            if i + size <= stop:
-                if WALKS or DELIVER_AT_KEY in buf[i : i + size]:
-                    due = deliver_at(buf, i, i + size)
-                    if due:
-                        flags |= DELAYED
-            elif not flags & BAD_CHECKSUM:  # the metadata does not fit: no consumer could read this message
-                flags |= MALFORMED
         frame = SendFrame.__new__(SendFrame)
-        frame.producer_id = producer_id
-        frame.sequence_id = sequence_id
         frame.start = pos
         frame.payload_start = body
         frame.end = stop
-        frame.message_count = count
-        frame.highest_sequence_id = highest
-        frame.flags = flags
-        frame.deliver_at_ms = due
+        frame.deliver_at_ms = 0
+        if _read_fields(buf, i, body, frame) != body:
+            frame.flags |= MALFORMED
+        else:
+            _check_message(buf, body, stop, frame, verified)
         out.append(frame)
         pos = stop
     return pos
+
+
+def _read_fields(buf: bytes, i: int, stop: int, frame: SendFrame) -> int:
+    """Reads the fields of Send from `i` to `stop` into `frame`. Returns where it stopped: at `stop` unless a field has no end.
+    All are varints except message_id, which no client sends."""
+    producer_id = sequence_id = highest = 0
+    count = 1
+    flags = 0
+    while i < stop:
+        key = buf[i]
+        i += 1
+        if key >= 128:  # a field number above 15: unknown, so only its type matters
+            while i < stop and buf[i] >= 128:
+                i += 1
+            i += 1
+            key &= 7
+        if i < stop and buf[i] < 128:
+            value = buf[i]
+            i += 1
+        else:
+            value = 0
+            shift = 0
+            byte = 128
+            while i < stop and byte >= 128 and shift <= 63:
+                byte = buf[i]
+                i += 1
+                value |= (byte & 127) << shift
+                shift += 7
+            if byte >= 128 or (shift > 63 and byte > 1):  # unterminated, or more than 64 bits
+                flags |= MALFORMED
+                break
+        if key == 8:
+            producer_id = value
+        elif key == 16:
+            sequence_id = value
+        elif key == 24:
+            count = value
+        elif key == 48:
+            highest = value
+        elif key == 32 or key == 40:
+            flags |= TRANSACTION if value else 0
+        elif key == 56:
+            flags |= CHUNK if value else 0
+        elif key == 64:
+            flags |= MARKER if value else 0
+        elif key & 7 == 2 and value <= stop - i:
+            i += value
+        elif key & 7 != 0:
+            flags |= MALFORMED
+            break
+    if count != 1 and (count < 1 or count > BATCH_MESSAGES_MAX or count * BATCHED_MESSAGE_BYTES_MIN > frame.end - stop):
+        flags |= DOUBTFUL
+        count = min(count, COUNT_MAX)
+    if (sequence_id | highest) >> 63:  # they are stored as signed numbers
+        flags |= DOUBTFUL
+    frame.producer_id = producer_id
+    frame.sequence_id = sequence_id
+    frame.message_count = count
+    frame.highest_sequence_id = highest
+    frame.flags = flags
+    return i
+
+
+def _check_message(buf: bytes, i: int, stop: int, frame: SendFrame, verified: bool) -> int:
+    """Checks what follows the command, from `i` to `stop`: the checksum unless it was `verified`, and whether the metadata fits.
+    Returns where the metadata would end."""
+    if buf[i] == 14 and buf[i + 1] == 1 and i + 10 <= stop:
+        expected = (buf[i + 2] << 24) | (buf[i + 3] << 16) | (buf[i + 4] << 8) | buf[i + 5]
+        if not verified:
+            covered = buf[i + 6 : stop] if stop - i < COPIED_BYTES_MAX else memoryview(buf)[i + 6 : stop]
+            if crc32c(covered, 0, 0) != expected:  # 0: no other thread gets its turn meanwhile, that would take longer
+                frame.flags |= BAD_CHECKSUM
+        i += 6
+    high = buf[i]
+    size = (high << 24) | (buf[i + 1] << 16) | (buf[i + 2] << 8) | buf[i + 3]
+    i += 4
+    if i + size <= stop:
+        if WALKS or DELIVER_AT_KEY in buf[i : i + size]:
+            due = deliver_at(buf, i, i + size)
+            if due:
+                frame.deliver_at_ms = due
+                frame.flags |= DELAYED
+    elif not frame.flags & BAD_CHECKSUM:  # the metadata does not fit: no consumer could read this message
+        frame.flags |= MALFORMED
+    return i + size
 
 
 def scan_sequential(buf: bytes, pos: int, end: int, out: list[SendFrame], verified: bool = False, most: int = ALL) -> int:

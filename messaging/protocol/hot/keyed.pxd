@@ -12,7 +12,7 @@ cdef unsigned long long LAST_2
 cpdef unsigned int murmur(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except? 1
 
 @cython.locals(
-    compiled=bint, made=object, found="unsigned int[::1]", start=Py_ssize_t, index=Py_ssize_t, stop=Py_ssize_t, i=Py_ssize_t,
+    compiled=bint, made=object, hashes="unsigned int[::1]", start=Py_ssize_t, index=Py_ssize_t, stop=Py_ssize_t, i=Py_ssize_t,
     high=Py_ssize_t, end=Py_ssize_t, name=Py_ssize_t, name_end=Py_ssize_t, key=Py_ssize_t, key_end=Py_ssize_t, ordering=bint,
     sequence_id="unsigned long long", encoded=bint, readable=bint, tag="unsigned long long", shift="unsigned int",
     byte="unsigned long long", value="unsigned long long", wire_type="unsigned int")

@@ -61,7 +61,7 @@ def key_hashes(data: bytes | memoryview, end_offsets: Sequence[int]) -> array[in
     """The hash of the key of each entry (type "I"). `data` and `end_offsets` as in `EntryBlock`."""
     compiled = COMPILED
     made = array("I", bytes(4 * len(end_offsets)))
-    found = memoryview(made)
+    hashes = memoryview(made)
     start = 0
     for index in range(len(end_offsets)):
         stop = end_offsets[index]
@@ -122,16 +122,16 @@ def key_hashes(data: bytes | memoryview, end_offsets: Sequence[int]) -> array[in
             else:
                 readable = False
         if not readable or i != end:
-            found[index] = NO_KEY_HASH
+            hashes[index] = NO_KEY_HASH
         elif key and (ordering or not encoded):
             if compiled:
-                found[index] = murmur(data, key, key_end)
+                hashes[index] = murmur(data, key, key_end)
             else:
-                found[index] = mmh3_hash(bytes(data[key:key_end]), 0, False) & HASH_MAX
+                hashes[index] = mmh3_hash(bytes(data[key:key_end]), 0, False) & HASH_MAX
         elif key:
-            found[index] = encoded_hash(bytes(data[key:key_end]))
+            hashes[index] = encoded_hash(bytes(data[key:key_end]))
         else:
-            found[index] = nameless_hash(bytes(data[name:name_end]), sequence_id)
+            hashes[index] = nameless_hash(bytes(data[name:name_end]), sequence_id)
     return made
 
 

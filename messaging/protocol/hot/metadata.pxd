@@ -2,6 +2,6 @@
 cimport cython
 
 @cython.locals(
-    found="unsigned long long", key="unsigned long long", kind="unsigned int", shift="unsigned int", byte="unsigned long long",
+    at_ms="unsigned long long", key="unsigned long long", kind="unsigned int", shift="unsigned int", byte="unsigned long long",
     value="unsigned long long")
 cpdef unsigned long long deliver_at(bytes buf, Py_ssize_t pos, Py_ssize_t stop) except? 0xffffffffffffffff

@@ -11,7 +11,7 @@ def deliver_at(buf: bytes, pos: int, stop: int) -> int:
     """The delivery time that metadata at `pos`..`stop` asks for, milliseconds since 1970; 0 if it asks for none that can be.
 
     `stop` must not be beyond the end of `buf`. Metadata that cannot be read asks for none: no consumer can read it either."""
-    found = 0
+    at_ms = 0
     while pos < stop:
         key = 0
         shift = 0
@@ -39,9 +39,9 @@ def deliver_at(buf: bytes, pos: int, stop: int) -> int:
             return 0
         if kind == 0:
             if key == 152:
-                found = 0 if value >> 63 else value  # of several the last one counts; a negative one asks for nothing
+                at_ms = 0 if value >> 63 else value  # of several the last one counts; a negative one asks for nothing
         elif value > stop - pos:
             return 0
         else:
             pos += value
-    return found if pos == stop else 0
+    return at_ms if pos == stop else 0

@@ -105,12 +105,12 @@ class LedgerState:
 
     def extents_in_memory(self) -> list[Extents]:
         """Newest first. For any thread that reads `last_segment` only afterwards."""
-        found = []
+        newest_first = []
         extents = self.extents
         while extents is not None:
-            found.append(extents)
+            newest_first.append(extents)
             extents = extents.older
-        return found
+        return newest_first
 
 
 class SparseLedgerState(LedgerState):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from messaging.storage.local.device.disk import Disk
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format.segment import Segment
-from messaging.storage.local.read.open_files import OpenFiles
 
 
 class SegmentTable:

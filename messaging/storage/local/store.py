@@ -31,9 +31,9 @@ from messaging.storage.local.format.directory import claim, lock
 from messaging.storage.local.format.records import CREATED, DELETED, SEALED
 from messaging.storage.local.ledger_state import LedgerState, Phase, SparseLedgerState
 from messaging.storage.local.log import Log
+from messaging.storage.local.read.commit_scan import Damage
 from messaging.storage.local.read.index import EntryIndex
 from messaging.storage.local.read.reader import LocalLedgerReader, forecast
-from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.recovery import Recovery
 from messaging.storage.local.write.delayed_commits import DelayedCommits
 from messaging.storage.local.write.ledger_writer import LocalLedgerWriter, SparseLedgerWriter, control
@@ -121,7 +121,7 @@ class LocalLedgerStore:
         self.failed = None
         self.epoch = environment.epoch
         self._fences = FenceTable(self.epoch)
-        self.writer = LogWriter(log, active, self._aio, self._deliver, self._committed)
+        self.writer = log.writer(active, self._aio, self._deliver, self._committed)
         self.queue = CommitQueue(
             self._loop,
             self.writer.commit,
@@ -277,7 +277,7 @@ class LocalLedgerStore:
     def statistics(self) -> StoreStatistics:
         writer, segments = self.writer, list(self.log.segments.by_number.values())
         return StoreStatistics(
-            writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(one.size_bytes for one in segments)
+            writer.syncs, writer.sync_s, writer.written_bytes, len(segments), sum(segment.size_bytes for segment in segments)
         )
 
     async def _record(self, state: LedgerState, type_: int, header: bytes) -> None:

@@ -47,7 +47,9 @@ class Appender(OwnedTopicRecord):
     def __init__(self, storage: Storage, record: TopicRecord, properties: dict[str, str]) -> None:
         super().__init__(storage, record)
         self.properties = storage.intern_properties(properties)
-        self.ledger_list = LedgerList([(one.ledger_id, -1 if one.last_entry is None else one.last_entry) for one in record.ledgers])
+        self.ledger_list = LedgerList(
+            [(ledger.ledger_id, -1 if ledger.last_entry is None else ledger.last_entry) for ledger in record.ledgers]
+        )
         self.ledger_list.compacted = record.compacted
         self.ended = record.terminated_at is not None  # terminated, or about to be: no append is accepted any more
         self.in_flight = 0  # blocks appended but not completed

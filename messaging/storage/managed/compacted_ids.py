@@ -34,8 +34,8 @@ def original_position(entry_id: int, base_ledger_id: int) -> Position:
 
 def entries_in(end_offsets: array[int]) -> int:
     """Without holes."""
-    begin = found = 0
+    begin = entries = 0
     for stop in end_offsets:
-        found += stop > begin
+        entries += stop > begin
         begin = stop
-    return found
+    return entries

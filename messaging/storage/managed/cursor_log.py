@@ -260,7 +260,7 @@ class CursorLog:
             raise
         self._changed |= failed.keys()
         self._report(failed)
-        self._ledgers = kept + [one for one in self._ledgers if one not in old]
+        self._ledgers = kept + [ledger for ledger in self._ledgers if ledger not in old]
         await self._name_ledgers(self._ledgers)
         for ledger_id in old:
             await self.storage.ledgers.delete(self.storage.fence, ledger_id)

@@ -43,7 +43,7 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
     except NoSuchLedger:  # recorded before it was created, or deleted before it was removed from the record
         return []
     reader = await storage.ledgers.open(ledger_id)
-    found: list[tuple[int, bytes]] = []
+    deltas: list[tuple[int, bytes]] = []
     entry, lost, tried = 0, 0, -1
     while entry <= info.last_entry:
         try:
@@ -60,13 +60,13 @@ async def read_deltas(storage: Storage, ledger_id: int) -> list[tuple[int, bytes
             logger.critical("cursor ledger %d: acknowledgements are lost and their messages come again: %s", ledger_id, error)
             continue
         for block in blocks:
-            found += _deltas(block, entry)
+            deltas += _deltas(block, entry)
             entry = block.last_entry + 1
     if lost:
         storage.damage["cursor"] += lost
         logger.critical("cursor ledger %d: %d of %d deltas are lost to damage", ledger_id, lost, info.entries)
     await reader.aclose()
-    return found
+    return deltas
 
 
 async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int], properties: dict[str, str]) -> int:
@@ -75,10 +75,10 @@ async def copy_deltas(storage: Storage, ledgers: list[int], ids: Collection[int]
     copy_id = await storage.meta.next_ledger_id(storage.fence)
     writer = await storage.ledgers.create(storage.fence, copy_id, properties)
     for ledger_id in ledgers:
-        found = [entry_of(*one) for one in await read_deltas(storage, ledger_id) if one[0] in ids]
-        for start in range(0, len(found), COPIED_TOGETHER):
+        entries = [entry_of(cursor_id, delta) for cursor_id, delta in await read_deltas(storage, ledger_id) if cursor_id in ids]
+        for start in range(0, len(entries), COPIED_TOGETHER):
             stored: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-            writer.append(*block_of(found[start : start + COPIED_TOGETHER], storage.clock_ms()), stored.set_result)
+            writer.append(*block_of(entries[start : start + COPIED_TOGETHER], storage.clock_ms()), stored.set_result)
             error = await stored
             if error is not None:
                 raise error

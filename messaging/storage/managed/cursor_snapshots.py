@@ -62,12 +62,12 @@ class CursorSnapshots:
             if cursor is None:
                 continue
             try:
-                state = subscription_id, cursor.mark_delete, cursor.snapshot()
+                snapshot = cursor.snapshot()
             except Exception as error:
                 failed[subscription_id] = error
                 continue
-            states.append(state)
-            size += len(state[2])
+            states.append((subscription_id, cursor.mark_delete, snapshot))
+            size += len(snapshot)
             if len(states) == SAVED_TOGETHER_MAX or size >= SAVED_BYTES_MAX:
                 yield states
                 states, size = [], 0
@@ -78,11 +78,11 @@ class CursorSnapshots:
         """Saves them together; if the store refuses, one by one, each with its current state."""
         try:
             await self._meta.save_cursors(self._fence, states)
-            self.unsaved.difference_update(state[0] for state in states)
+            self.unsaved.difference_update(subscription_id for subscription_id, _, _ in states)
             return {}
         except Exception as error:
             if len(states) == 1:
-                return {states[0][0]: error}
+                return {subscription_id: error for subscription_id, _, _ in states}
         failed: dict[int, Exception] = {}
         for subscription_id, _, _ in states:
             cursor = self.cursors.get(subscription_id)

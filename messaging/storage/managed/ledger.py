@@ -161,7 +161,7 @@ class ManagedLedger(Appender):
 
     async def _forget(self, dropped: list[LedgerRecord], gone: Callable[[list[LedgerRecord]], None] | None) -> None:
         """Removes it from the topic's list first, then from the store: a crash in between leaves an orphan, never a hole."""
-        await self.update(lambda record: record.with_ledgers(tuple(one for one in record.ledgers if one not in dropped)))
+        await self.update(lambda record: record.with_ledgers(tuple(ledger for ledger in record.ledgers if ledger not in dropped)))
         for ledger in dropped:
             if ledger.ledger_id in self.ledger_list.ids:  # else a concurrent call removed it
                 self.ledger_list.drop(ledger.ledger_id)

@@ -36,7 +36,7 @@ def trimming_due(
         return NEVER
     if ledgers[-1].last_entry is None:  # left by a broker that crashed: loading the topic determines where it ended
         return ledgers[-1].created_ms + limits.age_max_ms
-    if any(one.last_entry != -1 for one in droppable(ledgers, before, policies.retention(now_ms))):
+    if any(ledger.last_entry != -1 for ledger in droppable(ledgers, before, policies.retention(now_ms))):
         return now_ms
     if policies.retention_time_min < 0:
         return NEVER

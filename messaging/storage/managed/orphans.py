@@ -78,17 +78,17 @@ async def collect_left(storage: Storage) -> Collected:
 
 async def _unnamed(storage: Storage) -> list[int]:
     """The ids of the orphans, in rising order. Yields to the event loop every few milliseconds, and needs nine bytes per ledger."""
-    found = await _stored_ids(storage)
-    named = bytearray(len(found))
-    _mark(found, named, await cursor_ledgers(storage.meta, storage.owned.name))
+    stored_ids = await _stored_ids(storage)
+    named = bytearray(len(stored_ids))
+    _mark(stored_ids, named, await cursor_ledgers(storage.meta, storage.owned.name))
     after: str | None = ""
     while after is not None:
         ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
-        _mark(found, named, ledger_ids)
+        _mark(stored_ids, named, ledger_ids)
     unnamed: list[int] = []
     at = named.find(0)
     while at >= 0:
-        unnamed.append(found[at])
+        unnamed.append(stored_ids[at])
         at = named.find(0, at + 1)
     return unnamed
 
@@ -101,16 +101,16 @@ async def _stored_ids(storage: Storage) -> array[int]:
     await asyncio.sleep(0)  # with 100,000 ledgers each step takes 2 ms
     listed.sort()
     await asyncio.sleep(0)
-    found = array("q", listed)
-    if found and found[-1] >= given_up_to_id:
-        raise StoreError(f"the metadata is older than the log, which has ledger {found[-1]}: its ids end at {given_up_to_id}")
-    return found[: bisect_left(found, storage.owned.first_ledger_id)]
+    stored_ids = array("q", listed)
+    if stored_ids and stored_ids[-1] >= given_up_to_id:
+        raise StoreError(f"the metadata is older than the log, which has ledger {stored_ids[-1]}: its ids end at {given_up_to_id}")
+    return stored_ids[: bisect_left(stored_ids, storage.owned.first_ledger_id)]
 
 
-def _mark(found: array[int], named: bytearray, ledger_ids: list[int]) -> None:
+def _mark(stored_ids: array[int], named: bytearray, ledger_ids: list[int]) -> None:
     for ledger_id in ledger_ids:
-        at = bisect_left(found, ledger_id)
-        if at < len(found) and found[at] == ledger_id:
+        at = bisect_left(stored_ids, ledger_id)
+        if at < len(stored_ids) and stored_ids[at] == ledger_id:
             named[at] = 1
 
 

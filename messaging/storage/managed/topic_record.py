@@ -25,7 +25,7 @@ class OwnedTopicRecord:
         self.record = record
         self.failed: StoreError | None = None
         self.closed = False  # this owner is closed: the record may have another owner
-        self.stamped_ms = max((max(one.created_ms, one.sealed_ms) for one in record.ledgers), default=record.created_ms)
+        self.stamped_ms = max((max(ledger.created_ms, ledger.sealed_ms) for ledger in record.ledgers), default=record.created_ms)
         self._under_way: dict[str, asyncio.Future[Any]] | None = None  # "opening" a ledger, "updating" the record, "rolling" over
 
     @property
@@ -55,15 +55,15 @@ class OwnedTopicRecord:
     @asynccontextmanager
     async def _alone(self, what: str) -> AsyncIterator[None]:
         """Serialises changes; an asyncio lock would cost every idle topic memory."""
-        while self._under_way is not None and (held := self._under_way.get(what)) is not None:
-            await asyncio.wait([held])
-        held = asyncio.get_running_loop().create_future()
-        self._begin(what, held)
+        while self._under_way is not None and (change := self._under_way.get(what)) is not None:
+            await asyncio.wait([change])
+        change = asyncio.get_running_loop().create_future()
+        self._begin(what, change)
         try:
             yield
         finally:
             self._end(what)
-            held.set_result(None)
+            change.set_result(None)
 
     def _begin(self, what: str, future: asyncio.Future[Any]) -> None:
         if self._under_way is None:

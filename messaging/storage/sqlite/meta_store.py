@@ -110,11 +110,14 @@ class SqliteMetaStore:
     async def get_topic(self, name: str) -> TopicRecord | None:
         def run(db: sqlite3.Connection) -> TopicRecord | None:
             row = db.execute("select version, record from topic where name = ?", (name,)).fetchone()
-            record = tables.topic_decoder.decode(row[1]) if row else None
+            if row is None:
+                return None
+            version, encoded = row
+            record = tables.topic_decoder.decode(encoded)
             # Of equal strings and dictionaries one is kept: the record lives as long as its topic is loaded.
-            return record and replace(
+            return replace(
                 record,
-                version=row[0],
+                version=version,
                 name=name,
                 properties=record.properties or NO_PROPERTIES,
                 idle_since=record.idle_since or NO_TIMES,
@@ -154,7 +157,7 @@ class SqliteMetaStore:
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where namespace = ? and name > ? order by name limit ?"
         return await self._call(
-            lambda db: [row[0] for row in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
+            lambda db: [name for (name,) in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
         )
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
@@ -176,7 +179,7 @@ class SqliteMetaStore:
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
-        return await self._call(lambda db: [row[0] for row in db.execute(sql, (after, limit))])
+        return await self._call(lambda db: [name for (name,) in db.execute(sql, (after, limit))])
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
         return await self._call(lambda db: tables.search(db, tenant, words, limit), tenant)
@@ -267,11 +270,11 @@ class SqliteMetaStore:
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         asked = json.dumps(list(ids))
         sql = "select id from subscription where id in (select value from json_each(?))"
-        return await self._call(lambda db: {row[0] for row in db.execute(sql, (asked,))})
+        return await self._call(lambda db: {subscription_id for (subscription_id,) in db.execute(sql, (asked,))})
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         sql = "select record from schema_version where topic = ? order by version"
-        return await self._call(lambda db: [bytes(row[0]) for row in db.execute(sql, (topic,))], tenant_of(topic))
+        return await self._call(lambda db: [bytes(record) for (record,) in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def schema_version(self, topic: str, version: int) -> bytes | None:
         sql = "select record from schema_version where topic = ? and version = ?"
@@ -284,15 +287,15 @@ class SqliteMetaStore:
 
     async def schema_version_sizes(self, topic: str) -> list[int]:
         sql = "select length(record) from schema_version where topic = ? order by version"
-        return await self._call(lambda db: [row[0] for row in db.execute(sql, (topic,))], tenant_of(topic))
+        return await self._call(lambda db: [size for (size,) in db.execute(sql, (topic,))], tenant_of(topic))
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
         sql = "select distinct topic from schema_version where namespace = ? order by topic"
-        return await self._call(lambda db: [row[0] for row in db.execute(sql, (namespace,))], namespace.partition("/")[0])
+        return await self._call(lambda db: [topic for (topic,) in db.execute(sql, (namespace,))], namespace.partition("/")[0])
 
     async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
         def run(db: sqlite3.Connection) -> None:
-            stored = db.execute("select count(*) from schema_version where topic = ?", (topic,)).fetchone()[0]
+            (stored,) = db.execute("select count(*) from schema_version where topic = ?", (topic,)).fetchone()
             if stored != version:
                 raise MetaConflict(f"the schema of {topic} has {stored} versions, so the next one is not {version}")
             self._check_space(f"the schema of {topic}")

@@ -54,7 +54,7 @@ class _Names(msgspec.Struct, frozen=True):
     @property
     def ledger_ids(self) -> list[int]:
         of_runs = (ledger_id for run in self.delayed_runs for ledger_id in {run.ledger_id, run.directory_id})
-        return [*(one.ledger_id for one in (*self.ledgers, self.compacted) if one is not None), *of_runs]
+        return [*(ledger.ledger_id for ledger in (*self.ledgers, self.compacted) if ledger is not None), *of_runs]
 
 
 encode = msgspec.msgpack.encode
@@ -71,7 +71,7 @@ def connect(path: Path) -> sqlite3.Connection:
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")  # WAL with less forgets commits at power loss
         db.execute("pragma temp_store = memory")  # a full disk under the system's folder for such files is no matter of ours
-        version = db.execute("pragma user_version").fetchone()[0]
+        (version,) = db.execute("pragma user_version").fetchone()
         if version not in (0, FORMAT_VERSION):
             raise sqlite3.DatabaseError(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
         shrink_log(db)  # what follows writes to it, and the disk may be full
@@ -87,14 +87,15 @@ def connect(path: Path) -> sqlite3.Connection:
 def raise_epoch(db: sqlite3.Connection, scope: str, after: int) -> int:
     """The new epoch of a scope: higher than its last one, and than `after`."""
     sql = "insert into fence values (?, ?) on conflict (scope) do update set epoch = max(epoch + 1, excluded.epoch) returning epoch"
-    return int(db.execute(sql, (scope, after + 1)).fetchone()[0])
+    (epoch,) = db.execute(sql, (scope, after + 1)).fetchone()
+    return int(epoch)
 
 
 def check_fence(db: sqlite3.Connection, fence: Fence) -> None:
     """Raises `Fenced`."""
-    row = db.execute("select epoch from fence where scope = ?", (fence.scope,)).fetchone()
-    if row is None or row[0] != fence.epoch:
-        raise Fenced(f"epoch {fence.epoch} does not own {fence.scope}; epoch {row[0] if row else 'none'} does")
+    (epoch,) = db.execute("select epoch from fence where scope = ?", (fence.scope,)).fetchone() or ("none",)
+    if epoch != fence.epoch:
+        raise Fenced(f"epoch {fence.epoch} does not own {fence.scope}; epoch {epoch} does")
 
 
 def open_check(db: sqlite3.Connection) -> None:
@@ -107,7 +108,8 @@ def partitioned(db: sqlite3.Connection, name: str) -> PartitionedRecord | None:
 
 
 def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
-    record = partitioned_decoder.decode(row[0])
+    (encoded,) = row
+    record = partitioned_decoder.decode(encoded)
     return record if record.version else replace(record, version=1)  # written before records had one
 
 
@@ -117,14 +119,15 @@ def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
     rows = db.execute(
         "select name from topic where name = ? union all select name from topic where name >= ? and name < ?", (name, begin, end)
     )
-    return (found for (found,) in rows)
+    return (topic for (topic,) in rows)
 
 
 def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> SearchResult:
     """Walks the names of one tenant, or all: some 10 ms for 100,000 of them."""
-    found = [_search(db, f"{domain}://", tenant, words, limit) for domain in ("non-persistent", "persistent")]
+    results = [_search(db, f"{domain}://", tenant, words, limit) for domain in ("non-persistent", "persistent")]
     return SearchResult(
-        [name for one in found for name in one.topics][:limit], [pair for one in found for pair in one.subscriptions][:limit]
+        [name for result in results for name in result.topics][:limit],
+        [pair for result in results for pair in result.subscriptions][:limit],
     )
 
 
@@ -139,14 +142,14 @@ def _search(db: sqlite3.Connection, domain: str, tenant: str, words: str, limit:
     partitioned = db.execute(f"select name from partitioned where {of_topics}", within)
     topics = sorted(name for (name,) in [*plain, *partitioned])[:limit]
     of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) order by topic, name"
-    found: dict[tuple[str, str], None] = {}
+    matches: dict[tuple[str, str], None] = {}
     parents = {name for (name,) in db.execute("select name from partitioned where name >= ? and name < ?", (begin, end))}
     for topic, name in db.execute(f"select topic, name from subscription where {of_subscriptions}", (begin, end, words)):
         parent = partitioned_name(topic)
-        found[parent if parent in parents else topic, name] = None
-        if len(found) == limit:
+        matches[parent if parent in parents else topic, name] = None
+        if len(matches) == limit:
             break
-    return SearchResult(topics, sorted(found))
+    return SearchResult(topics, sorted(matches))
 
 
 def forget_leftovers(db: sqlite3.Connection) -> None:
@@ -160,8 +163,8 @@ def put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:
 
 
 def ledger_id_stop(db: sqlite3.Connection) -> int:
-    row = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone()
-    return int(row[0]) if row else 1
+    (stop,) = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone() or (1,)
+    return int(stop)
 
 
 def reserve_ledger_ids(db: sqlite3.Connection, count: int, after: int) -> int:
@@ -173,6 +176,7 @@ def reserve_ledger_ids(db: sqlite3.Connection, count: int, after: int) -> int:
 
 
 def subscription(row: tuple[Any, ...]) -> SubscriptionRecord:
+    subscription_id, topic, name, created_ms, ledger_id, entry_id, state, properties = row
     return SubscriptionRecord(
-        row[0], row[1], row[2], row[3], Position(row[4], row[5]), bytes(row[6]), properties_decoder.decode(row[7])
+        subscription_id, topic, name, created_ms, Position(ledger_id, entry_id), bytes(state), properties_decoder.decode(properties)
     )

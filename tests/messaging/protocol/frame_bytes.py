@@ -51,9 +51,11 @@ def sends(draw: st.DrawFn) -> pb.Send:
 
 
 @st.composite
-def unknown_fields(draw: st.DrawFn) -> bytes:
+def unknown_fields(draw: st.DrawFn, kind: type[pb.Send] | type[pb.Metadata]) -> bytes:
+    """Of a protocol newer than ours."""
+    known = kind.DESCRIPTOR.fields_by_number
     out = b""
-    for number in draw(st.lists(st.integers(10, 5000), max_size=3)):
+    for number in draw(st.lists(st.integers(1, 5000).filter(lambda number: number not in known), max_size=3)):
         if draw(st.booleans()):
             out += varint(number << 3) + varint(draw(UINT64))
         else:

@@ -38,7 +38,7 @@ def metadata(draw: st.DrawFn) -> pb.Metadata:
 
 
 @each_variant
-@given(metadata(), unknown_fields(), st.booleans(), NOISE)
+@given(metadata(), unknown_fields(pb.Metadata), st.booleans(), NOISE)
 def test_the_delivery_time_is_the_one_that_protobuf_reads(
     hot: ModuleType, made: pb.Metadata, unknown: bytes, first: bool, around: bytes
 ) -> None:

@@ -20,7 +20,7 @@ each_variant = pytest.mark.parametrize("hot", VARIANTS.values(), ids=VARIANTS)
 
 
 @each_variant
-@given(sends(), unknown_fields(), st.booleans(), st.booleans(), NOISE, st.integers(0, 40), NOISE)
+@given(sends(), unknown_fields(pb.Send), st.booleans(), st.booleans(), NOISE, st.integers(0, 40), NOISE)
 def test_scan_reads_what_protobuf_reads(
     hot: ModuleType, send: pb.Send, unknown: bytes, first: bool, checksum: bool, payload: bytes, offset: int, after: bytes
 ) -> None:

@@ -67,7 +67,7 @@ class BacklogPlan:
 
     def near_cache(self) -> bool:
         """Whether a subscription may reach the cached entries soon."""
-        return any(read.to_end for held in self.subscriptions.values() for read in held.reads)
+        return any(read.to_end for read_ahead in self.subscriptions.values() for read in read_ahead.reads)
 
     def pending_reads(self, subscription: Subscription) -> int:
         return sum(subscription in read.users and not read.done for read in self.reads)
@@ -93,13 +93,13 @@ class BacklogPlan:
         """`subscription` needs the block that holds `position`: it is returned if it is there. `sequential`: what follows will be
         needed next; else it is one of single entries, which do not move the place up to which the subscription has read."""
         steps = Steps()
-        held = self.subscriptions.get(subscription)
-        if held is None:
-            held = self.subscriptions[subscription] = ReadAhead()
-        held.idle = False
-        read = held.current if sequential else held.again
+        read_ahead = self.subscriptions.get(subscription)
+        if read_ahead is None:
+            read_ahead = self.subscriptions[subscription] = ReadAhead()
+        read_ahead.idle = False
+        read = read_ahead.current if sequential else read_ahead.again
         if read is None or not read.covers(position):
-            read = (self._continue if sequential else self._again)(subscription, held, position, steps)
+            read = (self._continue if sequential else self._again)(subscription, read_ahead, position, steps)
         if not read.done:
             return None, steps
         try:
@@ -108,7 +108,7 @@ class BacklogPlan:
             steps.unreadable = str(error)
             return None, steps
         if sequential:
-            self._read_ahead(subscription, held, steps)
+            self._read_ahead(subscription, read_ahead, steps)
         return block, steps
 
     def arrived(self, read: BacklogRead, blocks: list[Block]) -> Steps:
@@ -122,11 +122,11 @@ class BacklogPlan:
         data_bytes, entries = sum(len(block.data) for block in blocks), sum(block.count for block in blocks)
         self._bytes_per_entry = max(1, data_bytes // entries)
         for subscription in list(read.users):
-            held = self.subscriptions[subscription]
-            if read not in held.ahead:
+            read_ahead = self.subscriptions[subscription]
+            if read not in read_ahead.ahead:
                 steps.dispatch.append(subscription)
             elif subscription.can_dispatch():
-                self._read_ahead(subscription, held, steps)
+                self._read_ahead(subscription, read_ahead, steps)
         return steps
 
     def failed(self, read: BacklogRead) -> Steps:
@@ -134,25 +134,25 @@ class BacklogPlan:
         steps = Steps()
         read.state = ReadState.DONE
         for subscription in list(read.users):
-            held = self.subscriptions[subscription]
-            if read not in held.ahead:
+            read_ahead = self.subscriptions[subscription]
+            if read not in read_ahead.ahead:
                 steps.dispatch.append(subscription)
-            held.ahead = [one for one in held.ahead if one is not read]
-            held.current = None if held.current is read else held.current
-            held.again = None if held.again is read else held.again
-            self._leave(subscription, held, read, steps)
+            read_ahead.ahead = [other for other in read_ahead.ahead if other is not read]
+            read_ahead.current = None if read_ahead.current is read else read_ahead.current
+            read_ahead.again = None if read_ahead.again is read else read_ahead.again
+            self._leave(subscription, read_ahead, read, steps)
         return steps
 
     def forget(self, subscription: Subscription) -> Steps:
         """It needs nothing of this any more."""
         steps = Steps()
-        held = self.subscriptions.pop(subscription, None)
-        if held is not None:
-            reads = held.reads
-            held.current = held.again = None
-            held.ahead = []
+        read_ahead = self.subscriptions.pop(subscription, None)
+        if read_ahead is not None:
+            reads = read_ahead.reads
+            read_ahead.current = read_ahead.again = None
+            read_ahead.ahead = []
             for read in reads:
-                self._leave(subscription, held, read, steps)
+                self._leave(subscription, read_ahead, read, steps)
         return steps
 
     def give_back(self) -> Steps | None:
@@ -165,51 +165,51 @@ class BacklogPlan:
     def sweep(self) -> Steps:
         """A subscription that takes nothing keeps the read it is in, and after the next time nothing."""
         steps = Steps()
-        for subscription, held in list(self.subscriptions.items()):
+        for subscription, read_ahead in list(self.subscriptions.items()):
             if subscription.can_dispatch() and subscription.next_due() is not None:
                 continue
-            if held.idle:
+            if read_ahead.idle:
                 steps.cancel += self.forget(subscription).cancel
                 continue
-            held.idle = True
-            ahead, held.ahead = held.ahead, []
+            read_ahead.idle = True
+            ahead, read_ahead.ahead = read_ahead.ahead, []
             for read in ahead:
-                self._leave(subscription, held, read, steps)
+                self._leave(subscription, read_ahead, read, steps)
         return steps
 
     # --- the reads of a subscription
 
-    def _continue(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
+    def _continue(self, subscription: Subscription, read_ahead: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
         """To a read ahead, to another's, or to a new one."""
-        before, ahead = held.current, held.ahead
+        before, ahead = read_ahead.current, read_ahead.ahead
         at = next((index for index, read in enumerate(ahead) if read.covers(position)), len(ahead))
-        held.ahead = ahead[at + 1 :]
+        read_ahead.ahead = ahead[at + 1 :]
         if at < len(ahead):
-            held.current = ahead[at]
+            read_ahead.current = ahead[at]
         else:
-            held.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES, steps)
-        self._leave(subscription, held, before, steps)
+            read_ahead.current = self._join(subscription, position, FIRST_READ_BYTES if before is None else READ_BYTES, steps)
+        self._leave(subscription, read_ahead, before, steps)
         for read in ahead[:at]:
-            self._leave(subscription, held, read, steps)
-        return held.current
+            self._leave(subscription, read_ahead, read, steps)
+        return read_ahead.current
 
-    def _again(self, subscription: Subscription, held: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
+    def _again(self, subscription: Subscription, read_ahead: ReadAhead, position: Position, steps: Steps) -> BacklogRead:
         """More at a time where the last such read was right before: then many lie scattered over the log."""
-        before = held.again
+        before = read_ahead.again
         size = READ_BYTES if before is not None and before.is_near(position) else FIRST_READ_BYTES
-        held.again = self._join(subscription, position, size, steps)
-        self._leave(subscription, held, before, steps)
-        return held.again
+        read_ahead.again = self._join(subscription, position, size, steps)
+        self._leave(subscription, read_ahead, before, steps)
+        return read_ahead.again
 
-    def _read_ahead(self, subscription: Subscription, held: ReadAhead, steps: Steps) -> None:
+    def _read_ahead(self, subscription: Subscription, read_ahead: ReadAhead, steps: Steps) -> None:
         """Starts the next read, if it is known where that begins and there are not enough. One each time, so that a
         consumer that takes little has no more than one."""
-        newest = held.ahead[-1] if held.ahead else held.current
-        if newest is None or not newest.stop_entry or len(held.ahead) >= AHEAD_READS:
+        newest = read_ahead.ahead[-1] if read_ahead.ahead else read_ahead.current
+        if newest is None or not newest.stop_entry or len(read_ahead.ahead) >= AHEAD_READS:
             return
         following = self._ledger_list.next_after(Position(newest.first.ledger_id, newest.stop_entry - 1))
         if self._ledger_list.may_deliver(following) and not self._cached(following):
-            held.ahead.append(self._join(subscription, following, READ_BYTES, steps))
+            read_ahead.ahead.append(self._join(subscription, following, READ_BYTES, steps))
 
     def _join(self, subscription: Subscription, position: Position, size: int, steps: Steps) -> BacklogRead:
         for read in self.reads:
@@ -223,9 +223,9 @@ class BacklogPlan:
         steps.start.append(read)
         return read
 
-    def _leave(self, subscription: Subscription, held: ReadAhead, read: BacklogRead | None, steps: Steps) -> None:
+    def _leave(self, subscription: Subscription, read_ahead: ReadAhead, read: BacklogRead | None, steps: Steps) -> None:
         """`held` no longer has `read` in the place where it had it."""
-        if read is None or read in held.reads or subscription not in read.users:
+        if read is None or read in read_ahead.reads or subscription not in read.users:
             return
         del read.users[subscription]
         if not read.users:

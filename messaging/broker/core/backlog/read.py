@@ -84,7 +84,9 @@ class BacklogRead:
 
 def memory_bytes(blocks: list[Block]) -> int:
     """Of the memory that the log read them into, which may be more than they are, and beside it."""
-    buffers = {id(data.obj if isinstance(data, memoryview) else data): whole_bytes(data) for data in (one.data for one in blocks)}
+    buffers = {
+        id(data.obj if isinstance(data, memoryview) else data): whole_bytes(data) for data in (block.data for block in blocks)
+    }
     return sum(buffers.values()) + BLOCK_BYTES * len(blocks)
 
 

@@ -49,15 +49,17 @@ class ReadQueue(Generic[Owner]):
         tenants: list[str] = []
 
         def fits(tenant: str, item: tuple[Owner, BacklogRead]) -> bool:
+            _, read = item
             tenants.append(tenant)
-            return self._account.allows(tenant, item[1].size_bytes)
+            return self._account.allows(tenant, read.size_bytes)
 
-        found = self._waiting.pop(fits)
-        if found is not None:
+        following = self._waiting.pop(fits)
+        if following is not None:
+            _, read = following
             self.under_way += 1
             self.begun += 1
-            self._account.take(tenants[-1], found[1].size_bytes)
-        return found
+            self._account.take(tenants[-1], read.size_bytes)
+        return following
 
     def ended(self) -> None:
         """A read that was under way is over."""

@@ -56,20 +56,20 @@ def _record(written: bytearray, kind: dict[str, Any], value: Value, named: dict[
 def _map(written: bytearray, kind: dict[str, Any], value: Value, named: dict[str, dict[str, Any]]) -> None:
     if value:
         written += _long(len(value))
-    for key, one in value.items():
+    for key, entry in value.items():
         written += _bytes(str(key))
-        _write(written, kind["values"], one, named)
+        _write(written, kind["values"], entry, named)
     written += _END
 
 
 def _array(written: bytearray, kind: dict[str, Any], value: Value, named: dict[str, dict[str, Any]]) -> None:
     """Items of an enumeration are a set, in the order in which they are defined."""
     items = kind["items"]
-    listed = [one for one in items["symbols"] if one in value] if isinstance(items, dict) else value
+    listed = [symbol for symbol in items["symbols"] if symbol in value] if isinstance(items, dict) else value
     if listed:
         written += _long(len(listed))
-    for one in listed:
-        _write(written, items, one, named)
+    for item in listed:
+        _write(written, items, item, named)
     written += _END
 
 

@@ -50,15 +50,15 @@ def encoded_event(topic: TopicName, policies: JsonPolicies, subscriptions: Mappi
 
 def pulsar_policies(policies: JsonPolicies, subscriptions: Mapping[str, JsonPolicies]) -> dict[str, Value]:
     """By the fields of an event; only what is set, but for what Pulsar never leaves null."""
-    found: dict[str, Value] = {"isGlobal": False, "backLogQuotaMap": backlog_quotas(policies), "subscriptionTypesEnabled": []}
+    fields: dict[str, Value] = {"isGlobal": False, "backLogQuotaMap": backlog_quotas(policies), "subscriptionTypesEnabled": []}
     for path, row in TOPIC_PATHS.items():
         if not any(policy.name in policies for policy in row.policies):
             continue
         value = row.read(policies)
         if path == "delayedDelivery":
-            found |= {_DELAYED_FIELDS[field]: one for field, one in value.items()}
+            fields |= {_DELAYED_FIELDS[field]: part for field, part in value.items()}
         else:
-            found[_FIELDS.get(path, path)] = value
-    rates = {name: SUBSCRIPTION_DISPATCH_RATE.read(held) for name, held in subscriptions.items()}
-    found["subscriptionPolicies"] = {name: {"dispatchRate": rate} for name, rate in rates.items() if rate is not None}
-    return found
+            fields[_FIELDS.get(path, path)] = value
+    rates = {name: SUBSCRIPTION_DISPATCH_RATE.read(levels) for name, levels in subscriptions.items()}
+    fields["subscriptionPolicies"] = {name: {"dispatchRate": rate} for name, rate in rates.items() if rate is not None}
+    return fields

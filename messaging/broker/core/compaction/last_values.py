@@ -59,7 +59,7 @@ class LastValues:
     def __init__(self, part: Callable[[int], PartFile], salt: bytes) -> None:
         self._hash = blake2b(digest_size=DIGEST_BYTES, key=salt)
         self._parts = [RecordBuffer(lambda index=index: part(index)) for index in range(PARTS)]  # type: ignore[misc]
-        self._buffers = [one.buffer for one in self._parts]
+        self._buffers = [part.buffer for part in self._parts]
 
     def add(self, keys: Iterable[bytes | None], kinds: Sequence[int], first_number: int) -> None:
         """Messages with numbers from `first_number` on, which is higher than all before, have these keys."""
@@ -77,7 +77,7 @@ class LastValues:
 
     def surviving(self, step: Callable[[], None] = lambda: None) -> BitMap64:
         """The number of the last message of each key, unless that is a tombstone. Calls `step` now and then."""
-        found = BitMap64()
+        surviving = BitMap64()
         for part in self._parts:
             left = [(1, 0)]  # the keys whose digests give these remainders by these numbers
             while left:
@@ -86,9 +86,9 @@ class LastValues:
                 if last is None:
                     left += ((2 * divisor, remainder), (2 * divisor, remainder + divisor))
                 else:
-                    found.update(number >> 1 for number in last.values() if not number & 1)
+                    surviving.update(number >> 1 for number in last.values() if not number & 1)
                 step()
-        return found
+        return surviving
 
 
 def _last_of(part: RecordBuffer, divisor: int, remainder: int, step: Callable[[], None]) -> dict[bytes, int] | None:

@@ -68,11 +68,11 @@ def _batch(stored: Stored, size: int, bytes_max: int) -> EntryContent:
         return EntryContent(size, None)
     keys: list[bytes | None] = []
     kinds = bytearray()
-    for one, _, _ in bounds(stored, unpack(stored, bytes_max)):
+    for single, _, _ in bounds(stored, unpack(stored, bytes_max)):
         # no field is asked for that is usually not there: this runs once for each message
-        key = one.partition_key
-        keys.append(_bytes(key) if key or one.HasField("partition_key") else None)
-        kinds.append(LEFT_OUT if one.compacted_out else TOMBSTONE if one.null_value or not one.payload_size else VALUE)
+        key = single.partition_key
+        keys.append(_bytes(key) if key or single.HasField("partition_key") else None)
+        kinds.append(LEFT_OUT if single.compacted_out else TOMBSTONE if single.null_value or not single.payload_size else VALUE)
     return EntryContent(size, keys, kinds)
 
 
@@ -103,9 +103,9 @@ def rewrite(frame: bytes | memoryview, bytes_max: int, stays: Sequence[bool]) ->
     pieces: list[bytes] = []
     changed = False
     data = unpack(stored, bytes_max)
-    for kept, (one, start, stop) in zip(stays, bounds(stored, data), strict=True):
+    for kept, (single, start, stop) in zip(stays, bounds(stored, data), strict=True):
         pieces.append(data[start:stop] if kept else _LEFT_OUT)
-        changed |= not (kept or one.compacted_out)
+        changed |= not (kept or single.compacted_out)
     if not changed:
         return bytes(frame)
     content = b"".join(pieces)

@@ -88,14 +88,14 @@ class FirstPass:
 
     def surviving(self, step: Callable[[], None] = lambda: None) -> BitMap64:
         """The numbers of the messages that stay. Calls `step` now and then."""
-        found = self._last_values.surviving(step)
+        surviving = self._last_values.surviving(step)
         for records in self._chunks.read():
-            found.update([chunk for chunk, last in _CHUNK.iter_unpack(records) if last in found])
+            surviving.update([chunk for chunk, last in _CHUNK.iter_unpack(records) if last in surviving])
             step()
         for numbers in self._open.values():
-            found.update(numbers)
-        found |= self._kept
-        return found
+            surviving.update(numbers)
+        surviving |= self._kept
+        return surviving
 
 
 class SecondPass:
@@ -118,6 +118,6 @@ class SecondPass:
         if kept == numbers:
             self.last_batch_index = size - 1 if size > 0 else -1
             return frame
-        stays = [one in self._surviving for one in range(number, self._number)]
-        self.last_batch_index = max(index for index, one in enumerate(stays) if one)
+        stays = [message in self._surviving for message in range(number, self._number)]
+        self.last_batch_index = max(index for index, stay in enumerate(stays) if stay)
         return rewrite(frame, self._rules.unpacked_bytes_max, stays)

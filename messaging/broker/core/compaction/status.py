@@ -30,13 +30,13 @@ NOT_RUN = CompactionResult()
 
 def bytes_after(ledgers: Iterable[tuple[int, int, int]], position: Position) -> int:
     """The stored bytes behind `position`, an estimate within a ledger. `ledgers`: (ledger id, last entry, bytes)."""
-    found = 0
+    size_bytes = 0
     for ledger_id, last_entry, size in ledgers:
         if ledger_id > position.ledger_id:
-            found += size
+            size_bytes += size
         elif ledger_id == position.ledger_id and last_entry > position.entry_id:
-            found += size * (last_entry - position.entry_id) // (last_entry + 1)
-    return found
+            size_bytes += size * (last_entry - position.entry_id) // (last_entry + 1)
+    return size_bytes
 
 
 def is_due(threshold_bytes: int, uncompacted_bytes: int, result: CompactionResult, now_ms: int) -> bool:

@@ -90,29 +90,29 @@ class ChunkSets:
 
     def holder(self, chunk: Chunk) -> Consumer | None:
         """The consumer that has the chunks before this one."""
-        held = self._sets.get(chunk.message)
-        return None if held is None or not chunk.chunk_id else held.consumer
+        chunk_set = self._sets.get(chunk.message)
+        return None if chunk_set is None or not chunk.chunk_id else chunk_set.consumer
 
     def sent(self, consumer: Consumer, position: Position, chunk: Chunk, stored_ms: int, *, counted: bool) -> None:
         """`counted`: towards the limits on what `consumer` may hold. Call `settle` when everything is sent."""
-        held = self._sets.get(chunk.message)
-        if held is None or held.consumer is not consumer or held.chunks != chunk.chunks or not chunk.chunk_id:
-            self._set_aside(held)
-            held = self._sets[chunk.message] = ChunkSet(chunk.message, chunk.chunks, consumer)
-            self._by_consumer.setdefault(consumer, {})[held] = None
-        former = held.positions.get(chunk.chunk_id)
+        chunk_set = self._sets.get(chunk.message)
+        if chunk_set is None or chunk_set.consumer is not consumer or chunk_set.chunks != chunk.chunks or not chunk.chunk_id:
+            self._set_aside(chunk_set)
+            chunk_set = self._sets[chunk.message] = ChunkSet(chunk.message, chunk.chunks, consumer)
+            self._by_consumer.setdefault(consumer, {})[chunk_set] = None
+        former = chunk_set.positions.get(chunk.chunk_id)
         if former is not None:
             self._drop(former)
         elif counted:
             consumer.leave_uncounted(1)
-            held.uncounted += 1
-        held.positions[chunk.chunk_id] = position
-        held.last_ms = max(held.last_ms, stored_ms)
-        self._put(position, held)
+            chunk_set.uncounted += 1
+        chunk_set.positions[chunk.chunk_id] = position
+        chunk_set.last_ms = max(chunk_set.last_ms, stored_ms)
+        self._put(position, chunk_set)
         if consumer in self._taken:
             self._taken[consumer].get(position.ledger_id, BitMap()).discard(position.entry_id)
-        if held.whole:
-            self._count(held)
+        if chunk_set.whole:
+            self._count(chunk_set)
         while len(self._by_position) > CHUNKS_MAX:
             self._forget(next(iter(self._sets.values())))
 
@@ -123,27 +123,27 @@ class ChunkSets:
             self._forget(next(iter(self._sets.values())))
         self.settle()
 
-    def _set_aside(self, held: ChunkSet | None) -> None:
+    def _set_aside(self, chunk_set: ChunkSet | None) -> None:
         """The producer began this message anew: what was sent of it is a message of its own, which perhaps nobody completes."""
-        if held is not None:
-            del self._sets[held.message]
-            held.message += b"%d:%d" % next(iter(held.positions.values()))
-            self._sets[held.message] = held
+        if chunk_set is not None:
+            del self._sets[chunk_set.message]
+            chunk_set.message += b"%d:%d" % next(iter(chunk_set.positions.values()))
+            self._sets[chunk_set.message] = chunk_set
 
     def not_sent(self, consumer: Consumer, position: Position, chunk: Chunk, *, counted: bool) -> None:
         """Takes back `sent`, also where that raised. The chunk is still to be sent to `consumer`."""
-        held = self._sets.get(chunk.message)
-        if held is None or held.consumer is not consumer:
+        chunk_set = self._sets.get(chunk.message)
+        if chunk_set is None or chunk_set.consumer is not consumer:
             return
-        if held.positions.get(chunk.chunk_id) == position:
-            del held.positions[chunk.chunk_id]
+        if chunk_set.positions.get(chunk.chunk_id) == position:
+            del chunk_set.positions[chunk.chunk_id]
             self._drop(position)
-        if not held.positions:
-            self._forget(held)
-        elif counted and not held.whole:
-            uncounted = sum(self._by_position.get(one) is held for one in held.positions.values())
-            consumer.leave_uncounted(uncounted - held.uncounted)
-            held.uncounted = uncounted
+        if not chunk_set.positions:
+            self._forget(chunk_set)
+        elif counted and not chunk_set.whole:
+            uncounted = sum(self._by_position.get(part) is chunk_set for part in chunk_set.positions.values())
+            consumer.leave_uncounted(uncounted - chunk_set.uncounted)
+            chunk_set.uncounted = uncounted
 
     # --- chunks that wait for their consumer
 
@@ -153,15 +153,15 @@ class ChunkSets:
 
     def wait(self, position: Position, chunk: Chunk) -> None:
         """The holder of the chunks before this one cannot take it now: see `resume`."""
-        held = self._sets[chunk.message]
-        self._waiting.setdefault(held.consumer, {})[held] = None
-        held.waiting.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
+        chunk_set = self._sets[chunk.message]
+        self._waiting.setdefault(chunk_set.consumer, {})[chunk_set] = None
+        chunk_set.waiting.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
 
     def resume(self, consumer: Consumer) -> None:
         """It can take again what waits for it."""
-        for held in self._waiting.pop(consumer, ()):
-            self._returned.append(held.waiting)
-            held.waiting = {}
+        for chunk_set in self._waiting.pop(consumer, ()):
+            self._returned.append(chunk_set.waiting)
+            chunk_set.waiting = {}
         self.settle()
 
     def resume_all(self) -> None:
@@ -178,7 +178,9 @@ class ChunkSets:
 
     def waiting_in(self, ledger_id: int) -> BitMap:
         """The chunks that wait for their consumers."""
-        waiting = [held.waiting[ledger_id] for sets in self._waiting.values() for held in sets if ledger_id in held.waiting]
+        waiting = [
+            chunk_set.waiting[ledger_id] for sets in self._waiting.values() for chunk_set in sets if ledger_id in chunk_set.waiting
+        ]
         return BitMap.union(BitMap(), *waiting)
 
     # --- messages that go to another consumer before they are whole
@@ -186,34 +188,34 @@ class ChunkSets:
     def take_back(self, owner_of: Callable[[Position], Consumer | None]) -> list[tuple[int, BitMap]]:
         """What others than the owners have of messages that are not whole, by ledger: the owners are sent these from their first
         chunk on. Clients acknowledge parts of messages that they gave up waiting for: from those that lost one it means nothing."""
-        found = []
-        for held in dict.fromkeys([*self._taking, *self._unfinished()]):
-            consumer = held.consumer
-            parts = [one for one in held.positions.values() if one.entry_id in consumer.held.get(one.ledger_id, ())]
-            if not parts or (held not in self._taking and owner_of(parts[0]) is consumer):
-                self._taking.pop(held, None)
+        taken_back = []
+        for chunk_set in dict.fromkeys([*self._taking, *self._unfinished()]):
+            consumer = chunk_set.consumer
+            parts = [part for part in chunk_set.positions.values() if part.entry_id in consumer.held.get(part.ledger_id, ())]
+            if not parts or (chunk_set not in self._taking and owner_of(parts[0]) is consumer):
+                self._taking.pop(chunk_set, None)
                 continue
-            self._taking[held] = None
-            self._forget_all([held])
+            self._taking[chunk_set] = None
+            self._forget_all([chunk_set])
             taken = self._taken.setdefault(consumer, {})
-            for ledger_id in {one.ledger_id for one in parts}:
-                entries = consumer.release(ledger_id, BitMap([one.entry_id for one in parts if one.ledger_id == ledger_id]))
+            for ledger_id in {part.ledger_id for part in parts}:
+                entries = consumer.release(ledger_id, BitMap([part.entry_id for part in parts if part.ledger_id == ledger_id]))
                 taken[ledger_id] = taken.get(ledger_id, BitMap()) | entries
-                found.append((ledger_id, entries))
-            del self._taking[held]
-        return found
+                taken_back.append((ledger_id, entries))
+            del self._taking[chunk_set]
+        return taken_back
 
     def _unfinished(self) -> list[ChunkSet]:
-        return [held for held in self._sets.values() if not held.whole]
+        return [chunk_set for chunk_set in self._sets.values() if not chunk_set.whole]
 
     # --- what comes back
 
     def with_others(self, positions: Iterable[Position]) -> list[Position]:
         """`positions`, and all other chunks of the same messages: a client cannot use single chunks."""
-        found = dict.fromkeys(positions)
-        for held in self._sets_of(list(found)):
-            found.update(dict.fromkeys(held.positions.values()))
-        return list(found)
+        all_positions = dict.fromkeys(positions)
+        for chunk_set in self._sets_of(list(all_positions)):
+            all_positions.update(dict.fromkeys(chunk_set.positions.values()))
+        return list(all_positions)
 
     def acknowledged(self, consumer: Consumer | None, ledger_id: int, entries: Sequence[int]) -> Sequence[int]:
         """`consumer` acknowledges `entries` of a ledger, and with them the other chunks of messages that were sent whole: returns
@@ -225,41 +227,48 @@ class ChunkSets:
         sets = self._sets_of(named)
         if not sets:
             return entries
-        more = [one.entry_id for held in sets if held.whole for one in held.positions.values() if one.ledger_id == ledger_id]
+        more = [
+            part.entry_id
+            for chunk_set in sets
+            if chunk_set.whole
+            for part in chunk_set.positions.values()
+            if part.ledger_id == ledger_id
+        ]
         self._end_parts(named)
-        self._forget_all([held for held in sets if held.whole])
+        self._forget_all([chunk_set for chunk_set in sets if chunk_set.whole])
         return list(dict.fromkeys([*entries, *more]))
 
     def acknowledged_up_to(self, mark: Position) -> None:
         """Costs what it forgets."""
         for lost in self._taken.values():
-            for ledger_id in [one for one in lost if one <= mark.ledger_id]:
+            for ledger_id in [lost_ledger_id for lost_ledger_id in lost if lost_ledger_id <= mark.ledger_id]:
                 lost[ledger_id] -= lost[ledger_id] if ledger_id < mark.ledger_id else BitMap(range(mark.entry_id + 1))
-        for ledger_id in [one for one in self._entries if one <= mark.ledger_id]:
+        for ledger_id in [known_ledger_id for known_ledger_id in self._entries if known_ledger_id <= mark.ledger_id]:
             entries = self._entries[ledger_id]
             passed = entries.copy() if ledger_id < mark.ledger_id else entries & BitMap(range(mark.entry_id + 1))
             positions = [Position(ledger_id, entry) for entry in passed]
             sets = self._sets_of(positions)
             self._end_parts(positions)
-            self._forget_all([held for held in sets if not held.known])
+            self._forget_all([chunk_set for chunk_set in sets if not chunk_set.known])
 
     def _end_parts(self, positions: Iterable[Position]) -> None:
         """These were acknowledged: nobody holds them any more, so they are not left out of a count either."""
         for position in positions:
-            held = self._drop(position)
-            if held is not None and held.uncounted:
-                held.consumer.leave_uncounted(-1)
-                held.uncounted -= 1
+            chunk_set = self._drop(position)
+            if chunk_set is not None and chunk_set.uncounted:
+                chunk_set.consumer.leave_uncounted(-1)
+                chunk_set.uncounted -= 1
 
     def unfinished(self, before_ms: int, waiting_to: Position) -> list[Position]:
         """The chunks of messages of which nothing came since `before_ms` and something is missing. They are forgotten. What is
         missing may be among entries that wait to be sent, of which `waiting_to` is the last, or wait for their consumer."""
-        found: list[Position] = []
-        for held in [one for one in self._unfinished() if one.last_ms < before_ms and not one.waiting]:
-            if max(held.positions.values()) > waiting_to:
-                found += held.positions.values()
-                self._forget_all([held])
-        return sorted(found)
+        positions: list[Position] = []
+        stale = [chunk_set for chunk_set in self._unfinished() if chunk_set.last_ms < before_ms and not chunk_set.waiting]
+        for chunk_set in stale:
+            if max(chunk_set.positions.values()) > waiting_to:
+                positions += chunk_set.positions.values()
+                self._forget_all([chunk_set])
+        return sorted(positions)
 
     def forget_consumer(self, consumer: Consumer) -> EntriesByLedger:
         """Everything that it has is sent again. Returns, as `forget`, the chunks of messages that it never had whole."""
@@ -271,65 +280,65 @@ class ChunkSets:
 
     def forget(self, consumer: Consumer, positions: Iterable[Position]) -> EntriesByLedger:
         """What `consumer` has of these is sent again. Returns the chunks among them of messages that it never had whole."""
-        return self._forget_parts([one for one in self._sets_of(positions) if one.consumer is consumer])
+        return self._forget_parts([chunk_set for chunk_set in self._sets_of(positions) if chunk_set.consumer is consumer])
 
     def _forget_parts(self, sets: list[ChunkSet]) -> EntriesByLedger:
         parts: EntriesByLedger = {}
-        for held in sets:
-            for position in () if held.whole else held.positions.values():
+        for chunk_set in sets:
+            for position in () if chunk_set.whole else chunk_set.positions.values():
                 parts.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
         self._forget_all(sets)
         return parts
 
     def _sets_of(self, positions: Iterable[Position]) -> list[ChunkSet]:
         by_position = self._by_position
-        return list({id(held): held for held in map(by_position.get, positions) if held is not None}.values())
+        return list({id(chunk_set): chunk_set for chunk_set in map(by_position.get, positions) if chunk_set is not None}.values())
 
     def _forget_all(self, sets: Iterable[ChunkSet]) -> None:
-        for held in sets:
-            self._forget(held)
+        for chunk_set in sets:
+            self._forget(chunk_set)
         self.settle()
 
-    def _forget(self, held: ChunkSet | None) -> None:
+    def _forget(self, chunk_set: ChunkSet | None) -> None:
         """What raises here is done once more when the message is forgotten again: it is found until all is done."""
-        if held is None:
+        if chunk_set is None:
             return
-        for position in held.positions.values():
-            if self._by_position.get(position) is held:
+        for position in chunk_set.positions.values():
+            if self._by_position.get(position) is chunk_set:
                 self._drop(position)
-        self._count(held)
-        if held.waiting:
-            self._waiting[held.consumer].pop(held)
-            if not self._waiting[held.consumer]:
-                del self._waiting[held.consumer]
-            self._returned.append(held.waiting)
-            held.waiting = {}
-        of_consumer = self._by_consumer.get(held.consumer, {})
-        of_consumer.pop(held, None)
+        self._count(chunk_set)
+        if chunk_set.waiting:
+            self._waiting[chunk_set.consumer].pop(chunk_set)
+            if not self._waiting[chunk_set.consumer]:
+                del self._waiting[chunk_set.consumer]
+            self._returned.append(chunk_set.waiting)
+            chunk_set.waiting = {}
+        of_consumer = self._by_consumer.get(chunk_set.consumer, {})
+        of_consumer.pop(chunk_set, None)
         if not of_consumer:
-            self._by_consumer.pop(held.consumer, None)
-        if self._sets.get(held.message) is held:
-            del self._sets[held.message]
+            self._by_consumer.pop(chunk_set.consumer, None)
+        if self._sets.get(chunk_set.message) is chunk_set:
+            del self._sets[chunk_set.message]
 
-    def _put(self, position: Position, held: ChunkSet) -> None:
+    def _put(self, position: Position, chunk_set: ChunkSet) -> None:
         self._drop(position)
-        self._by_position[position] = held
-        held.known += 1
+        self._by_position[position] = chunk_set
+        chunk_set.known += 1
         self._entries.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
 
     def _drop(self, position: Position) -> ChunkSet | None:
         """Returns whose it was."""
-        held = self._by_position.pop(position, None)
-        if held is not None:
-            held.known -= 1
+        chunk_set = self._by_position.pop(position, None)
+        if chunk_set is not None:
+            chunk_set.known -= 1
             entries = self._entries[position.ledger_id]
             entries.discard(position.entry_id)
             if not entries:
                 del self._entries[position.ledger_id]
-        return held
+        return chunk_set
 
-    def _count(self, held: ChunkSet) -> None:
+    def _count(self, chunk_set: ChunkSet) -> None:
         """Its chunks count from now on."""
-        if held.uncounted:
-            held.consumer.leave_uncounted(-held.uncounted)
-            held.uncounted = 0
+        if chunk_set.uncounted:
+            chunk_set.consumer.leave_uncounted(-chunk_set.uncounted)
+            chunk_set.uncounted = 0

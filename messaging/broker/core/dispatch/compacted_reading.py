@@ -74,14 +74,14 @@ class CompactedReading(ReadPosition):
         """Acknowledges the entries from `first` to before `stop` that still exist."""
         ledger_list, cursor = self._ledger_list, self._cursor
         between = ledger_list.ranges(Position(first.ledger_id, first.entry_id - 1), Position(stop.ledger_id, stop.entry_id - 1))
-        return [cursor.acknowledge_range(*one, ledger_list) for one in between]
+        return [cursor.acknowledge_range(*entry_range, ledger_list) for entry_range in between]
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         unacked = super().unacked_ranges(ledger_id, first, last)
         sent = self._sent
         if sent is None:
             return unacked
-        return [found for begin, end in unacked for found in ranges_of(sent & BitMap(range(begin, end + 1)))]
+        return [unacked_range for begin, end in unacked for unacked_range in ranges_of(sent & BitMap(range(begin, end + 1)))]
 
     def advance(self, ledger_id: int, first: int, stop: int) -> None:
         self._move_to(Position(ledger_id, stop - 1))

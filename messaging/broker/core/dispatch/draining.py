@@ -75,9 +75,9 @@ class DrainingSlots:
         """Looks at so many entries at the most. Returns how many it did not look at, because there are no more."""
         while self._left and entries_max > 0:
             consumer, ledger_id = self._left[-1]
-            held = consumer.held.get(ledger_id, BitMap())  # perhaps less than when the search began
-            start = held.rank(self._next_entry - 1) if self._next_entry else 0
-            entries = held[start : start + entries_max]
+            entries_held = consumer.held.get(ledger_id, BitMap())  # perhaps less than when the search began
+            start = entries_held.rank(self._next_entry - 1) if self._next_entry else 0
+            entries = entries_held[start : start + entries_max]
             if entries:
                 self._look_at(consumer, ledger_id, entries)
                 entries_max -= len(entries)
@@ -117,8 +117,8 @@ class DrainingSlots:
                     draining.blocked = before[slot].blocked
             draining.unacked += 1
         if of_others:
-            held = self._held.setdefault(consumer, {})
-            held[ledger_id] = held.get(ledger_id, BitMap()) | BitMap(of_others)
+            of_consumer = self._held.setdefault(consumer, {})
+            of_consumer[ledger_id] = of_consumer.get(ledger_id, BitMap()) | BitMap(of_others)
 
     def release(self, entries_max: int) -> tuple[list[DrainingSlot], int]:
         """Looks at so many entries at the most that are not held any more; those who have let go of more stay `changed`. Returns
@@ -127,11 +127,11 @@ class DrainingSlots:
         ended: list[DrainingSlot] = []
         while self.changed and entries_max > 0:
             consumer = next(iter(self.changed))
-            held = self._held.get(consumer, {})
-            for ledger_id, entries in list(held.items()):
+            of_consumer = self._held.get(consumer, {})
+            for ledger_id, entries in list(of_consumer.items()):
                 gone = (entries - consumer.held.get(ledger_id, BitMap()))[:entries_max]
                 if gone:
-                    held[ledger_id] = entries - gone
+                    of_consumer[ledger_id] = entries - gone
                     ended += self._released(ledger_id, gone)
                     entries_max -= len(gone)
                 if not entries_max:
@@ -159,7 +159,7 @@ class DrainingSlots:
 
     def held_in(self, ledger_id: int) -> BitMap:
         """Entries whose hashes `release` will ask for."""
-        return BitMap.union(BitMap(), *(held[ledger_id] for held in self._held.values() if ledger_id in held))
+        return BitMap.union(BitMap(), *(of_consumer[ledger_id] for of_consumer in self._held.values() if ledger_id in of_consumer))
 
     def forget(self, consumer: Consumer) -> None:
         self.cleared.pop(consumer, None)

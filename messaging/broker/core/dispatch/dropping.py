@@ -29,7 +29,7 @@ class DroppingShared(SharedDispatch):
                 if not turn:
                     break
                 # Batches one by one, because each takes as many permits as it has messages.
-                rounds = 1 if counts is not None else min(one.permits for one in turn)
+                rounds = 1 if counts is not None else min(consumer.permits for consumer in turn)
                 dealt = min(stop - index, rounds * len(turn))
                 for offset, consumer in enumerate(turn[:dealt]):
                     given = range(index + offset, index + dealt, len(turn))

@@ -44,9 +44,9 @@ class FailoverDispatch(SingleActiveDispatch):
         former = self.active
         self._activate(self._order.first())
         changed = (former, self.active) if self.active is not former else ()
-        for one in dict.fromkeys((*changed, newcomer)):
-            if one is not None and one in self._state.consumers:
-                one.sink.active_changed(one, one is self.active)
+        for consumer in dict.fromkeys((*changed, newcomer)):
+            if consumer is not None and consumer in self._state.consumers:
+                consumer.sink.active_changed(consumer, consumer is self.active)
 
 
 class ActiveOrder:

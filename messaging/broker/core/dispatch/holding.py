@@ -57,14 +57,14 @@ class HoldingDispatch:
     def _release_acknowledged(self) -> None:
         """Consumers let go of what others acknowledged: one walk over them, however many acknowledged."""
         unreleased = self._unreleased
-        for one in self._state.consumers:
-            for ledger_id in unreleased.keys() & one.held.keys():
-                one.release(ledger_id, unreleased[ledger_id])
+        for consumer in self._state.consumers:
+            for ledger_id in unreleased.keys() & consumer.held.keys():
+                consumer.release(ledger_id, unreleased[ledger_id])
         unreleased.clear()
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None) -> None:
         """Only what it holds is sent again, with a higher count unless it is a part of a message that did not come whole."""
-        held, chunks = consumer.unacked_messages, self._state.chunks
+        unacked_before, chunks = consumer.unacked_messages, self._state.chunks
         parts: dict[int, BitMap] = {}
         if chunks and positions is not None:
             positions = chunks.with_others(positions)
@@ -79,7 +79,7 @@ class HoldingDispatch:
                 if 0 <= position.entry_id < 1 << 32:  # else no entry of ours
                     wanted.setdefault(position.ledger_id, BitMap()).add(position.entry_id)
             returned = {ledger_id: consumer.release(ledger_id, entries) for ledger_id, entries in wanted.items()}
-        consumer.messages_redelivered += held - consumer.unacked_messages
+        consumer.messages_redelivered += unacked_before - consumer.unacked_messages
         redeliveries = self._state.redeliveries
         for ledger_id, entries in returned.items():
             redeliveries.count(ledger_id, entries - parts[ledger_id] if ledger_id in parts else entries)
@@ -87,8 +87,8 @@ class HoldingDispatch:
 
     def reset(self) -> None:
         self._unreleased.clear()
-        for one in self._state.consumers:
-            one.release_all()
+        for consumer in self._state.consumers:
+            consumer.release_all()
 
     def recover(self) -> None:
         state = self._state

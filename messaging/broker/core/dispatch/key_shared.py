@@ -297,7 +297,7 @@ class KeySharedDispatch(HoldingDispatch):
     def _sort(self, ledger_id: int, entries: BitMap) -> None:
         """Gives waiting entries to the owners of their slots, or to the slots if these are draining."""
         entries = entries & self.waiting.known(ledger_id)
-        found: dict[Consumer | None, list[int]] = {}
+        by_owner: dict[Consumer | None, list[int]] = {}
         blocked: dict[int, list[int]] = {}
         draining = self.draining.slots
         for entry, key_hash in self._hashes.of(ledger_id, entries):
@@ -305,8 +305,8 @@ class KeySharedDispatch(HoldingDispatch):
             if slot in draining:
                 blocked.setdefault(slot, []).append(entry)
             else:
-                found.setdefault(self._slot_table.owner_of(slot), []).append(entry)
-        for owner, given in found.items():
+                by_owner.setdefault(self._slot_table.owner_of(slot), []).append(entry)
+        for owner, given in by_owner.items():
             self.waiting.add(owner, ledger_id, BitMap(given))
         for slot, given in blocked.items():
             draining[slot].blocked += len(given)
@@ -315,7 +315,7 @@ class KeySharedDispatch(HoldingDispatch):
     def _needed(self) -> dict[int, BitMap]:
         """Entries whose hashes are asked for again."""
         needed: dict[int, BitMap] = {}
-        for entries_by_ledger in (self._state.redeliveries.entries, *(one.held for one in self._numbers)):
+        for entries_by_ledger in (self._state.redeliveries.entries, *(consumer.held for consumer in self._numbers)):
             for ledger_id, entries in entries_by_ledger.items():
                 needed[ledger_id] = needed.get(ledger_id, BitMap()) | entries
         return {ledger_id: entries | self.draining.held_in(ledger_id) for ledger_id, entries in needed.items()}

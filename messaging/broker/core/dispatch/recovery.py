@@ -58,15 +58,15 @@ def let_go(state: DispatchState) -> None:
 def release_acknowledged(state: DispatchState) -> None:
     """Nobody holds what is acknowledged."""
     for consumer in state.consumers:
-        for ledger_id, held in list(consumer.held.items()):
-            done = held - entry_sets.unacknowledged(ledger_id, held, state.cursor)
+        for ledger_id, unacked in list(consumer.held.items()):
+            done = unacked - entry_sets.unacknowledged(ledger_id, unacked, state.cursor)
             if done:
                 consumer.release(ledger_id, done)
 
 
 def forgotten(state: DispatchState) -> EntrySets:
     """The unacknowledged entries before the read position that nobody would ever be sent."""
-    found: EntrySets = {}
+    lost: EntrySets = {}
     cursor, ledger_list = state.cursor, state.ledger_list
     for ledger_id, first, last in ledger_list.ranges(cursor.mark_delete, ledger_list.before(state.read_position)):
         entries = entry_sets.unacknowledged(ledger_id, BitMap(range(first, last + 1)), cursor) - state.in_hand(ledger_id)
@@ -75,8 +75,8 @@ def forgotten(state: DispatchState) -> EntrySets:
         if state.delayed is not None:
             for waiting in (state.delayed.due, state.delayed.pending):
                 entries -= waiting.get(ledger_id, BitMap())
-        entry_sets.add(found, ledger_id, entries)
-    return found
+        entry_sets.add(lost, ledger_id, entries)
+    return lost
 
 
 def recount(state: DispatchState) -> None:

@@ -103,12 +103,12 @@ class Redeliveries:
 
     def first_dead(self, count: int) -> list[Position]:
         """The lowest entries that are to be moved."""
-        found: list[Position] = []
+        positions: list[Position] = []
         for ledger_id in sorted(self.dead):
-            found += [Position(ledger_id, entry) for entry in self.dead[ledger_id][: count - len(found)]]
-            if len(found) >= count:
+            positions += [Position(ledger_id, entry) for entry in self.dead[ledger_id][: count - len(positions)]]
+            if len(positions) >= count:
                 break
-        return found
+        return positions
 
     def is_dead(self, position: Position) -> bool:
         return position.entry_id in self.dead.get(position.ledger_id, ())
@@ -168,9 +168,9 @@ class Redeliveries:
         self.counts.forget_range(ledger_id, first, last)
 
     def acknowledged_up_to(self, mark: Position) -> None:
-        for ledger_id in [held for held in self.entries if held <= mark.ledger_id]:
+        for ledger_id in [passed for passed in self.entries if passed <= mark.ledger_id]:
             self.advance(ledger_id, 0, ENTRY_IDS if ledger_id < mark.ledger_id else mark.entry_id + 1)
-        for ledger_id in [held for held in self.dead if held <= mark.ledger_id]:
+        for ledger_id in [passed for passed in self.dead if passed <= mark.ledger_id]:
             gone = self.dead[ledger_id] if ledger_id < mark.ledger_id else BitMap(range(mark.entry_id + 1))
             self._drop_dead(ledger_id, gone)
         self.counts.forget_up_to(mark)

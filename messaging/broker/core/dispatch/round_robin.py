@@ -37,10 +37,10 @@ class RoundRobin:
         while self._levels:
             ring = self._rings[self._levels[0]]
             while ring:
-                one = next(iter(ring))
-                if able(one):
-                    return one
-                del ring[one]
+                consumer = next(iter(ring))
+                if able(consumer):
+                    return consumer
+                del ring[consumer]
             del self._rings[heappop(self._levels)]
         return None
 
@@ -49,18 +49,18 @@ class RoundRobin:
         if self.first(able) is None:
             return []
         ring = self._rings[self._levels[0]]
-        for one in [one for one in ring if not able(one)]:
-            del ring[one]
+        for unable in [consumer for consumer in ring if not able(consumer)]:
+            del ring[unable]
         return list(ring)
 
     def pass_turn(self, consumers: Iterable[Consumer]) -> None:
         """They had their turns, in this order."""
-        for one in consumers:
-            self._rings[one.priority].move_to_end(one)
+        for consumer in consumers:
+            self._rings[consumer.priority].move_to_end(consumer)
 
     def take(self, able: Callable[[Consumer], bool]) -> Consumer | None:
         """Whose turn it is; the next one is another's, as far as there are any."""
-        one = self.first(able)
-        if one is not None:
-            self._rings[one.priority].move_to_end(one)
-        return one
+        consumer = self.first(able)
+        if consumer is not None:
+            self._rings[consumer.priority].move_to_end(consumer)
+        return consumer

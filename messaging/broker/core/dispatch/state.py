@@ -89,8 +89,8 @@ class DispatchState:
         if left is None or (consumer is not None and consumer.release_part(position, left.bit_count())):
             return
         if len(self.consumers) <= SEARCHED_MAX:  # else the count follows when the entry is done
-            for one in self.consumers:
-                if one.release_part(position, left.bit_count()):
+            for holder in self.consumers:
+                if holder.release_part(position, left.bit_count()):
                     return
 
     def read_compacted(self, compacted: bool) -> None:
@@ -98,7 +98,7 @@ class DispatchState:
         former, kind = self.reading, CompactedReading if compacted else ReadPosition
         if type(former) is not kind:
             self.reading = kind(self.cursor, self.ledger_list)
-            self.sources = tuple(self.reading if one is former else one for one in self.sources)
+            self.sources = tuple(self.reading if source is former else source for source in self.sources)
 
     def enter_compacted(self, block: CompactedBlock, cancelled: BitMap | None, *, durable: bool) -> tuple[Position, list[bytes]]:
         """See `CompactedReading.enter`."""
@@ -115,7 +115,7 @@ class DispatchState:
 
     def next_position(self) -> Position | None:
         """The next entry to send, whichever source it comes from."""
-        return next((found for source in self.sources if (found := source.next_position()) is not None), None)
+        return next((position for source in self.sources if (position := source.next_position()) is not None), None)
 
     def use_delays(self, delays: TopicDelays) -> None:
         """From now on delayed messages wait until they are due."""
@@ -144,8 +144,8 @@ class DispatchState:
     def in_hand(self, ledger_id: int) -> BitMap:
         """The entries that a consumer holds or that are to be sent again."""
         redeliveries = self.redeliveries
-        sets = [held[ledger_id] for held in (redeliveries.entries, redeliveries.dead) if ledger_id in held]
-        sets += [one.held[ledger_id] for one in self.consumers if ledger_id in one.held]
+        sets = [entries[ledger_id] for entries in (redeliveries.entries, redeliveries.dead) if ledger_id in entries]
+        sets += [consumer.held[ledger_id] for consumer in self.consumers if ledger_id in consumer.held]
         return BitMap.union(*sets) if sets else BitMap()
 
     def hold_back(self, block: EntryBlock, ranges: list[tuple[int, int]]) -> DueRanges:
@@ -159,7 +159,7 @@ class DispatchState:
         until it is due. Returns the entry at which reading stops, or None."""
         stop = held_back.stop if stopped_at is None else stopped_at
         if self.delays is not None and self.delayed is not None:
-            times = held_back.times if stop is None else [one for one in held_back.times if one[0] < stop]
+            times = held_back.times if stop is None else [(entry, at_ms) for entry, at_ms in held_back.times if entry < stop]
             self.delays.wait(ledger_id, times)
         return stop
 

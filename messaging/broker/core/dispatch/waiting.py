@@ -39,7 +39,9 @@ class WaitingEntries:
     def set_aside(self) -> int:
         """Entries whose owners are known."""
         waiting = self._redeliveries.entries
-        return len(self) - sum(len(held & waiting[ledger_id]) for ledger_id, held in self.unknown.items() if ledger_id in waiting)
+        return len(self) - sum(
+            len(unknown & waiting[ledger_id]) for ledger_id, unknown in self.unknown.items() if ledger_id in waiting
+        )
 
     def known(self, ledger_id: int) -> BitMap:
         waiting = self._redeliveries.entries.get(ledger_id, BitMap())
@@ -52,7 +54,7 @@ class WaitingEntries:
     def merge(self, into: EntriesByLedger, ledger_id: int, entries: BitMap) -> None:
         """Adds to a bitmap, and takes out of it what is not waiting any more."""
         waiting = self._redeliveries.entries
-        for gone in [held for held in into if held not in waiting]:
+        for gone in [passed for passed in into if passed not in waiting]:
             del into[gone]
         if ledger_id in waiting:
             into[ledger_id] = (into.get(ledger_id, BitMap()) | entries) & waiting[ledger_id]
@@ -60,9 +62,9 @@ class WaitingEntries:
     def sent(self, owner: Consumer, ledger_id: int, entries: BitMap) -> None:
         if ledger_id in self._redeliveries.entries:
             self._redeliveries.take(ledger_id, entries)
-            held = self._by_owner.get(owner, {})
-            if ledger_id in held:
-                held[ledger_id] = held[ledger_id] - entries
+            of_owner = self._by_owner.get(owner, {})
+            if ledger_id in of_owner:
+                of_owner[ledger_id] = of_owner[ledger_id] - entries
 
     def forget_owners(self) -> None:
         self._by_owner.clear()
@@ -103,27 +105,27 @@ class WaitingEntries:
     def _lowest(self) -> Iterator[Position]:
         waiting = self._redeliveries.entries
         for consumer in self._able():
-            held = self._by_owner.get(consumer)
-            if held is None:
+            of_consumer = self._by_owner.get(consumer)
+            if of_consumer is None:
                 continue
-            for ledger_id in sorted(held):
-                entries = held[ledger_id] & waiting[ledger_id] if ledger_id in waiting else None
+            for ledger_id in sorted(of_consumer):
+                entries = of_consumer[ledger_id] & waiting[ledger_id] if ledger_id in waiting else None
                 if entries:
                     yield Position(ledger_id, entries.min())
                     break
-                del held[ledger_id]
-            if not held:
+                del of_consumer[ledger_id]
+            if not of_consumer:
                 del self._by_owner[consumer]
 
     def unacked_ranges(self, ledger_id: int, first: int, last: int) -> list[tuple[int, int]]:
         """Those that can be sent now."""
         if self.is_unknown(ledger_id, first):
-            found = self.unknown[ledger_id]
+            unacked = self.unknown[ledger_id]
         else:
-            found = BitMap()
+            unacked = BitMap()
             for consumer in self._able():
-                found |= self._by_owner.get(consumer, {}).get(ledger_id, BitMap())
-        return list(ranges_of(found & self._redeliveries.entries.get(ledger_id, BitMap()) & BitMap(range(first, last + 1))))
+                unacked |= self._by_owner.get(consumer, {}).get(ledger_id, BitMap())
+        return list(ranges_of(unacked & self._redeliveries.entries.get(ledger_id, BitMap()) & BitMap(range(first, last + 1))))
 
     def advance(self, ledger_id: int, first: int, stop: int) -> None:
         """Nothing: what was sent is known from `sent`, and what could not be sent stays."""

@@ -80,7 +80,7 @@ def _no_constant(name: str) -> None:
 
 def _undocumented(definition: Definition) -> Definition:
     if isinstance(definition, list):
-        return [_undocumented(one) for one in definition]
+        return [_undocumented(branch) for branch in definition]
     if not isinstance(definition, dict):
         return definition
     return {key: value if key == "default" else _undocumented(value) for key, value in definition.items() if key not in _LEFT_OUT}
@@ -152,24 +152,24 @@ class _Resolution:
         while True:
             known = self._known
             why = self._why(self._reader.root, self._writer.root, "")
-            for pair in [pair for pair, found in self._named.items() if not found]:
+            for pair in [pair for pair, reason in self._named.items() if not reason]:
                 self._compare(pair)
             if self._known == known:
                 return why
 
     def _compare(self, pair: tuple[str, str]) -> None:
-        self._named[pair] = found = self._why_not_named(pair)
-        self._known += bool(found)
+        self._named[pair] = reason = self._why_not_named(pair)
+        self._known += bool(reason)
 
     def _why(self, reader: Definition, writer: Definition, path: str) -> str:
         self._budget.spend()
         reader, writer = self._reader.resolve(reader), self._writer.resolve(writer)
         if isinstance(writer, list):
-            return next((why for one in writer if (why := self._why(reader, one, path))), "")
+            return next((why for branch in writer if (why := self._why(reader, branch, path))), "")
         if isinstance(reader, list):
-            if any(not self._why(one, writer, path) for one in reader):
+            if any(not self._why(branch, writer, path) for branch in reader):
                 return ""
-            kinds = ", ".join(dict.fromkeys(_kind(self._reader.resolve(one)) for one in reader))
+            kinds = ", ".join(dict.fromkeys(_kind(self._reader.resolve(branch)) for branch in reader))
             return f"{_at(path)}: {_kind(writer)} cannot be read as any of {kinds}"
         reads, wrote = _kind(reader), _kind(writer)
         if reads != wrote:
@@ -202,7 +202,7 @@ class _Resolution:
         for field in reader["fields"]:
             name = field["name"]
             place = f"{path}.{name}" if path else name
-            source = next((written[one] for one in (name, *field.get("aliases", ())) if one in written), None)
+            source = next((written[called] for called in (name, *field.get("aliases", ())) if called in written), None)
             if source is None:
                 if "default" not in field:
                     return f"{place}: the field is missing in the data and has no default"
@@ -226,7 +226,7 @@ def _kind(definition: Definition) -> str:
 
 def _is_called(reader: dict[str, Any], writer: dict[str, Any]) -> bool:
     """By its name or an alias; namespaces do not count."""
-    names = {_unqualified(one) for one in (reader["name"], *reader.get("aliases", ()))}
+    names = {_unqualified(full_name) for full_name in (reader["name"], *reader.get("aliases", ()))}
     return _unqualified(writer["name"]) in names
 
 

@@ -29,8 +29,8 @@ class Defaults:
 
     def why_bad(self, named: Named) -> str:
         """Which default of the records in `named` does not fit exactly; "" if all do."""
-        for name, one in named.items():
-            for field in one.get("fields", ()):
+        for name, definition in named.items():
+            for field in definition.get("fields", ()):
                 if "default" in field and not self._fits(field["type"], self._default(field), 0, exact=True):
                     return f"the default of the field {field['name']} of {name} is not a value of its type"
         return ""
@@ -50,7 +50,7 @@ class Defaults:
             raise SchemaError("the defaults of the schema are nested too deeply, or in each other: use simpler ones")
         definition = self._resolve(definition)
         if isinstance(definition, list):
-            return any(self._fits(one, value, depth + 1, exact=exact) for one in definition)
+            return any(self._fits(branch, value, depth + 1, exact=exact) for branch in definition)
         kind = definition if isinstance(definition, str) else definition["type"]
         if kind in ("record", "error"):
             return self._fits_record(definition, value, depth, exact=exact)
@@ -61,8 +61,8 @@ class Defaults:
         wanted, inner = (list, "items") if kind == "array" else (dict, "values")
         if exact and not isinstance(value, wanted):
             return False
-        held = value.values() if isinstance(value, dict) else value if isinstance(value, list) and kind == "array" else ()
-        return all(self._fits(definition[inner], one, depth + 1, exact=exact) for one in held)
+        inner_values = value.values() if isinstance(value, dict) else value if isinstance(value, list) and kind == "array" else ()
+        return all(self._fits(definition[inner], inner_value, depth + 1, exact=exact) for inner_value in inner_values)
 
     def _fits_record(self, record: dict[str, Any], value: Any, depth: int, *, exact: bool) -> bool:
         if not isinstance(value, dict):
@@ -70,8 +70,8 @@ class Defaults:
                 return False
             value = {}
         for field in record["fields"]:
-            one = value[field["name"]] if field["name"] in value else self._default(field)
-            if one is _MISSING or not self._fits(field["type"], one, depth + 1, exact=exact):
+            field_value = value[field["name"]] if field["name"] in value else self._default(field)
+            if field_value is _MISSING or not self._fits(field["type"], field_value, depth + 1, exact=exact):
                 return False
         return True
 

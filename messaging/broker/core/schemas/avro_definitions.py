@@ -71,16 +71,16 @@ class _Definitions:
         return full_name
 
     def _union(self, members: list[Definition], namespace: str) -> list[Definition]:
-        found = [self.read(one, namespace) for one in members]
+        branches = [self.read(member, namespace) for member in members]
         names: set[str] = set()
-        for one in found:
-            if isinstance(one, list):
+        for branch in branches:
+            if isinstance(branch, list):
                 raise SchemaError("a union has a union in it")
-            name = one if isinstance(one, str) else one["name"] if one["type"] in NAMED else one["type"]
+            name = branch if isinstance(branch, str) else branch["name"] if branch["type"] in NAMED else branch["type"]
             if name in names:
                 raise SchemaError(f"a union has two of the type {_shown(name)}")
             names.add(name)
-        return found
+        return branches
 
     def _array(self, definition: dict[str, Any], namespace: str) -> Definition:
         return {**definition, "items": self._inner(definition, "items", namespace)}
@@ -107,18 +107,18 @@ class _Definitions:
             raise SchemaError(f"the type {_shown(full_name)} is defined twice")
         for alias in _aliases(definition):
             _full_name(alias, inside)
-        self.named[full_name] = found = {**definition, "name": full_name}
-        found.pop("namespace", None)
-        return found, inside
+        self.named[full_name] = read = {**definition, "name": full_name}
+        read.pop("namespace", None)
+        return read, inside
 
     def _record(self, definition: dict[str, Any], namespace: str) -> Definition:
-        found, inside = self._define(definition, namespace)
+        record, inside = self._define(definition, namespace)
         fields = definition.get("fields")
         if not isinstance(fields, list):
-            raise SchemaError(f"the record {_shown(found['name'])} has no list of fields")
-        found["fields"] = [self._field(one, inside) for one in fields]
-        _require_different([one["name"] for one in found["fields"]], f"the record {_shown(found['name'])}")
-        return found
+            raise SchemaError(f"the record {_shown(record['name'])} has no list of fields")
+        record["fields"] = [self._field(field, inside) for field in fields]
+        _require_different([field["name"] for field in record["fields"]], f"the record {_shown(record['name'])}")
+        return record
 
     def _field(self, field: Definition, namespace: str) -> dict[str, Any]:
         if not isinstance(field, dict):
@@ -127,35 +127,35 @@ class _Definitions:
         _require_name(name)
         if "type" not in field:
             raise SchemaError(f"the field {_shown(name)} has no type")
-        found = {**field, "type": self.read(field["type"], namespace)}
+        read = {**field, "type": self.read(field["type"], namespace)}
         order = field.get("order", "ignore")
         if not isinstance(order, str) or order.lower() not in ORDERS:
             raise SchemaError(f"the order of the field {_shown(name)} is none of {', '.join(sorted(ORDERS))}")
         default = field.get("default")
-        if isinstance(default, str) and _kind(found["type"]) in ("float", "double") and not _NUMBER.fullmatch(default):
+        if isinstance(default, str) and _kind(read["type"]) in ("float", "double") and not _NUMBER.fullmatch(default):
             raise SchemaError(f"the default of the field {_shown(name)} is not a number")
         _aliases(field)
-        return found
+        return read
 
     def _enum(self, definition: dict[str, Any], namespace: str) -> Definition:
-        found, _ = self._define(definition, namespace)
-        symbols, place = definition.get("symbols"), f"the enum {_shown(found['name'])}"
+        enum, _ = self._define(definition, namespace)
+        symbols, place = definition.get("symbols"), f"the enum {_shown(enum['name'])}"
         if not isinstance(symbols, list):
             raise SchemaError(f"{place} has no list of symbols")
-        for one in symbols:
-            _require_name(one)
+        for symbol in symbols:
+            _require_name(symbol)
         _require_different(symbols, place)
         default = definition.get("default")
         if isinstance(default, str) and default not in symbols:
             raise SchemaError(f"the default of {place} is not one of its symbols")
-        return found
+        return enum
 
     def _fixed(self, definition: dict[str, Any], namespace: str) -> Definition:
-        found, _ = self._define(definition, namespace)
+        fixed, _ = self._define(definition, namespace)
         size = definition.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= SIZE_MAX:
-            raise SchemaError(f"the fixed {_shown(found['name'])} has no size from 0 to {SIZE_MAX}")
-        return found
+            raise SchemaError(f"the fixed {_shown(fixed['name'])} has no size from 0 to {SIZE_MAX}")
+        return fixed
 
 
 def _kind(definition: Definition) -> object:
@@ -186,22 +186,22 @@ def _is_name(text: str) -> bool:
     """Java's letters and digits, of which those beyond the first 65,536 code points are none."""
     return (
         text[:1].replace("_", "a").isalpha()
-        and all(one == "_" or one.isalpha() or one.isdecimal() for one in text)
+        and all(character == "_" or character.isalpha() or character.isdecimal() for character in text)
         and max(text) <= "\uffff"
     )
 
 
 def _require_different(names: list[str], place: str) -> None:
     known: set[str] = set()
-    for one in names:
-        if one in known:
-            raise SchemaError(f"{place} has {_shown(one)} twice")
-        known.add(one)
+    for name in names:
+        if name in known:
+            raise SchemaError(f"{place} has {_shown(name)} twice")
+        known.add(name)
 
 
 def _aliases(definition: dict[str, Any]) -> list[str]:
     aliases = definition.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(one, str) for one in aliases):
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
         raise SchemaError("aliases are not a list of names")
     return aliases
 

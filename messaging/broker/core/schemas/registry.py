@@ -20,8 +20,8 @@ READERS_OF_LATEST = frozenset({Strategy.UNDEFINED, Strategy.BACKWARD, Strategy.F
 
 def current(versions: Sequence[SchemaVersion]) -> list[Schema]:
     """The schemas since the last deletion, oldest first."""
-    since = max((at + 1 for at, one in enumerate(versions) if one.schema is None), default=0)
-    return [one.schema for one in versions[since:] if one.schema is not None]
+    since = max((at + 1 for at, version in enumerate(versions) if version.schema is None), default=0)
+    return [version.schema for version in versions[since:] if version.schema is not None]
 
 
 def latest(versions: Sequence[SchemaVersion]) -> SchemaVersion | None:

@@ -116,12 +116,14 @@ class _Queue:
 
     def ended(self) -> list[tuple[int, int]]:
         """All completions: (request number, bytes transferred or a negative errno)."""
-        found: list[tuple[int, int]] = []
+        completions: list[tuple[int, int]] = []
         count = _EVENTS_MAX
         while count == _EVENTS_MAX:  # one call may not return all: the kernel may allow more requests than were asked for
             count = self._checked(self._call(self._get_events, self._context, 0, _EVENTS_MAX, self._events, self._at_once))
-            found += [(number, result) for number, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size])]
-        return found
+            completions += [
+                (number, result) for number, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size])
+            ]
+        return completions
 
     def close(self) -> None:
         self._call(self._destroy, self._context)

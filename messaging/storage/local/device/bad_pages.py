@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
+from messaging.storage.local.device.direct import PAGE_BYTES
 from messaging.storage.local.device.disk import DiskFile
-from messaging.storage.local.format.segment import PAGE_BYTES
 
 
 def read_around(file: DiskFile, size: int, offset: int, unreadable: Callable[[], None] = lambda: None) -> bytes:
@@ -21,9 +21,9 @@ def read_around(file: DiskFile, size: int, offset: int, unreadable: Callable[[],
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        found, data = _by_pages(file, size, offset)
+        any_read, data = _by_pages(file, size, offset)
         before, behind = offset // PAGE_BYTES - 1, -(-(offset + size) // PAGE_BYTES)
-        if not found and not _answers(file, before, behind):
+        if not any_read and not _answers(file, before, behind):
             raise
         unreadable()
         return data
@@ -32,19 +32,19 @@ def read_around(file: DiskFile, size: int, offset: int, unreadable: Callable[[],
 def _by_pages(file: DiskFile, size: int, offset: int) -> tuple[bool, bytes]:
     """Reads page by page. Returns whether any page could be read, and the bytes."""
     parts: list[bytes] = []
-    found = False
+    any_read = False
     stop = min(offset + size, file.size())
     while offset < stop:
         length = min(PAGE_BYTES - offset % PAGE_BYTES, stop - offset)
         try:
             parts.append(file.read(length, offset))
-            found = True
+            any_read = True
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
             parts.append(bytes(length))
         offset += length
-    return found, b"".join(parts)
+    return any_read, b"".join(parts)
 
 
 def _answers(file: DiskFile, *pages: int) -> bool:

@@ -53,7 +53,7 @@ class BufferPool:
 
     def _release(self, arena: _Arena, offset: int) -> None:
         arena.free.append(offset)
-        if arena.unused and sum(one.unused for one in self._arenas) > 1:  # one is kept for the next caller
+        if arena.unused and sum(other.unused for other in self._arenas) > 1:  # one is kept for the next caller
             with suppress(ValueError):
                 self._arenas.remove(arena)
 

@@ -129,13 +129,13 @@ class DirectWriter:
 def open_direct(descriptor: int, staging_buffers: BufferPool) -> DirectWriter | None:
     """Opens a direct writer for the open file `descriptor`, which the caller still owns. None if the system or the file system does
     not support direct writes, or has no descriptor or memory left for it."""
-    found = open_past_cache(descriptor, os.O_RDWR)
-    if found < 0:
+    direct = open_past_cache(descriptor, os.O_RDWR)
+    if direct < 0:
         return None
     try:
-        return DirectWriter(found, staging_buffers.acquire())
+        return DirectWriter(direct, staging_buffers.acquire())
     except (OSError, MemoryError):
-        os.close(found)
+        os.close(direct)
         return None
 
 

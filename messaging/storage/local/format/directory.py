@@ -6,7 +6,7 @@ epoch       JSON: {"epoch": n}, raised and synced at each start: the fence
 manifest    which segments there are, and which metadata belongs to them (see `manifest.py`)
 segment-*   the log; spare-*: preallocated files; set-aside/: bytes cut off a torn tail
 checkpoint  offsets of the last checkpoints (see `checkpoint_pointer.py`); may be deleted
-index       a snapshot of what the footers contain (see `snapshot.py`); may be deleted
+index       a snapshot of what the footers contain (see `snapshot/snapshot.py`); may be deleted
 """
 
 from __future__ import annotations

@@ -14,12 +14,14 @@ import threading
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.device.disk import Disk, read_file
 from messaging.storage.local.format.directory import REPAIR, write_whole
+from messaging.storage.local.format.segment import LogPosition
 
 NAME = "manifest"
 LOST = "segments are missing"
@@ -29,12 +31,19 @@ AFTER_AN_EARLIER_RELEASE = (
 )
 ACCEPTED = "accepted"  # the generation of a log that takes whatever metadata there is at its next start
 
-Range = tuple[int, int]
+START = LogPosition(0, 0)
+
+
+class Range(NamedTuple):
+    """Numbers of segments."""
+
+    first: int
+    last: int
 
 
 class Manifest(msgspec.Struct, frozen=True):
     generation: str = ""
-    end: tuple[int, int] = (0, 0)
+    end: LogPosition = START
     removed: tuple[Range, ...] | None = None  # None: not known, as in a log of an earlier release or after a repair
 
     def removed_numbers(self, existing: AbstractSet[int]) -> set[int]:
@@ -42,21 +51,21 @@ class Manifest(msgspec.Struct, frozen=True):
             return set(range(1, max(existing, default=0))) - existing
         return {number for first, last in self.removed for number in range(first, last + 1)}
 
-    def missing(self, existing: AbstractSet[int], end: tuple[int, int] | None = None) -> list[str]:
-        """What should be there and is not, in sentences. `existing`: numbers of segments. `end`: (segment, offset) where the log
-        was found to end; None if that is not known yet."""
-        every = range(1, max(max(existing, default=0), self.end[0]) + 1)
+    def missing(self, existing: AbstractSet[int], end: LogPosition | None = None) -> list[str]:
+        """What should be there and is not, in sentences. `existing`: numbers of segments. `end`: where the log was found to
+        end; None if that is not known yet."""
+        every = range(1, max(max(existing, default=0), self.end.segment) + 1)
         lost = sorted(set(every) - existing - self.removed_numbers(existing))
-        found: list[str] = []
+        sentences: list[str] = []
         if lost:
             names = ", ".join(f"segment-{number:010d}" for number in lost[:5]) + (", ..." if len(lost) > 5 else "")
-            found.append(f"{len(lost)} {LOST} ({names})")
+            sentences.append(f"{len(lost)} {LOST} ({names})")
         if end is not None and end < self.end:
-            found.append(
-                f"the log ends at byte {end[1]} of segment {end[0]}, but had come to byte {self.end[1]} of segment {self.end[0]}: "
-                "a segment is older than the rest"
+            sentences.append(
+                f"the log ends at byte {end.offset} of segment {end.segment}, but had come to byte {self.end.offset} of segment "
+                f"{self.end.segment}: a segment is older than the rest"
             )
-        return found
+        return sentences
 
 
 class MissingPart(Unavailable):
@@ -111,23 +120,23 @@ class ManifestFile:
         self._require(self._content.missing(existing))
 
     @property
-    def end(self) -> tuple[int, int]:
+    def end(self) -> LogPosition:
         return self._content.end
 
-    def check_end(self, segments: Iterable[int], end: tuple[int, int]) -> None:
-        """`end`: (segment, offset) where the log ends. Raises `MissingPart`."""
+    def check_end(self, segments: Iterable[int], end: LogPosition) -> None:
+        """`end`: where the log ends. Raises `MissingPart`."""
         self._require(self._content.missing(set(segments), end))
 
     def _require(self, missing: list[str]) -> None:
         if missing:
             raise MissingPart.of(missing)
 
-    def write(self, generation: str, end: tuple[int, int]) -> None:
+    def write(self, generation: str, end: LogPosition) -> None:
         """Makes the name of a generation durable, and that the log is durable up to `end`."""
         with self._lock:
             self._write(Manifest(generation, max(end, self._content.end), _ranges(self._removed)))
 
-    def reach(self, end: tuple[int, int]) -> None:
+    def reach(self, end: LogPosition) -> None:
         """The log is durable up to `end`. Nothing is written where it has no name yet."""
         with self._lock:
             if self._content.generation and end > self._content.end:
@@ -145,10 +154,10 @@ class ManifestFile:
 
 
 def _ranges(numbers: Iterable[int]) -> tuple[Range, ...]:
-    found: list[Range] = []
+    ranges: list[Range] = []
     for number in sorted(numbers):
-        if found and found[-1][1] == number - 1:
-            found[-1] = (found[-1][0], number)
+        if ranges and ranges[-1].last == number - 1:
+            ranges[-1] = Range(ranges[-1].first, number)
         else:
-            found.append((number, number))
-    return tuple(found)
+            ranges.append(Range(number, number))
+    return tuple(ranges)

@@ -15,6 +15,7 @@ import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -31,6 +32,18 @@ _CRC = struct.Struct("<I")
 _HEAD_MAGIC = b"MGNTSEG\n"
 _SEAL_MAGIC = b"MGNTEND\n"
 _NAME = re.compile(r"segment-(\d{10})-(\d{4,})\.log")
+
+
+class SegmentName(NamedTuple):
+    number: int
+    generation: int
+
+
+class LogPosition(NamedTuple):
+    """A place in the log."""
+
+    segment: int
+    offset: int
 
 
 @dataclass(slots=True)
@@ -53,6 +66,10 @@ class Segment:
     overhead_bytes: int = 0  # bytes of a sealed segment that are not blocks
 
     @property
+    def name(self) -> SegmentName:
+        return SegmentName(self.number, self.generation)
+
+    @property
     def data_bytes(self) -> int:
         return self.data_stop - PAGE_BYTES
 
@@ -65,10 +82,10 @@ def name_of(number: int, generation: int) -> str:
     return f"segment-{number:010d}-{generation:04d}.log"
 
 
-def parse_name(name: str) -> tuple[int, int] | None:
-    """Parses a segment's file name into (number, generation)."""
+def parse_name(name: str) -> SegmentName | None:
+    """None: not the name of a segment's file."""
     match = _NAME.fullmatch(name)
-    return (int(match[1]), int(match[2])) if match else None
+    return SegmentName(int(match[1]), int(match[2])) if match else None
 
 
 def header_page(store_id: int, number: int, generation: int, *, recycled: bool) -> bytes:

@@ -13,12 +13,12 @@ from bisect import bisect_left
 from operator import lt
 
 from messaging.storage.local.device.disk import DiskFile
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format import records
 from messaging.storage.local.format import summary as summary
 from messaging.storage.local.format.extents import EXTENT_WIDTH
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.format.summary import COLUMNS, HEAD, BadSummary, SegmentSummary
-from messaging.storage.local.read.open_files import OpenFiles
 
 WINDOW = 512  # values read at once at the end of a search
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
-from messaging.storage.local.format.segment import Segment
+from messaging.storage.local.device.open_files import OpenFiles
+from messaging.storage.local.format.segment import Segment, SegmentName
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
 from messaging.storage.local.read.lost_entries import LostEntries
-from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.read.rebuilt_footers import FooterRebuilder, RebuiltFooter
 
 STEPS_MAX = 4  # segments tried right after the last result before searching
@@ -41,7 +41,9 @@ class Place(NamedTuple):
     table: array[int]
 
 
-class _Found(NamedTuple):
+class _Row(NamedTuple):
+    """The row of a ledger in a footer: it is the row number `at`."""
+
     segment: Segment
     at: int
     last: int
@@ -59,7 +61,7 @@ class EntryIndex:
         self._recent: OrderedDict[int, Place] = OrderedDict()
         self._recent_numbers = 0
         self.unreadable = LostEntries()  # others may ask whether there are any
-        self._checked: set[tuple[int, int]] = set()  # number and generation
+        self._checked: set[SegmentName] = set()
 
     def locate(self, ledger_id: int, entry: int, first_segment: int, last_segment: int) -> Place | None:
         """The place that holds the first entry at or after `entry`; None if there is none between the two segments."""
@@ -70,15 +72,15 @@ class EntryIndex:
             if entry > recent.last:
                 first_segment = recent.segment + 1
                 for number in range(first_segment, min(first_segment + STEPS_MAX, last_segment + 1)):
-                    found = self._look(ledger_id, number)
-                    if found is not None:
-                        if found.last >= entry:
-                            return self._keep(ledger_id, found)
+                    row = self._look(ledger_id, number)
+                    if row is not None:
+                        if row.last >= entry:
+                            return self._keep(ledger_id, row)
                         break
             else:
                 last_segment = recent.segment
-        found = self._search(ledger_id, entry, first_segment, last_segment)
-        return self._keep(ledger_id, found) if found is not None else None
+        row = self._search(ledger_id, entry, first_segment, last_segment)
+        return self._keep(ledger_id, row) if row is not None else None
 
     def check(self, first_segment: int, last_segment: int) -> bool:
         """Called after an inconsistency: checks each footer in that range once and rebuilds damaged ones. Returns whether any was
@@ -86,7 +88,7 @@ class EntryIndex:
         repaired = False
         for number in range(first_segment, last_segment + 1):
             segment = self._segments.get(number)
-            if segment is None or not segment.sealed or (number, segment.generation) in self._checked:
+            if segment is None or not segment.sealed or segment.name in self._checked:
                 continue
             try:
                 whole_footer(self._files, segment)
@@ -97,13 +99,13 @@ class EntryIndex:
                 repaired = True
                 if self._rebuilt.doubtful_since(number) is not None:
                     continue
-            self._checked.add((number, segment.generation))
+            self._checked.add(segment.name)
         return repaired
 
     def doubtful_since(self, first_segment: int, last_segment: int) -> float | None:
         """Whether something between these may be missing only because the disk did not return it, and when it was asked."""
-        found = (self._rebuilt.doubtful_since(number) for number in range(first_segment, last_segment + 1))
-        return max((at_s for at_s in found if at_s is not None), default=None)
+        asked = (self._rebuilt.doubtful_since(number) for number in range(first_segment, last_segment + 1))
+        return max((at_s for at_s in asked if at_s is not None), default=None)
 
     def is_lost(self, ledger_id: int, entry: int, asked_s: float | None = None) -> bool:
         """The disk did not return an entry when it was asked, now if None. Whether that lasts, or it is to be asked again."""
@@ -115,45 +117,45 @@ class EntryIndex:
         with self._lock:
             self.unreadable.returned(ledger_id, first, stop)
 
-    def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Found | None:
-        found = self._at_or_below(ledger_id, high, low)
-        if found is None or found.last < entry:
+    def _search(self, ledger_id: int, entry: int, low: int, high: int) -> _Row | None:
+        row = self._at_or_below(ledger_id, high, low)
+        if row is None or row.last < entry:
             return None
-        while low < found.segment.number:
-            middle = (low + found.segment.number) // 2
+        while low < row.segment.number:
+            middle = (low + row.segment.number) // 2
             other = self._look(ledger_id, middle)
             if other is None:
-                other = self._at_or_below(ledger_id, found.link, low)
+                other = self._at_or_below(ledger_id, row.link, low)
                 if other is None or other.last < entry:
-                    return found
-                found = other
+                    return row
+                row = other
             elif other.last >= entry:
-                found = other
+                row = other
             else:
                 low = middle + 1
-        return found
+        return row
 
-    def _at_or_below(self, ledger_id: int, number: int, low: int) -> _Found | None:
+    def _at_or_below(self, ledger_id: int, number: int, low: int) -> _Row | None:
         while number >= low and number > 0:
-            found = self._look(ledger_id, number)
-            if found is not None:
-                return found
+            row = self._look(ledger_id, number)
+            if row is not None:
+                return row
             number -= 1  # a segment is lost or damaged: search its neighbours
         return None
 
-    def _look(self, ledger_id: int, number: int) -> _Found | None:
+    def _look(self, ledger_id: int, number: int) -> _Row | None:
         segment = self._segments.get(number)
         if segment is None or not segment.sealed:
             return None
 
-        def look(footer: Footer | RebuiltFooter) -> _Found | None:
+        def look(footer: Footer | RebuiltFooter) -> _Row | None:
             at = footer.find(ledger_id)
             if at < 0:
                 return None
             link = footer.number("previous_segments", at)
             if link >= number:
                 raise BadFooter(f"the footer of {segment.path} names a later segment as an earlier one")
-            return _Found(segment, at, footer.number("last_entries", at), link)
+            return _Row(segment, at, footer.number("last_entries", at), link)
 
         return self._in_footer(segment, look)
 
@@ -169,12 +171,12 @@ class EntryIndex:
                 self._forget(segment)
         return look(rebuilt)
 
-    def _keep(self, ledger_id: int, found: _Found) -> Place:
-        segment = found.segment
+    def _keep(self, ledger_id: int, row: _Row) -> Place:
+        segment = row.segment
 
         def place_in(footer: Footer | RebuiltFooter) -> Place:
             if isinstance(footer, Footer):
-                return Place(segment.number, segment.generation, found.last, found.link, footer.extents_at(found.at))
+                return Place(segment.number, segment.generation, row.last, row.link, footer.extents_at(row.at))
             at = footer.find(ledger_id)  # again: the result may have come from the damaged footer
             if at < 0:
                 raise BadFooter(f"the footer of {segment.path} was damaged: it listed ledger {ledger_id}, which is not there")

@@ -47,7 +47,7 @@ class LostEntries:
         entries = self._ledgers.get(ledger_id)
         if entries is None:
             return
-        for entry in [one for one in entries if first <= one < stop]:
+        for entry in [lost for lost in entries if first <= lost < stop]:
             del entries[entry]
             self._count -= 1
         if not entries:

@@ -22,7 +22,7 @@ from messaging.storage.local.format.extents import EXTENT_WIDTH
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
-from messaging.storage.local.read.found_blocks import FoundBlocks, Wanted, extent_of, plan
+from messaging.storage.local.read.gathered_blocks import GatheredBlocks, Wanted, extent_of, plan
 from messaging.storage.local.read.index import EntryIndex, Place
 from messaging.storage.local.segments import SegmentTable
 
@@ -33,14 +33,14 @@ Flush = Callable[[], Awaitable[None]]
 
 def in_memory(state: LedgerState, last: int) -> list[Place]:
     """The places known to the index in memory, in entry order, up to entry `last`. Copies no extents."""
-    found: list[Place] = []
+    places: list[Place] = []
     for extents in state.extents_in_memory():
         if extents.table:
             last = min(last, extents.last_entry)
-            found.append(Place(extents.segment, 0, last, extents.link, extents.table))
+            places.append(Place(extents.segment, 0, last, extents.link, extents.table))
             last = extents.table[0] - 1
-    found.reverse()
-    return found
+    places.reverse()
+    return places
 
 
 def _at_hand(places: list[Place], index: EntryIndex, ledger_id: int, entry: int) -> Place | None:
@@ -130,16 +130,16 @@ class LocalLedgerReader:
         segment, files = self._segments.get(place.segment), self._segments.files
         if segment is None or segment.generation != place.generation or not files.is_open(segment.path):
             return []
-        found = FoundBlocks(wanted._replace(last=min(wanted.last, place.last)))
+        gathered = GatheredBlocks(wanted._replace(last=min(wanted.last, place.last)))
         index = extent_of(place.table, wanted.first)
         with suppress(OSError), files.use(segment.path) as file:
-            while index < len(place.table) and not found.full and not found.hole:
-                index, stretches, begin, stop = plan(place.table, index, found)
+            while index < len(place.table) and not gathered.full and not gathered.hole:
+                index, stretches, begin, stop = plan(place.table, index, gathered)
                 view = await _completed(file, stop - begin, begin, aio)
                 if view is None:
                     break
-                found.take(view, stretches, segment.seed)
-        return found.blocks
+                gathered.take(view, stretches, segment.seed)
+        return gathered.blocks
 
     def fetch_in_thread(self, wanted: Wanted, places: list[Place]) -> list[Block]:
         """Runs in a thread of the pool."""
@@ -148,44 +148,44 @@ class LocalLedgerReader:
 
     def _gather(self, wanted: Wanted, places: list[Place], *, last_try: bool) -> list[Block] | None:
         """Returns None if a damaged footer was found and rebuilt, so that a retry makes sense; never on the last try."""
-        found = FoundBlocks(wanted)
+        gathered = GatheredBlocks(wanted)
         place: Place | None = None
         rewrites = REWRITES_MAX
         while True:
             try:
-                place = self._fetch_next(places, found)
+                place = self._fetch_next(places, gathered)
             except FileNotFoundError:
-                place = self._fetch_next(places, found)  # the segment was rewritten meanwhile: the table has the new file now
-            if found.full or found.next_entry > wanted.last:
-                return found.blocks
-            if place is not None and found.next_entry <= place.last and rewrites and self._rewritten(place):
+                place = self._fetch_next(places, gathered)  # the segment was rewritten meanwhile: the table has the new file now
+            if gathered.full or gathered.next_entry > wanted.last:
+                return gathered.blocks
+            if place is not None and gathered.next_entry <= place.last and rewrites and self._rewritten(place):
                 rewrites -= 1
-                found.look_again()
-            elif place is None or found.next_entry <= place.last:
+                gathered.look_again()
+            elif place is None or gathered.next_entry <= place.last:
                 break  # a hole: later places cannot fill it
-        if not found.blocks:
+        if not gathered.blocks:
             if not last_try and self._index.check(*wanted.segments):
                 return None
-            later = found.resume_at
+            later = gathered.resume_at
             if later < 0:  # no intact block follows in this segment, or no segment with blocks is left
                 later = place.last + 1 if place is not None else wanted.last + 1
-            asked_s = None if found.unreadable else self._index.doubtful_since(*wanted.segments)
-            doubtful = found.unreadable or asked_s is not None
+            asked_s = None if gathered.unreadable else self._index.doubtful_since(*wanted.segments)
+            doubtful = gathered.unreadable or asked_s is not None
             if doubtful and not self._index.is_lost(wanted.ledger_id, wanted.first, asked_s):
                 raise OSError(errno.EIO, f"entry {wanted.first} cannot be read now: it counts as lost where that lasts")
             text = f"ledger {wanted.ledger_id}: entry {wanted.first} does not match its checksum; the next to try is {later}"
             raise Corrupt(text, wanted.ledger_id, wanted.first, later)
-        return found.blocks
+        return gathered.blocks
 
     def _rewritten(self, place: Place) -> bool:
         """Whether another file has replaced the one where this was located: what was not found there is in the new one."""
         segment = self._segments.get(place.segment)
         return segment is not None and segment.generation != place.generation
 
-    def _fetch_next(self, places: list[Place], found: FoundBlocks) -> Place | None:
+    def _fetch_next(self, places: list[Place], gathered: GatheredBlocks) -> Place | None:
         """Fetches from the segment that holds the next entry there is. Returns None if there is none."""
-        first, last = found.wanted.segments
-        entry = found.next_entry
+        first, last = gathered.wanted.segments
+        entry = gathered.next_entry
         at = bisect_left(places, entry, key=_last_of)
         place: Place | None = places[at] if at < len(places) and (at or places[0].table[0] <= entry) else None
         following = at if place is None else at + 1
@@ -193,21 +193,21 @@ class LocalLedgerReader:
             place is None or self._segments.by_number[place.segment].generation > 0
         ):  # the index in memory describes the first generation only
             last = last if place is None else max(last, place.segment)
-            place = self._index.locate(found.wanted.ledger_id, entry, first, last)
+            place = self._index.locate(gathered.wanted.ledger_id, entry, first, last)
         if place is None and following < len(places):
             place = places[following]  # the segment is lost or there is a gap: the next one tells where reading continues
         if place is not None:
-            self._fetch_segment(self._segments.by_number[place.segment], place.table, found)
+            self._fetch_segment(self._segments.by_number[place.segment], place.table, gathered)
         return place
 
-    def _fetch_segment(self, segment: Segment, table: array[int], found: FoundBlocks) -> None:
-        index = max(0, extent_of(table, found.next_entry))
+    def _fetch_segment(self, segment: Segment, table: array[int], gathered: GatheredBlocks) -> None:
+        index = max(0, extent_of(table, gathered.next_entry))
         with self._segments.files.use(segment.path) as file:
-            while index < len(table) and not found.full:
-                index, stretches, begin, stop = plan(table, index, found)
-                view = memoryview(read_around(file, stop - begin, begin, found.cannot_read))
-                found.take(view, stretches, segment.seed)
-                if found.hole:
+            while index < len(table) and not gathered.full:
+                index, stretches, begin, stop = plan(table, index, gathered)
+                view = memoryview(read_around(file, stop - begin, begin, gathered.cannot_read))
+                gathered.take(view, stretches, segment.seed)
+                if gathered.hole:
                     return
 
 

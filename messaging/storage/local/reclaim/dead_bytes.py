@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.pausing import CHUNK, Pause
 from messaging.storage.local.read.footers import BadFooter, Footer
-from messaging.storage.local.read.open_files import OpenFiles
 
 MANY = 64  # lookups in one footer from which on it is read whole
 
@@ -26,7 +26,7 @@ def bytes_by_segment(
 
     Blocks. Raises `OSError` where another try may succeed."""
     numbers = sorted(segments)
-    found: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
     waiting: dict[int, list[int]] = defaultdict(list)  # ledgers, by the segment to look at next
     for ledger_id, (last_segment, _) in dead.items():
         waiting[last_segment].append(ledger_id)
@@ -36,12 +36,13 @@ def bytes_by_segment(
         before = bisect_left(numbers, number)
         lower = numbers[before - 1] if before else 0
         for ledger_id, size, link in _look_up(segments.get(number), files, ledgers, pause):
-            found[number] += size
+            sizes[number] += size
             # Where a link is broken (an earlier rewrite dropped the ledger), the segments in between are tried one by one.
             following = link if size else lower
-            if following > 0 and dead[ledger_id][1] <= following < number:
+            _, created_segment = dead[ledger_id]
+            if following > 0 and created_segment <= following < number:
                 waiting[following].append(ledger_id)
-    return found
+    return sizes
 
 
 def _look_up(segment: Segment | None, files: OpenFiles, ledgers: list[int], pause: Pause) -> Iterator[tuple[int, int, int]]:

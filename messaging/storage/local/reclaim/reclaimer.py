@@ -17,14 +17,15 @@ from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format.manifest import ManifestFile
 from messaging.storage.local.format.segment import Segment
 from messaging.storage.local.format.summary import SegmentSummary
+from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
 from messaging.storage.local.pausing import let_others_run
 from messaging.storage.local.read.footers import BadFooter, whole_footer
 from messaging.storage.local.reclaim.dead_bytes import bytes_by_segment
 from messaging.storage.local.reclaim.rewrite import Damaged, Interrupted, SegmentRewrite
-from messaging.storage.local.recover.snapshot_writer import SnapshotWriter
 from messaging.storage.local.segments import SegmentTable
+from messaging.storage.local.snapshot.snapshot_writer import SnapshotWriter
 from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, PreallocatedSegment
 
@@ -88,6 +89,12 @@ class Reclaimer:
         if segment is not None:
             self._busy = True
             self._background.maintain(lambda: self._do(segment))
+
+    def deleted(self, ledgers: list[LedgerState], segment_number: int) -> None:
+        """Call with the log's turn: the DELETED records of `ledgers` are durable in the given segment."""
+        for state in ledgers:
+            self._ledgers.mark_deleted(state, segment_number)
+        self.start_if_due()
 
     def drop_tombstones(self, rewritten: list[int]) -> None:
         """Runs in the maintenance thread after a start: segments rewritten since the snapshot may have lost CREATED records."""

@@ -21,7 +21,7 @@ from messaging.storage.local.format.records import CREATED, DELETED, SEALED, Com
 from messaging.storage.local.format.segment import PAGE_BYTES, SEAL_OFFSET, Segment, header_page, name_of, seal_bytes
 from messaging.storage.local.format.summary import Events, SegmentSummary
 from messaging.storage.local.ledgers import LedgerTable
-from messaging.storage.local.read.found_blocks import GAP_BYTES_MAX
+from messaging.storage.local.read.gathered_blocks import GAP_BYTES_MAX
 from messaging.storage.local.read.ledger_scan import own_records
 from messaging.storage.local.reclaim.rate_limiter import RateLimiter
 from messaging.storage.local.write.allocator import SegmentAllocator
@@ -103,11 +103,12 @@ class SegmentRewrite:
     def _events(self) -> Events:
         old = self._footer.events
         # A ledger created and deleted in this segment leaves neither record; one created elsewhere keeps its DELETED record.
-        tombstones = dict(self._ledgers.tombstones)
+        created_in = {ledger_id: created for ledger_id, (created, _) in dict(self._ledgers.tombstones).items()}
+        here = self._old.number
         kept = Events(
             {ledger_id: properties for ledger_id, properties in old.created.items() if self._ledgers.alive(ledger_id)},
             {ledger_id: end for ledger_id, end in old.sealed.items() if self._ledgers.alive(ledger_id)},
-            [ledger_id for ledger_id in old.deleted if tombstones.get(ledger_id, (self._old.number,))[0] != self._old.number],
+            [ledger_id for ledger_id in old.deleted if created_in.get(ledger_id, here) != here],
         )
         seed = self._new.seed
         for ledger_id, properties in kept.created.items():

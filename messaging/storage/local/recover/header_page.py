@@ -7,7 +7,7 @@ from pathlib import Path
 from messaging.storage.local.device.disk import DiskFile
 from messaging.storage.local.format import records
 from messaging.storage.local.format.segment import Segment, header_page, parse_name
-from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.read.commit_scan import Scan
 
 
 def restore_header_page(file: DiskFile, path: Path, store_id: int) -> Segment | None:

@@ -16,7 +16,7 @@ from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.config import LocalConfig
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk, replace_file
 from messaging.storage.local.environment import LogEnvironment
-from messaging.storage.local.format import manifest, records, snapshot
+from messaging.storage.local.format import manifest, records
 from messaging.storage.local.format.directory import FORMAT_VERSION, UnknownFormat, claim, lock, read_epoch, read_store_id
 from messaging.storage.local.format.manifest import Manifest
 from messaging.storage.local.format.segment import (
@@ -29,13 +29,14 @@ from messaging.storage.local.format.segment import (
     read_segment,
     store_id_of,
 )
-from messaging.storage.local.format.snapshot import BadSnapshot
 from messaging.storage.local.log import Log
-from messaging.storage.local.recover.commit_scan import Scan
+from messaging.storage.local.read.commit_scan import Scan
 from messaging.storage.local.recover.header_page import restore_header_page
 from messaging.storage.local.recover.recovery import Recovery
 from messaging.storage.local.recover.verify import segments_in, store_id_in
 from messaging.storage.local.recover.verify import verify as verify
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.snapshot import BadSnapshot
 from messaging.storage.local.write.seal import write_footer
 
 
@@ -101,7 +102,7 @@ def repair(directory: Path | str, *, disk: Disk | None = None, accept_metadata: 
     Takes the lock: raises `DirectoryInUse`; `UnknownFormat` if another release wrote the log; `Unavailable` if there is no log
     here. Corrupt entries are only listed."""
     directory, disk = Path(directory), disk or OsDisk()
-    held = lock(disk, directory)
+    directory_lock = lock(disk, directory)
     try:
         report = RepairReport()
         store_id = _restore_format(disk, directory, report)
@@ -114,17 +115,17 @@ def repair(directory: Path | str, *, disk: Disk | None = None, accept_metadata: 
         report.remaining += verify(directory, disk=disk).problems
         return report
     finally:
-        held.release()
+        directory_lock.release()
 
 
 def _give_up_claims(disk: Disk, directory: Path, report: RepairReport, accept_metadata: bool) -> Manifest:
     """Writes a manifest that asks for nothing but the generation. Returns what the former one asked for."""
-    found: Manifest | None = None
+    stored: Manifest | None = None
     try:
-        found = manifest.read(disk, directory)
+        stored = manifest.read(disk, directory)
     except Unavailable:
         report.actions.append(f"wrote {directory / manifest.NAME} again; which metadata belongs to the log is not known any more")
-    former = found or Manifest()
+    former = stored or Manifest()
     if accept_metadata:
         report.actions.append("the next start takes the metadata that there is")
     if manifest.NAME in disk.names(directory) or accept_metadata:
@@ -158,19 +159,19 @@ def _restore_format(disk: Disk, directory: Path, report: RepairReport) -> int:
         store_id = None
     if store_id is not None:
         return store_id
-    found: int | None = None
+    store_id_in_pages: int | None = None
     for name in disk.names(directory):
         if parse_name(name):
             try:
-                found = store_id_of(_head(disk, directory / name)) or found
+                store_id_in_pages = store_id_of(_head(disk, directory / name)) or store_id_in_pages
             except UnknownSegmentFormat as error:
                 raise UnknownFormat(f"{error}: use the release that wrote it") from error
-    if found is None:
+    if store_id_in_pages is None:
         raise Unavailable(f"{directory} contains no log: there is no file named format and no segment with a store id")
-    content = {"format": FORMAT_VERSION, "store_id": f"{found:016x}"}
+    content = {"format": FORMAT_VERSION, "store_id": f"{store_id_in_pages:016x}"}
     replace_file(disk, directory / "format", json.dumps(content).encode())
     report.actions.append(f"wrote {directory / 'format'} again, from the header pages of the segments")
-    return found
+    return store_id_in_pages
 
 
 def _restore_epoch(disk: Disk, directory: Path, report: RepairReport) -> None:

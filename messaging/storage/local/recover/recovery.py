@@ -9,26 +9,28 @@ import gc
 from pathlib import Path
 
 from messaging.storage.ledger_store import Unavailable
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.directory import REPAIR, UnknownFormat
+from messaging.storage.local.format.manifest import START
 from messaging.storage.local.format.segment import (
     PAGE_BYTES,
     BadSegment,
     DamagedHeaderPage,
+    LogPosition,
     Segment,
     UnknownSegmentFormat,
     parse_name,
     read_segment,
 )
-from messaging.storage.local.format.snapshot import BadSnapshot, Content
 from messaging.storage.local.format.summary import SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.log import Log
+from messaging.storage.local.read.commit_scan import Damage
 from messaging.storage.local.read.footers import BadFooter, Footer, whole_footer
-from messaging.storage.local.recover.catalog import Catalog
-from messaging.storage.local.recover.commit_scan import Damage
 from messaging.storage.local.recover.header_page import restore_header_page
 from messaging.storage.local.recover.replay import Replay, synced_by
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot, Content
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
 from messaging.storage.local.write.segment_files import PREALLOCATED_PREFIX, PreallocatedSegment
@@ -52,7 +54,7 @@ class Recovery:
         self.unsealed: list[ActiveSegment] = []
         self.rewritten: list[int] = []
         self.commits_replayed = 0
-        self.end = (0, 0)  # (segment, offset) where the log ends
+        self.end = START  # where the log ends
 
     def run(self) -> ActiveSegment:
         # Creates hundreds of thousands of objects, none in a cycle: garbage collection would add half as much time again.
@@ -76,7 +78,7 @@ class Recovery:
         self._ledgers.tombstones, self._ledgers.deletions_pending = catalog.tombstones, catalog.deletions_pending
         catalog.count_events(self._segments.by_number)
         if sealed:
-            self.end = (segments[sealed - 1].number, segments[sealed - 1].data_stop)
+            self.end = LogPosition(segments[sealed - 1].number, segments[sealed - 1].data_stop)
         newest = self._replay(segments[sealed:])
         for number in {created for created, _ in self._ledgers.tombstones.values()}.difference(self._segments.by_number):
             self._ledgers.drop_tombstones(number)  # removed since the snapshot
@@ -94,19 +96,20 @@ class Recovery:
         newest: dict[int, int] = {}
         for name in self._environment.disk.names(self._environment.directory):
             path = self._environment.directory / name
-            place = parse_name(name)
-            if place is not None:
-                newest[place[0]] = max(place[1], newest.get(place[0], 0))
-                self._segments.newest_number = max(self._segments.newest_number, place[0])
+            parsed = parse_name(name)
+            if parsed is not None:
+                number, generation = parsed
+                newest[number] = max(generation, newest.get(number, 0))
+                self._segments.newest_number = max(self._segments.newest_number, number)
             elif name.startswith(PREALLOCATED_PREFIX):
                 self._take_preallocated(path)
             elif name.endswith((".new", ".rewrite")):
                 self._environment.disk.remove(path)
         for name in self._environment.disk.names(self._environment.directory):
-            place = parse_name(name)
-            if place is None:
+            parsed = parse_name(name)
+            if parsed is None:
                 continue
-            if newest[place[0]] != place[1]:
+            if newest[parsed.number] != parsed.generation:
                 self._environment.disk.remove(self._environment.directory / name)  # rewritten
                 continue
             self._open_segment(self._environment.directory / name)
@@ -121,7 +124,9 @@ class Recovery:
         except UnknownSegmentFormat as error:
             raise UnknownFormat(str(error)) from error
         except BadSegment as error:
-            number = (parse_name(path.name) or (0, 0))[0]
+            parsed = parse_name(path.name)
+            assert parsed is not None
+            number = parsed.number
             self.damage.append(Damage(number, 0, PAGE_BYTES, True))
             restored = restore_header_page(file, path, self._environment.store_id) if isinstance(error, DamagedHeaderPage) else None
             if restored is None:
@@ -224,9 +229,9 @@ class Recovery:
     def _repair_footer(self, catalog: Catalog, segment: Segment, following: list[Segment]) -> SegmentSummary:
         """Rewrites the footer of `segment` from its commits."""
         states = {key: _copy(state) for key, state in catalog.states.items()}
-        synced = synced_by(self._environment.disk, following[0]) if following else (0, 0)
+        synced = synced_by(self._environment.disk, following[0]) if following else START
         replay = Replay(self._log, states, self._lost, self.damage, refuse_older=not (self._gives_up or segment.sealed))
-        active = replay.run(segment, synced[1] if synced[0] == segment.number else 0)
+        active = replay.run(segment, synced.offset if synced.segment == segment.number else 0)
         self.commits_replayed += replay.commits
         footer = active.footer()
         write_footer(active)

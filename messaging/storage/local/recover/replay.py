@@ -13,13 +13,13 @@ from messaging.storage.local.device.bad_pages import read_around
 from messaging.storage.local.device.disk import Disk, DiskFile, replace_file
 from messaging.storage.local.format import records
 from messaging.storage.local.format import summary as summary
-from messaging.storage.local.format.manifest import MissingPart
+from messaging.storage.local.format.manifest import START, MissingPart
 from messaging.storage.local.format.records import BLOCK, CHECKPOINT, CREATED, DELETED, SEALED
-from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.segment import PAGE_BYTES, LogPosition, Segment
 from messaging.storage.local.format.summary import BadSummary, Events, SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.log import Log
-from messaging.storage.local.recover.commit_scan import CommitRecord, Damage, Scan
+from messaging.storage.local.read.commit_scan import CommitRecord, Damage, Scan
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.segment_files import NO_SPACE
 
@@ -45,7 +45,7 @@ class Replay:
         self._refuse_older = refuse_older
         self.commits = 0
         self.epoch = 0  # the newest that a commit has
-        self.end = (0, 0)  # (segment, offset) to which commits were found, or damage where there had been some
+        self.end = START  # up to where commits were found, or damage where there had been some
         self._log = log
         self._environment = log.environment
         self._states = states
@@ -71,7 +71,7 @@ class Replay:
                 ended = f"segment {segment.number} ends at byte {scan.stop}, but had come to byte {synced_until}"
                 raise MissingPart.of([f"{ended}: it is older than the rest"])
             active.offset = segment.data_stop = max(scan.stop, synced_until)
-            self.end = (segment.number, active.offset if scan.damage else scan.stop)
+            self.end = LogPosition(segment.number, active.offset if scan.damage else scan.stop)
             self._judge(scan, active)
             file.sync()
         except BaseException:
@@ -186,13 +186,13 @@ class Replay:
         return f"kept in {place}"
 
 
-def synced_by(disk: Disk, following: Segment) -> tuple[int, int]:
-    """(segment, offset) up to which the log was synced, according to the first commit of `following`."""
+def synced_by(disk: Disk, following: Segment) -> LogPosition:
+    """Up to where the log was synced, according to the first commit of `following`."""
     file = disk.open(following.path)
     try:
         for commit in Scan(file, following).commits():
-            return commit.header.synced_segment, commit.header.synced_offset
-        return 0, 0
+            return LogPosition(commit.header.synced_segment, commit.header.synced_offset)
+        return START
     finally:
         file.close()
 

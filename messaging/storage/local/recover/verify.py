@@ -8,13 +8,14 @@ from pathlib import Path
 
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local.device.disk import Disk, DiskFile, OsDisk
-from messaging.storage.local.format import records, snapshot
+from messaging.storage.local.format import records
 from messaging.storage.local.format.directory import read_store_id
 from messaging.storage.local.format.segment import BadSegment, Segment, parse_name, read_segment
-from messaging.storage.local.format.snapshot import BadSnapshot
+from messaging.storage.local.read.commit_scan import Damage, Scan
 from messaging.storage.local.read.footers import BadFooter, read_footer
-from messaging.storage.local.recover.catalog import Catalog
-from messaging.storage.local.recover.commit_scan import Damage, Scan
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot
 
 
 @dataclass
@@ -45,7 +46,7 @@ def verify(directory: Path | str, *, disk: Disk | None = None) -> VerifyReport:
     store_id = store_id_in(disk, directory)
     alive: set[int] = set()
     index = _Index(disk, directory, store_id, report)
-    newest = max((place[0] for name in disk.names(directory) if (place := parse_name(name))), default=0)
+    newest = max((parsed.number for name in disk.names(directory) if (parsed := parse_name(name))), default=0)
     for segment, file in segments_in(disk, directory, store_id, report.problems):
         report.segments += 1
         _verify_segment(segment, file, report, alive, newest=segment.number == newest)
@@ -112,8 +113,8 @@ class _Index:
     def compare(self, alive: set[int]) -> None:
         """Compares living ledgers only: a broker may have dropped parts of others since."""
         for ledger_id in sorted(alive & self.footers.states.keys()):
-            claimed, found = self._claimed.states.get(ledger_id), self.footers.states[ledger_id]
-            if claimed is None or (claimed.last_entry, claimed.length_bytes) != (found.last_entry, found.length_bytes):
+            claimed, actual = self._claimed.states.get(ledger_id), self.footers.states[ledger_id]
+            if claimed is None or (claimed.last_entry, claimed.length_bytes) != (actual.last_entry, actual.length_bytes):
                 self._report.problems.append(f"the snapshot of the index is wrong about ledger {ledger_id}")
 
 
@@ -129,9 +130,9 @@ def segments_in(disk: Disk, directory: Path, store_id: int, problems: list[str])
     `problems`."""
     newest: dict[int, tuple[int, str]] = {}
     for name in disk.names(directory):
-        place = parse_name(name)
-        if place is not None:
-            newest[place[0]] = max(newest.get(place[0], (-1, "")), (place[1], name))
+        parsed = parse_name(name)
+        if parsed is not None:
+            newest[parsed.number] = max(newest.get(parsed.number, (-1, "")), (parsed.generation, name))
     for _, (_, name) in sorted(newest.items()):
         try:
             file = disk.open(directory / name)

@@ -43,7 +43,7 @@ class SegmentAllocator:
     @property
     def ready_bytes(self) -> int:
         """Room for commits in the preallocated segments."""
-        return sum(one.size_bytes - PAGE_BYTES for one in self._ready)
+        return sum(segment.size_bytes - PAGE_BYTES for segment in self._ready)
 
     def add(self, preallocated: PreallocatedSegment) -> None:
         self._ready.append(preallocated)
@@ -79,7 +79,7 @@ class SegmentAllocator:
     def next_segment(self, need: int) -> tuple[Segment, DiskFile]:
         """Returns the next segment, with room for `need` bytes. Raises `NoSpace` and `OSError`."""
         size = need + PAGE_BYTES
-        preallocated = next((one for one in self._ready if one.size_bytes >= size), None)
+        preallocated = next((segment for segment in self._ready if segment.size_bytes >= size), None)
         if preallocated is None:
             # This is what the reserved disk space is for: seals, deletes and cursors.
             preallocated = self._preallocate(max(size, self._environment.config.segment_bytes), 0)

@@ -21,9 +21,10 @@ from messaging.storage.local.format.records import (
     SEALED,
     CommitHeader,
 )
+from messaging.storage.local.format.segment import LogPosition
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.active import ActiveSegment
-from messaging.storage.local.write.queue import END_OFFSETS, FIRST, Item
+from messaging.storage.local.write.queue import Item, only_waits
 
 pack_crc = CRC.pack
 end_offsets_bytes = records.end_offsets_bytes
@@ -54,10 +55,10 @@ class CommitLayout:
     def checkpoint_due(self, active: ActiveSegment) -> bool:
         return active.offset - active.checkpoint_start >= self._checkpoint_bytes
 
-    def lay_out(self, active: ActiveSegment, items: list[Item], synced: tuple[int, int]) -> Commit | None:
-        """Lays out the next commit of `active` and advances it; None if there is nothing to write. `synced`: (segment, offset) up
-        to which the log is durable. The items must fit."""
-        if all(item[END_OFFSETS] is None and not item[FIRST] for item in items):
+    def lay_out(self, active: ActiveSegment, items: list[Item], synced: LogPosition) -> Commit | None:
+        """Lays out the next commit of `active` and advances it; None if there is nothing to write. `synced`: up to
+        where the log is durable. The items must fit."""
+        if all(map(only_waits, items)):
             return None  # only items that wait, with nothing to write
         segment = active.segment
         checkpoint = b""

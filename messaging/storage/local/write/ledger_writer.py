@@ -55,8 +55,8 @@ class LocalLedgerWriter(AppendState):
         self.length_bytes += size
         self.pending_bytes += size
         record_bytes = FIXED_BYTES + len(header) + 4 * count + size
-        # `queue.push` inlined, and an Item without the cost of its constructor.
-        queue.pending.append((self._state, done, header, data, end_offsets, first, record_bytes))  # type: ignore[arg-type]
+        # `queue.push` inlined
+        queue.pending.append((self._state, done, header, data, end_offsets, first, record_bytes))
         queue.pending_bytes += record_bytes
         if not queue.busy:
             queue.begin()
@@ -108,4 +108,4 @@ def control(loop: asyncio.AbstractEventLoop, state: LedgerState, type_: int, hea
         else:
             future.set_exception(error)
 
-    return Item(state, done, header, b"", None, type_, FIXED_BYTES + len(header) if type_ else 0), future
+    return (state, done, header, b"", None, type_, FIXED_BYTES + len(header) if type_ else 0), future

@@ -9,34 +9,17 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from messaging.storage.ledger_store import AppendFailed, Buffer, Done, LedgerClosed, StoreError
 from messaging.storage.local.config import Durability
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.delayed_commits import DelayedCommits
 
-
-class Item(NamedTuple):
-    """A record to be written. Created as a plain tuple in the hot path.
-
-    A block has `end_offsets`; for anything else they are None and `first` is the record type (0: writes nothing, only waits).
-    `size_bytes` is the record's length in the log."""
-
-    state: LedgerState
-    done: Done
-    header: bytes
-    data: Buffer
-    end_offsets: array[int] | None
-    first: int
-    size_bytes: int
-
-
-# Places of an `Item`: a plain tuple has no fields, and to make a named one would be a call more for every block.
-STATE: Final = 0
-END_OFFSETS: Final = 4
-FIRST: Final = 5
-SIZE_BYTES: Final = 6
+# A record to be written: (state, done, header, data, end offsets, first, bytes of the record in the log). A block has end offsets;
+# for anything else they are None and `first` is the record type (0: writes nothing, only waits). It is a plain tuple and always
+# unpacked: to make a named one is a call more for every block.
+Item: TypeAlias = "tuple[LedgerState, Done, bytes, Buffer, array[int] | None, int, int]"
 
 
 class Committed(NamedTuple):
@@ -74,8 +57,9 @@ class CommitQueue:
             delayed.ended = self._kick
 
     def push(self, item: Item) -> None:
+        _, _, _, _, _, _, size_bytes = item
         self.pending.append(item)
-        self.pending_bytes += item[SIZE_BYTES]
+        self.pending_bytes += size_bytes
         if not self.busy:
             self.begin()
 
@@ -104,13 +88,13 @@ class CommitQueue:
             items, self.pending, self.pending_bytes = self.pending, [], 0
         else:
             items, self.pending = fair_shares(self.pending, self._bytes_max)
-            self.pending_bytes -= sum(item[SIZE_BYTES] for item in items)
+            self.pending_bytes -= sum(size_bytes for _, _, _, _, _, _, size_bytes in items)
         self.commits += 1
         if self._delayed is not None:
             self._delayed.commit_begins()
         self._commit(items)
         if self._early:
-            self._confirm([item for item in items if item[END_OFFSETS] is not None])
+            self._confirm(items)
 
     def committed(self, outcome: Committed) -> None:
         """Called on the loop after a commit ended."""
@@ -123,8 +107,7 @@ class CommitQueue:
         if error is None:
             self._complete(items)
         else:
-            for item in items:
-                self._fail(item, AppendFailed(str(error), item[STATE].ledger_id))
+            self._fail_all(items, error)
         if self._delayed is None or not self._delayed.begin_after(items):
             self._kick()
 
@@ -160,7 +143,9 @@ class CommitQueue:
 
     def _confirm(self, items: list[Item]) -> None:
         for state, done, _, _, end_offsets, first, _ in items:
-            if state.writer is not None and end_offsets is not None:
+            if end_offsets is None:
+                continue
+            if state.writer is not None:
                 state.writer.last_confirmed = first + len(end_offsets) - 1
             self._call(done, None)
 
@@ -170,27 +155,32 @@ class CommitQueue:
         if state.writer is not None:
             state.writer.pending_bytes -= size
 
+    def _fail_all(self, items: list[Item], reason: StoreError) -> None:
+        for item in items:
+            state, _, _, _, _, _, _ = item
+            self._fail(item, AppendFailed(str(reason), state.ledger_id))
+
     def _fail(self, item: Item, reason: StoreError) -> None:
-        state, done, _, data, end_offsets, _, _ = item
+        state, done, _, data, end_offsets, first, _ = item
         if end_offsets is not None and state.writer is not None:
             state.writer.refuse(reason, len(data))
-            if self._early and item[FIRST] <= state.writer.last_confirmed:
+            if self._early and first <= state.writer.last_confirmed:
                 return  # its `done` was called before the write: this durability permits that loss
         self._call(done, reason)
 
     def _drop(self, reason: StoreError) -> None:
         items, self.pending, self.pending_bytes = self.pending, [], 0
-        for item in items:
-            self._fail(item, AppendFailed(str(reason), item[STATE].ledger_id))
+        self._fail_all(items, reason)
 
     def _drop_refused(self) -> None:
         """After the first failure of a writer, none of its later appends may succeed (G1)."""
         kept: list[Item] = []
         for item in self.pending:
-            writer = item[STATE].writer
-            if item[END_OFFSETS] is not None and writer is not None and writer.refusal is not None and writer.broken:
-                self.pending_bytes -= item[SIZE_BYTES]
-                self._fail(item, LedgerClosed("an earlier append of this writer failed", item[STATE].ledger_id))
+            state, _, _, _, end_offsets, _, size_bytes = item
+            writer = state.writer
+            if end_offsets is not None and writer is not None and writer.refusal is not None and writer.broken:
+                self.pending_bytes -= size_bytes
+                self._fail(item, LedgerClosed("an earlier append of this writer failed", state.ledger_id))
             else:
                 kept.append(item)
         self.pending = kept
@@ -207,8 +197,21 @@ class CommitQueue:
         self._loop.call_exception_handler(context)
 
 
-def _only_waits(item: Item) -> bool:
-    return item[END_OFFSETS] is None and not item[FIRST]
+def size_of(item: Item) -> int:
+    """In the log, in bytes."""
+    _, _, _, _, _, _, size_bytes = item
+    return size_bytes
+
+
+def only_waits(item: Item) -> bool:
+    """Whether it writes nothing."""
+    _, _, _, _, end_offsets, first, _ = item
+    return end_offsets is None and not first
+
+
+def _owner_of(item: Item) -> str:
+    state, _, _, _, _, _, _ = item
+    return state.owner
 
 
 def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Item]]:
@@ -218,8 +221,8 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
     Both lists keep the order of each owner's items."""
     waiting: dict[str, list[Item]] = {}
     for item in items:
-        if not _only_waits(item):
-            waiting.setdefault(item[STATE].owner, []).append(item)
+        if not only_waits(item):
+            waiting.setdefault(_owner_of(item), []).append(item)
     used = dict.fromkeys(waiting, 0)
     room = bytes_max
     hungry = list(waiting)
@@ -228,8 +231,8 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
         still: list[str] = []
         for owner in hungry:
             queue, index, budget = waiting[owner], used[owner], share
-            while index < len(queue) and queue[index][6] <= budget:
-                budget -= queue[index][6]
+            while index < len(queue) and (size_bytes := size_of(queue[index])) <= budget:
+                budget -= size_bytes
                 index += 1
             room -= share - budget
             if index > used[owner] and index < len(queue):
@@ -242,10 +245,10 @@ def fair_shares(items: list[Item], bytes_max: int) -> tuple[list[Item], list[Ite
     left: list[Item] = []
     passed = dict.fromkeys(waiting, 0)
     for item in items:
-        if _only_waits(item):
+        if only_waits(item):
             (left if left else taken).append(item)
             continue
-        owner = item[STATE].owner
+        owner = _owner_of(item)
         if passed[owner] >= used[owner]:
             left.append(item)
         passed[owner] += 1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.format.extents import Extents
 from messaging.storage.local.format.manifest import ManifestFile
-from messaging.storage.local.format.segment import PAGE_BYTES, Segment
+from messaging.storage.local.format.segment import PAGE_BYTES, LogPosition, Segment
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
-from messaging.storage.local.reclaim.reclaimer import Reclaimer
-from messaging.storage.local.recover.snapshot_writer import SnapshotWriter
+from messaging.storage.local.snapshot.snapshot_writer import SnapshotWriter
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer
 
@@ -22,7 +22,8 @@ RELEASE_LEDGERS = 1000  # index entries released between two commits
 
 
 class SegmentSealer:
-    """Call with the log's turn. A sealed segment may be part of the next snapshot and may be reclaimed."""
+    """Call with the log's turn. A sealed segment may be part of the next snapshot and may be reclaimed: then `reclaimable` is
+    called, with the log's turn too."""
 
     def __init__(
         self,
@@ -30,15 +31,15 @@ class SegmentSealer:
         background: BackgroundThreads,
         ledgers: LedgerTable,
         snapshots: SnapshotWriter,
-        reclaimer: Reclaimer,
         manifest: ManifestFile,
+        reclaimable: Callable[[], None],
     ) -> None:
         self._manifest = manifest
         self._thread = thread
         self._background = background
         self._ledgers = ledgers
         self._snapshots = snapshots
-        self._reclaimer = reclaimer
+        self._reclaimable = reclaimable
         self._releasing: deque[tuple[Segment, list[Extents]]] = deque()
 
     def seal_later(self, active: ActiveSegment) -> None:
@@ -54,7 +55,7 @@ class SegmentSealer:
                 return
             self._thread.post(lambda: self._sealed(active))
             try:
-                self._manifest.reach((active.segment.number + 1, PAGE_BYTES))  # the next one exists
+                self._manifest.reach(LogPosition(active.segment.number + 1, PAGE_BYTES))  # the next one exists
             except OSError as error:  # a later one will say so
                 logger.warning("ledger log: the manifest: %s", error, extra={"action": "ledger_log_manifest"})
 
@@ -79,7 +80,7 @@ class SegmentSealer:
         segment.index_released = True
         self._releasing.popleft()
         self._snapshots.write_if_due()
-        self._reclaimer.start_if_due()
+        self._reclaimable()
         if self._releasing:
             self._thread.post(lambda: self._release_index(0))
 

@@ -14,55 +14,65 @@ import errno
 import time
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 
 from messaging.storage.ledger_store import DiskFull, StoreError
 from messaging.storage.local.config import Durability
 from messaging.storage.local.device.aio import AioContext
+from messaging.storage.local.environment import LogEnvironment
 from messaging.storage.local.format import records
+from messaging.storage.local.format.checkpoint_pointer import CheckpointPointer
 from messaging.storage.local.format.records import COMMIT_BYTES, CREATED
-from messaging.storage.local.log import Log
+from messaging.storage.local.format.segment import LogPosition
+from messaging.storage.local.ledger_state import LedgerState
+from messaging.storage.local.log_thread import LogFailure, LogThread
 from messaging.storage.local.write.active import ActiveSegment
+from messaging.storage.local.write.allocator import SegmentAllocator
 from messaging.storage.local.write.commit import Commit, CommitLayout
-from messaging.storage.local.write.queue import END_OFFSETS, SIZE_BYTES, STATE, Committed, Item
+from messaging.storage.local.write.queue import Committed, Item, size_of
+from messaging.storage.local.write.sealer import SegmentSealer
 from messaging.storage.local.write.segment_files import NoSpace
 
 
 class LogWriter:
-    """Each commit ends with one call of `deliver`, in any thread, or of `committed`, on the loop."""
+    """Each commit ends with one call of `deliver`, in any thread, or of `committed`, on the loop. `deleted` is called with the
+    log's turn when DELETED records are durable: with the states of their ledgers and the segment that has the records."""
 
     def __init__(
         self,
-        log: Log,
+        environment: LogEnvironment,
+        failure: LogFailure,
+        thread: LogThread,
+        allocator: SegmentAllocator,
+        sealer: SegmentSealer,
+        checkpoint_pointer: CheckpointPointer,
+        deleted: Callable[[list[LedgerState], int], None],
         active: ActiveSegment,
         aio: AioContext | None,
         deliver: Callable[[Committed], None],
         committed: Callable[[Committed], None],
     ) -> None:
-        config = log.environment.config
+        config = environment.config
         self.syncs = 0
         self.sync_s = 0.0
         self.written_bytes = 0
         self.active = active
-        self._environment = log.environment
         self._config = config
-        self._failure = log.failure
-        self._thread = log.thread
-        self._ledgers = log.ledgers
-        self._allocator = log.allocator
-        self._sealer = log.sealer
-        self._reclaimer = log.reclaimer
-        self._checkpoint_pointer = log.checkpoint_pointer
-        self._layout = CommitLayout(log.environment.epoch, config.checkpoint_bytes)
+        self._failure = failure
+        self._thread = thread
+        self._allocator = allocator
+        self._sealer = sealer
+        self._checkpoint_pointer = checkpoint_pointer
+        self._deleted = deleted
+        self._layout = CommitLayout(environment.epoch, config.checkpoint_bytes)
         self._deliver = deliver
         self._committed = committed
         self._sync = config.durability is Durability.SYNC
         self._aio = aio if self._sync else None
-        self._synced = (active.segment.number, active.offset)
+        self._synced = LogPosition(active.segment.number, active.offset)
 
     @property
-    def durable_end(self) -> tuple[int, int]:
-        """(segment, offset) up to which the log is certainly durable."""
+    def durable_end(self) -> LogPosition:
+        """Up to where the log is certainly durable."""
         return self._synced
 
     def commit(self, items: list[Item]) -> None:
@@ -84,10 +94,10 @@ class LogWriter:
         if self._failure.error is not None or self._layout.checkpoint_due(self.active):
             return False
         need = 0
-        for item in items:
-            if item[END_OFFSETS] is None:
+        for _, _, _, _, end_offsets, _, size_bytes in items:
+            if end_offsets is None:
                 return False
-            need += item[SIZE_BYTES]
+            need += size_bytes
         return self._room(need) >= self._config.reserved_bytes and self._fits(need)
 
     def _begin(self, items: list[Item], aio: AioContext) -> None:
@@ -155,41 +165,36 @@ class LogWriter:
         if self._sync:
             self.sync_s += time.perf_counter() - began
             self.syncs += 1
-            self._synced = (number, commit.stop)
+            self._synced = LogPosition(number, commit.stop)
         if commit.checkpoint:
             self._checkpoint_pointer.note(self.active.segment, commit.start)
         if commit.deleted:
-            for state in commit.deleted:
-                self._ledgers.mark_deleted(state, number)
-            self._reclaimer.start_if_due()
+            self._deleted(commit.deleted, number)
 
     def _admit(self, items: list[Item]) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
         """Finds room for `items`; refuses what would take the space that is kept for cursors, seals and deletes."""
-        need = sum(map(_size_of, items))
+        need = sum(size_bytes for _, _, _, _, _, _, size_bytes in items)
         if self._room(need) >= self._config.reserved_bytes or self._allocator.grow(need):
             if self._fits(need):
                 return items, []
         elif any(_ordinary(item) for item in items):
             kept = [item for item in items if not _ordinary(item)]
             reason = f"{self._allocator.why_full}; appending goes on by itself"
-            refused: list[tuple[Item, StoreError]] = [
-                (item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _ordinary(item)
-            ]
-            return self._admit_reserved(kept, refused)
+            return self._admit_reserved(kept, [_refused(item, reason) for item in items if _ordinary(item)])
         return self._admit_reserved(items, [])
 
     def _admit_reserved(
         self, items: list[Item], refused: list[tuple[Item, StoreError]]
     ) -> tuple[list[Item], list[tuple[Item, StoreError]]]:
-        need = sum(map(_size_of, items))
+        need = sum(size_bytes for _, _, _, _, _, _, size_bytes in items)
         if not need or self._fits(need):
             return items, refused
         try:
             self._roll(need)
         except NoSpace as error:
             reason = f"nothing is left of the kept space either: {error}"
-            waiting = [item for item in items if not _size_of(item)]
-            return waiting, refused + [(item, DiskFull(reason, item[STATE].ledger_id)) for item in items if _size_of(item)]
+            waiting = [item for item in items if not size_of(item)]
+            return waiting, refused + [_refused(item, reason) for item in items if size_of(item)]
         return items, refused
 
     def _left(self) -> int:
@@ -213,7 +218,9 @@ class LogWriter:
         self._sealer.seal_later(old)
 
 
-_size_of = itemgetter(6)
+def _refused(item: Item, reason: str) -> tuple[Item, StoreError]:
+    state, _, _, _, _, _, _ = item
+    return item, DiskFull(reason, state.ledger_id)
 
 
 def _ordinary(item: Item) -> bool:

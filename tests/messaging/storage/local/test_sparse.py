@@ -6,9 +6,9 @@ import pytest
 
 from messaging.storage.ledger_store import SPARSE, Block, Corrupt
 from messaging.storage.local import LocalLedgerStore
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import name_of
 from messaging.storage.local.recover.inspect import verify
+from messaging.storage.local.snapshot import snapshot
 from tests.support.storage.damaged_log import DIRECTORY, PAYLOAD, append, flip, place_of, reopened
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.filled_log import segment_names

@@ -62,20 +62,24 @@ def table_of(slot_map: SlotMap) -> SlotTable:
 
 
 def owner_of(slot_map: SlotMap, slot: int) -> Consumer | None:
-    return slot_map[bisect_left(slot_map, slot, key=_bound)][1] if slot_map else None
+    if not slot_map:
+        return None
+    _, owner = slot_map[bisect_left(slot_map, slot, key=_bound)]
+    return owner
 
 
-def _bound(one: tuple[int, Consumer | None]) -> int:
-    return one[0]
+def _bound(slots: tuple[int, Consumer | None]) -> int:
+    bound, _ = slots
+    return bound
 
 
 def ranges_by_consumer(selector: Selector) -> dict[Consumer, list[tuple[int, int]]]:
     """The slots (first, last) of each consumer, as they are told to clients: neighbours are one range."""
-    found: dict[Consumer, list[tuple[int, int]]] = {}
+    ranges: dict[Consumer, list[tuple[int, int]]] = {}
     for first, last, owner in _merged(selector):
         if owner is not None:
-            found.setdefault(owner, []).append((first, last))
-    return found
+            ranges.setdefault(owner, []).append((first, last))
+    return ranges
 
 
 def _merged(selector: Selector) -> Iterator[tuple[int, int, Consumer | None]]:

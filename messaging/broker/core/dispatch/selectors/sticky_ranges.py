@@ -51,8 +51,8 @@ class StickyRangesSelector:
     def add(self, consumer: Consumer) -> None:
         ranges = [(first, last, consumer) for first, last in sorted(consumer.key_shared.ranges)]
         if len(ranges) <= FEW:
-            for one in ranges:
-                insort(self._ranges, one, key=_first)
+            for hash_range in ranges:
+                insort(self._ranges, hash_range, key=_first)
         else:
             self._ranges += ranges
             self._ranges.sort(key=_first)  # merges two sorted lists
@@ -63,7 +63,7 @@ class StickyRangesSelector:
             for first, _ in ranges:
                 del self._ranges[bisect_left(self._ranges, first, key=_first)]
         else:
-            self._ranges = [one for one in self._ranges if one[2] is not consumer]
+            self._ranges = [(first, last, owner) for first, last, owner in self._ranges if owner is not consumer]
 
     def slot_map(self) -> SlotMap:
         return list(zip(*self.slot_table(), strict=True))

@@ -19,6 +19,7 @@ from messaging.storage.ledger_store import Buffer
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import AioContext, Done, aio_available
 from messaging.storage.local.device.direct import PAGE_BYTES
+from messaging.storage.local.format.segment import LogPosition
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.write.commit import CommitLayout
 from messaging.storage.local.write.queue import Item
@@ -234,11 +235,11 @@ async def test_who_only_waits_uses_up_no_checkpoint() -> None:
     await results.wait(1)
     layout, active = CommitLayout(store.log.environment.epoch, 4096), store.writer.active
     assert layout.checkpoint_due(active)
-    waiter = Item(LedgerState(-1, {}), lambda error: None, b"", b"", None, 0, 0)
-    assert layout.lay_out(active, [waiter], (1, active.offset)) is None
+    waiter = (LedgerState(-1, {}), lambda error: None, b"", b"", None, 0, 0)
+    assert layout.lay_out(active, [waiter], LogPosition(1, active.offset)) is None
     assert layout.checkpoint_due(active)
-    block = Item(LedgerState(2, {}), lambda error: None, b"", b"x", array("I", [1]), 0, 100)
-    commit = layout.lay_out(active, [waiter, block], (1, active.offset))
+    block = (LedgerState(2, {}), lambda error: None, b"", b"x", array("I", [1]), 0, 100)
+    commit = layout.lay_out(active, [waiter, block], LogPosition(1, active.offset))
     assert commit is not None
     assert commit.checkpoint
     assert not layout.checkpoint_due(active)

@@ -15,7 +15,7 @@ import pytest
 from messaging.storage.local.device.aio import AioContext, Done
 from messaging.storage.local.device.buffers import ARENA_BYTES, BufferPool, IoBuffer
 from messaging.storage.local.device.direct import PAGE_BYTES, READ_BYTES, open_past_cache, read_direct
-from messaging.storage.local.read.found_blocks import READ_BYTES_MAX
+from messaging.storage.local.read.gathered_blocks import READ_BYTES_MAX
 from tests.support.storage.ledger_harness import needs_the_kernel
 
 SMALL = 3 * PAGE_BYTES

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from messaging.storage.local.device.open_files import OpenFiles
 from messaging.storage.local.format.records import seed_of
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment, name_of
 from messaging.storage.local.ledger_state import LedgerState
 from messaging.storage.local.read.footers import BadFooter
 from messaging.storage.local.read.index import EntryIndex
-from messaging.storage.local.read.open_files import OpenFiles
 from messaging.storage.local.reclaim.dead_bytes import bytes_by_segment
 from messaging.storage.local.write.active import ActiveSegment
 from messaging.storage.local.write.seal import write_footer

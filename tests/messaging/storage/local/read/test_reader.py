@@ -10,7 +10,7 @@ import pytest
 from messaging.storage.ledger_store import Block, Unavailable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.direct import Got
-from messaging.storage.local.read.found_blocks import Wanted
+from messaging.storage.local.read.gathered_blocks import Wanted
 from messaging.storage.local.read.index import Place
 from messaging.storage.local.read.reader import LocalLedgerReader
 from tests.support.storage.fake_disk import FakeDisk

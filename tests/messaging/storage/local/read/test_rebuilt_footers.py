@@ -8,9 +8,9 @@ import pytest
 
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.local import LocalLedgerStore
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import PAGE_BYTES, Segment
 from messaging.storage.local.read import rebuilt_footers as rebuilt
+from messaging.storage.local.snapshot import snapshot
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.filled_log import blocks_read_back
 from tests.support.storage.power_loss import DIRECTORY

@@ -66,7 +66,7 @@ async def test_a_damaged_header_page_costs_nothing(offset: int, segment: int) ->
     the segment read instead of its footer."""
     disk = FakeDisk()
     await fill(disk, 400)
-    newest = max(place[0] for name in disk.names(DIRECTORY) if (place := parse_name(name)))
+    newest = max(parsed.number for name in disk.names(DIRECTORY) if (parsed := parse_name(name)))
     number = segment if segment > 0 else newest
     flip(disk, number, offset)
     store = await reopened(disk)

@@ -13,8 +13,8 @@ from messaging.storage.ledger_store import DiskFull, StoreError, Unavailable
 from messaging.storage.local import LocalLedgerStore
 from messaging.storage.local.format import manifest
 from messaging.storage.local.format.directory import read_epoch
-from messaging.storage.local.format.manifest import Manifest
-from messaging.storage.local.format.segment import name_of
+from messaging.storage.local.format.manifest import Manifest, Range
+from messaging.storage.local.format.segment import LogPosition, name_of
 from messaging.storage.local.recover.inspect import repair
 from tests.support.storage.damaged_log import CONFIG, DIRECTORY, PAYLOAD, append, readable
 from tests.support.storage.fake_disk import FakeDisk
@@ -179,7 +179,9 @@ async def test_on_a_full_disk_a_manifest_says_less_and_stays_true() -> None:
     disk = FakeDisk()
     await written(disk, 0, 20)
     disk.fail(lambda kind, path, number: errno.ENOSPC if path.name == "manifest.new" else False)
-    manifest.write(disk, DIRECTORY, Manifest("another", (9, 9), tuple((number, number) for number in range(1, 999, 2))))
+    manifest.write(
+        disk, DIRECTORY, Manifest("another", LogPosition(9, 9), tuple(Range(number, number) for number in range(1, 999, 2)))
+    )
     disk.heal()
     assert manifest.read(disk, DIRECTORY) == Manifest("another")
 

@@ -12,14 +12,18 @@ from messaging.storage.local.write.queue import Item, fair_shares
 
 
 def item(owner: str, size_bytes: int, serial: int) -> Item:
-    return Item(LedgerState(1, {"tenant": owner}), lambda error: None, b"", b"", array("I"), serial, size_bytes)
+    return (LedgerState(1, {"tenant": owner}), lambda error: None, b"", b"", array("I"), serial, size_bytes)
 
 
-def owners_and_bytes(items: list[Item]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in items:
-        found[one.state.owner] = found.get(one.state.owner, 0) + one.size_bytes
-    return found
+def bytes_by_owner(items: list[Item]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for state, _, _, _, _, _, size_bytes in items:
+        sizes[state.owner] = sizes.get(state.owner, 0) + size_bytes
+    return sizes
+
+
+def serials(items: list[Item], owners: str = "abcd") -> list[int]:
+    return [serial for state, _, _, _, _, serial, _ in items if state.owner in owners]
 
 
 def test_each_owner_gets_its_share_and_what_others_leave() -> None:
@@ -27,13 +31,13 @@ def test_each_owner_gets_its_share_and_what_others_leave() -> None:
     items += [item("b", 10, serial) for serial in range(3)]
     items += [item("c", 10, serial) for serial in range(100)]
     taken, left = fair_shares(items, 600)
-    assert owners_and_bytes(taken) == {"a": 280, "b": 30, "c": 280}  # the last 10 cannot be split
+    assert bytes_by_owner(taken) == {"a": 280, "b": 30, "c": 280}  # the last 10 cannot be split
     assert len(taken) + len(left) == len(items)
 
 
 def test_one_item_goes_even_if_it_is_too_large() -> None:
     taken, left = fair_shares([item("a", 1000, 0), item("a", 1, 1)], 10)
-    assert [one.first for one in taken] == [0] and [one.first for one in left] == [1]
+    assert serials(taken) == [0] and serials(left) == [1]
 
 
 @given(
@@ -44,27 +48,24 @@ def test_order_and_bounds(given_items: list[tuple[str, int]], bytes_max: int) ->
     items = [item(owner, size, serial) for serial, (owner, size) in enumerate(given_items)]
     taken, left = fair_shares(items, bytes_max)
     assert taken
-    assert sum(one.size_bytes for one in taken) <= bytes_max or len(taken) == 1
-    assert sorted(one.first for one in taken + left) == list(range(len(items)))
+    assert sum(bytes_by_owner(taken).values()) <= bytes_max or len(taken) == 1
+    assert sorted(serials(taken + left)) == list(range(len(items)))
     for owner in "abcd":
-        of_owner = [one.first for one in taken + left if one.state.owner == owner]
+        of_owner = serials(taken + left, owner)
         assert of_owner == sorted(of_owner)
-    assert [one.first for one in left] == sorted(one.first for one in left)
-    # Nobody who still waits could have been served by the room that was left over by equal shares.
-    waiting = {one.state.owner for one in left}
-    if not waiting:
-        assert len(taken) == len(items)
+    assert serials(left) == sorted(serials(left))
+    assert left or len(taken) == len(items)
 
 
 def test_who_waits_for_all_before_it_is_not_taken_earlier() -> None:
     """It had a share of its own, so a flush was over while appends before it still waited: they succeeded after `take_over`."""
-    waits = Item(LedgerState(-1, {"reserved": "flush"}), lambda error: None, b"", b"", None, 0, 0)
+    waits = (LedgerState(-1, {"reserved": "flush"}), lambda error: None, b"", b"", None, 0, 0)
     flood = [item("a", 10, serial) for serial in range(10)]
     left = [*flood, waits, *(item("b", 10, serial) for serial in range(10))]
     rounds = 0
     while waits in left:
         taken, left = fair_shares(left, 40)
         rounds += 1
-        assert (waits in taken) == (not any(one in left for one in flood)), rounds
+        assert (waits in taken) == (not any(block in left for block in flood)), rounds
     assert rounds > 1
     assert fair_shares([waits], 40) == ([waits], [])

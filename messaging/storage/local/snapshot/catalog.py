@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from messaging.storage.local.format.segment import Segment
-from messaging.storage.local.format.snapshot import Content, restore_ledgers
 from messaging.storage.local.format.summary import Events, SegmentSummary
 from messaging.storage.local.ledger_state import LedgerState, Phase
 from messaging.storage.local.pausing import CHUNK, Pause
+from messaging.storage.local.snapshot.snapshot import Content, restore_ledgers
 
 
 class Catalog:

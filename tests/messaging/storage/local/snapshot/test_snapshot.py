@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import name_of
 from messaging.storage.local.recover.inspect import inspect, repair, verify
+from messaging.storage.local.snapshot import snapshot
 from tests.support.storage.damaged_log import append
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.filled_log import blocks_read_back, filled, segment_names

@@ -13,15 +13,15 @@ from typing import NamedTuple
 from messaging.storage.local.background import BackgroundThreads
 from messaging.storage.local.device.disk import replace_file
 from messaging.storage.local.environment import LogEnvironment
-from messaging.storage.local.format import snapshot
 from messaging.storage.local.format.segment import Segment
-from messaging.storage.local.format.snapshot import BadSnapshot, SegmentCounts
 from messaging.storage.local.ledgers import LedgerTable
 from messaging.storage.local.log_thread import LogThread
 from messaging.storage.local.pausing import let_others_run
 from messaging.storage.local.read.footers import BadFooter, whole_footer
-from messaging.storage.local.recover.catalog import Catalog
 from messaging.storage.local.segments import SegmentTable
+from messaging.storage.local.snapshot import snapshot
+from messaging.storage.local.snapshot.catalog import Catalog
+from messaging.storage.local.snapshot.snapshot import BadSnapshot, SegmentCounts
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,9 @@ class SnapshotWriter:
             self.distrust(error)
             return
         # The current tombstones: for those that are gone, the removal of the CREATED record is durable.
-        tombstones = {ledger_id: place for ledger_id, place in live.tombstones.items() if place[1] <= covered}
+        tombstones = {
+            ledger_id: (created, deleted) for ledger_id, (created, deleted) in live.tombstones.items() if deleted <= covered
+        }
         pending = {key: value for key, value in live.deletions_pending.items() if key not in catalog.states}
         data = snapshot.encode(
             environment.store_id, covered, catalog.states.values(), live.counts, tombstones, pending, let_others_run
@@ -131,7 +133,9 @@ class SnapshotWriter:
     def _live(self) -> _Live:
         """Call with the log's turn."""
         by_number, ledgers = self._segments.by_number, self._ledgers
-        newest = min((number for number, one in by_number.items() if not (one.sealed and one.index_released)), default=0) - 1
+        newest = (
+            min((number for number, segment in by_number.items() if not (segment.sealed and segment.index_released)), default=0) - 1
+        )
         segments = sorted((segment for number, segment in by_number.items() if number <= newest), key=_number_of)
         counts = [
             SegmentCounts(segment.number, segment.generation, max(0, segment.live_bytes), segment.overhead_bytes, segment.events)

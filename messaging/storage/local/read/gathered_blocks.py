@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     segments: tuple[int, int]  # the first and the last segment whose footer may list blocks of the ledger
 
 
-class FoundBlocks:
+class GatheredBlocks:
     """The blocks gathered so far, beginning with the one that holds `wanted.first`, with nothing missing in between but ids that
     were left out."""
 
@@ -85,17 +85,17 @@ def extent_of(table: array[int], entry: int) -> int:
     return EXTENT_WIDTH * (low - 1)
 
 
-def plan(table: array[int], index: int, found: FoundBlocks) -> tuple[int, list[tuple[int, int]], int, int]:
+def plan(table: array[int], index: int, gathered: GatheredBlocks) -> tuple[int, list[tuple[int, int]], int, int]:
     """Plans the next read: (index of the extent after it, stretches within the read, its start and its end in the file)."""
     place = table[index + 1]
     begin = place >> 32
     stop = begin + (place & 0xFFFFFFFF)
     stretches = [(0, stop - begin)]
-    room = found.wanted.bytes_max - found.bytes
-    until = found.wanted.until
+    room = gathered.wanted.bytes_max - gathered.bytes
+    until = gathered.wanted.until
     taken = stop - begin
     index += EXTENT_WIDTH
-    while index < len(table) and table[index] < until and table[index] <= found.wanted.last and taken < room:
+    while index < len(table) and table[index] < until and table[index] <= gathered.wanted.last and taken < room:
         place = table[index + 1]
         start, length = place >> 32, place & 0xFFFFFFFF
         if start - stop > GAP_BYTES_MAX or start + length - begin > READ_BYTES_MAX:

@@ -104,8 +104,8 @@ class Scan:
 
     def _next_after(self, window: _Window, offset: int) -> CommitRecord | None:
         """The next intact commit that could follow, however far away."""
-        for found in _find(window, _COMMIT_PATTERN, offset + 1):
-            place = found - records.CRC.size
+        for body in _find(window, _COMMIT_PATTERN, offset + 1):
+            place = body - records.CRC.size
             header = _header(window.get(place, COMMIT_BYTES), self.segment, place)
             if header is not None and header.sequence > self.sequence and header.epoch >= self.epoch:
                 return CommitRecord(place, header, memoryview(b""), [])
@@ -170,16 +170,16 @@ def _header(head: memoryview, segment: Segment, offset: int) -> CommitHeader | N
 
 
 def _intact_records(view: memoryview, seed: int) -> list[Record]:
-    found = []
+    intact = []
     at = COMMIT_BYTES
     while at < len(view):
         record = records.parse(view, at)
         if record is None:
             break
         if records.checksum_matches(view, record, seed):
-            found.append(record)
+            intact.append(record)
         at = record.stop
-    return found
+    return intact
 
 
 def _knows_synced(commit: CommitRecord, segment: int, offset: int) -> bool:
