@@ -19,6 +19,7 @@ from messaging.broker.core.memory_limiter import MemoryLimiter
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.core.trace import trace_in
+from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.fairness.queue import FairQueue
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
@@ -68,6 +69,25 @@ def of_types(name: str, growth: Growth, *kinds: SubscriptionType) -> Callable[[C
 
 
 # --- permits and sending
+
+
+@entry_point("asking for a message of so many partitions that have some")
+def _asking(size: int) -> Act:
+    turns: list[Callable[[], None]] = []
+    asked_for = SharedPermits(turns.append)
+    partitions = [_Partition() for _ in range(size)]
+    for partition in partitions:
+        asked_for.add(partition)
+
+    def ask() -> None:
+        asked_for.ask(1)
+        turns.pop(0)()
+
+    return ask
+
+
+class _Partition:
+    def serve(self, permits: int) -> None: ...
 
 
 @of_types("flow beside entries that are held", Growth.CONSTANT, *SubscriptionType)

@@ -10,7 +10,6 @@ from messaging.adminrpc.base import Answer
 from messaging.broker.http.context import RpcMethod
 from messaging.broker.runtime.local.messages import (
     ConsumerHandle,
-    ConsumerListener,
     DeliveredMessage,
     InitialPosition,
     LocalService,
@@ -20,6 +19,7 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
     SubscriptionKind,
+    TopicListener,
 )
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
@@ -110,7 +110,13 @@ class SessionLine:
         self.producers.append(line)
         return line
 
-    async def open_consumer(
+    async def partitions(self, principal: Principal, topic: str) -> int:
+        return await self.sessions.partitions(principal, topic)
+
+    def follow_partitions(self, topic: str, grown: Callable[[int], None]) -> Callable[[], None]:
+        return self.sessions.follow_partitions(topic, grown)
+
+    async def subscribe(
         self,
         principal: Principal,
         topic: str,
@@ -119,14 +125,14 @@ class SessionLine:
         initial: InitialPosition,
         durable: bool,
         start: MessagePosition | None,
-        sink: ConsumerListener,
+        sink: TopicListener,
         *,
         consumer_name: str = "",
         priority: int = 0,
     ) -> ConsumerHandle:
         self._check(topic)
         line = ConsumerLine(sink)
-        line.handle = await self.sessions.open_consumer(
+        line.handle = await self.sessions.subscribe(
             principal, topic, subscription, kind, initial, durable, start, line, consumer_name=consumer_name, priority=priority
         )
         self.consumers.append(line)
@@ -174,11 +180,11 @@ class ProducerLine:
 
 
 class ConsumerLine:
-    """A `ConsumerHandle` before another one, and a `ConsumerListener` after it."""
+    """A `ConsumerHandle` before another one, and a `TopicListener` after it."""
 
     handle: ConsumerHandle
 
-    def __init__(self, listener: ConsumerListener) -> None:
+    def __init__(self, listener: TopicListener) -> None:
         self.flows: list[int] = []
         self.nacks: list[MessagePosition] = []
         self.delivered: list[DeliveredMessage] = []
@@ -215,6 +221,9 @@ class ConsumerLine:
     def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
         self.delivered += messages
         self._listener.deliver(messages)
+
+    def withdraw(self, partition: int) -> int:
+        return self._listener.withdraw(partition)
 
     def closed(self, error: MagnetarError | None) -> None:
         self._listener.closed(error)

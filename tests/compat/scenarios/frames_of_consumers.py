@@ -201,12 +201,83 @@ def the_topic_is_unloaded(w: World) -> Outcome:
     def script(talk: Frames) -> None:
         topic = w.topic()
         consumer = talk.consumer(topic)
-        w.send(topic, "a")
-        _acknowledge(consumer, consumer.hear())
-        assert w.settled(lambda: w.backlog(topic), 0, 10) == 0
         assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
-        w.send(topic, "b")
+        w.send(topic, "a")
         consumer.hear()
+        consumer.hear_nothing()
+
+    return exchange(w, script)
+
+
+def what_was_held_when_the_topic_is_unloaded(w: World) -> Outcome:
+    """It comes again; an acknowledgement of it counts, whether its id was received before or after."""
+
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        consumer = talk.consumer(topic, subscriptionType="Shared")
+        w.send(topic, "a", "b")
+        first, _ = consumer.hear(), consumer.hear()
+        assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
+        consumer.hear(2)
+        _acknowledge(consumer, first)
+        assert w.settled(lambda: w.backlog(topic), 1, 10) == 1
+        w.send(topic, "c")
+        _acknowledge(consumer, consumer.hear())
+        assert w.settled(lambda: w.backlog(topic), 1, 10) == 1
+
+    return exchange(w, script)
+
+
+def a_window_over_an_unload(w: World) -> Outcome:
+    """What a client may be sent is the same before and after."""
+
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        clients = [talk.consumer(topic, receiverQueueSize="2"), talk.consumer(topic, "pulling", pullMode="true")]
+        clients[1].say({"type": "permit", "permitMessages": 2})
+        clients[1].hear_nothing()
+        assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
+        w.send(topic, *"bcde")
+        for client in clients:
+            client.hear(2)
+            client.hear_nothing()
+
+    return exchange(w, script)
+
+
+def without_a_durable_subscription_over_an_unload(w: World) -> Outcome:
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        consumer = talk.consumer(topic, subscriptionMode="NonDurable")
+        w.send(topic, "a", "b")
+        for _ in range(2):
+            _acknowledge(consumer, consumer.hear())
+        assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
+        w.send(topic, "c")
+        consumer.hear()
+        consumer.hear_nothing()
+
+    return exchange(w, script)
+
+
+def the_end_of_an_unloaded_topic(w: World) -> Outcome:
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        consumer = talk.consumer(topic)
+        assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
+        assert w.admin("POST", f"{topic_path(topic)}/terminate").status == 200
+        consumer.hear_nothing()
+        consumer.ask({"type": "isEndOfTopic"})
+
+    return exchange(w, script)
+
+
+def the_topic_is_deleted(w: World) -> Outcome:
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        consumer = talk.consumer(topic)
+        assert w.admin("DELETE", f"{topic_path(topic)}?force=true").status == 204
+        consumer.hear_nothing()
 
     return exchange(w, script)
 

@@ -90,6 +90,45 @@ def options_that_are_not_valid(w: World) -> Outcome:
     return exchange(w, lambda talk: _open_with(talk, given))
 
 
+def the_topic_is_unloaded(w: World) -> Outcome:
+    """A reader goes on behind what it was sent, be it in the middle of a batch."""
+
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        w.consumer(topic, "keeps what is read")
+        w.send(topic, "a", "b")
+        w.send_batch(topic, "c", "d")
+        readers = [talk.reader(topic, messageId="earliest")]
+        middle = readers[0].hear()
+        readers.append(talk.reader(topic, messageId=middle["messageId"], receiverQueueSize="2"))
+        readers[0].hear(3)
+        readers[1].hear(2)
+        assert w.admin("PUT", f"{topic_path(topic)}/unload").status == 204
+        w.send(topic, "e")
+        for reader in readers:
+            reader.hear_nothing()
+            reader.hear_nothing()
+            reader.say({})
+            reader.hear_nothing()
+
+    return exchange(w, script)
+
+
+def from_within_a_batch(w: World) -> Outcome:
+    def script(talk: Frames) -> None:
+        topic = w.topic()
+        w.send_batch(topic, "a", "b", "c")
+        w.send(topic, "d")
+        earliest = talk.reader(topic, messageId="earliest")
+        for _ in range(3):
+            start = earliest.hear()["messageId"]
+            reader = talk.reader(topic, messageId=start, receiverQueueSize="1")
+            reader.hear()
+            reader.hear_nothing()
+
+    return exchange(w, script)
+
+
 def of_a_partitioned_topic(w: World) -> Outcome:
     def script(talk: Frames) -> None:
         topic = w.partitioned(2)

@@ -23,8 +23,11 @@ class Forgetful(LocalSessions):
     async def open_producer(self, principal: Principal, *args: Any, **options: Any) -> Any:
         return await super().open_producer(ADMIN, *args, **options)
 
-    async def open_consumer(self, principal: Principal, *args: Any, **options: Any) -> Any:
-        return await super().open_consumer(ADMIN, *args, **options)
+    async def partitions(self, principal: Principal, *args: Any, **options: Any) -> Any:
+        return await super().partitions(ADMIN, *args, **options)
+
+    async def subscribe(self, principal: Principal, *args: Any, **options: Any) -> Any:
+        return await super().subscribe(ADMIN, *args, **options)
 
 
 ACME = {path: path.replace("public/default", "acme/orders") for path in ENDPOINTS}

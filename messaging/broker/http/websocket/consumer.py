@@ -85,6 +85,15 @@ class _Receiving:
         self._handle = None
         self._link.end_for(error)
 
+    def withdraw(self, partition: int) -> int:
+        gone = [message for message in self._queue if message.position.partition == partition]
+        if gone:
+            self._queue = deque(message for message in self._queue if message.position.partition != partition)
+            sizes = [_size_bytes(message) for message in gone]
+            self._window.withdrawn(sizes)
+            self._memory.give(sum(sizes))
+        return len(gone)
+
     # From the link
 
     def start(self) -> None:

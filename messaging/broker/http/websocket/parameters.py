@@ -25,7 +25,7 @@ Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class ProducerParameters(msgspec.Struct, rename="camel"):
-    """Batching, routing and compression are taken for what they are, hints: messages of one read are stored as one block anyway."""
+    """Batching and compression are taken for what they are, hints: messages of one read are stored as one block anyway."""
 
     producer_name: str | None = None
     initial_sequence_id: Annotated[int, Meta(ge=-1, le=2**63 - 2)] | None = None

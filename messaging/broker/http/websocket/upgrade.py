@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from messaging.broker.core.partition_routing import PartitionRouter
 from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, caller_is_local, client_address, header, path_parts
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
@@ -28,7 +29,7 @@ from messaging.broker.http.websocket.parameters import (
 )
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
-from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition, ProducerHandle
+from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition, ProducerHandle, ProducerListener
 from messaging.errors import (
     AuthenticationFailed,
     InvalidValue,
@@ -91,12 +92,32 @@ async def open_producer(opening: Opening) -> Session:
     throttle = SessionThrottle(context.broker.ingress_limiter, opening.principal.tenant, opening.link.wake)
     sessions, topic, encrypts = context.edge.sessions, str(opening.target.topic), bool(parameters.encryption_keys)
 
-    async def open_named(name: str | None) -> ProducerHandle:
-        return await sessions.open_producer(opening.principal, topic, name, session, encrypts=encrypts)
+    async def open_one(partition: int | None, name: str | None, listener: ProducerListener) -> ProducerHandle:
+        where = topic if partition is None else str(opening.target.topic.of_partition(partition))
+        return await sessions.open_producer(opening.principal, where, name, listener, encrypts=encrypts)
 
-    bytes_max = context.settings.message_bytes_max
-    session = ProducerSession(opening.link, parameters, context.counters, bytes_max, context.clock_ms, throttle, open_named)
-    await session.open()
+    router, count = None, await sessions.partitions(opening.principal, topic)
+    if count:
+        in_turn = parameters.message_routing_mode == "RoundRobinPartition"
+        router = PartitionRouter(count, secrets.randbelow(count), in_turn=in_turn, hashing=parameters.hashing_scheme)
+    session = ProducerSession(
+        opening.link,
+        parameters,
+        context.counters,
+        context.settings.message_bytes_max,
+        context.clock_ms,
+        throttle,
+        open_one,
+        opening.positions,
+        router,
+    )
+    if count:
+        session.unfollow = sessions.follow_partitions(topic, session.grown)
+    try:
+        await session.open()
+    except BaseException:
+        session.close()
+        raise
     return session
 
 
@@ -113,7 +134,7 @@ async def open_consumer(opening: Opening) -> Session:
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
     )
     initial: InitialPosition = "latest" if parameters.subscription_initial_position == "Latest" else "earliest"
-    handle = await opening.context.edge.sessions.open_consumer(
+    handle = await opening.context.edge.sessions.subscribe(
         opening.principal,
         str(opening.target.topic),
         opening.target.subscription,
@@ -136,7 +157,7 @@ async def open_reader(opening: Opening) -> Session:
     initial: InitialPosition = "earliest" if parameters.message_id == "earliest" else "latest"
     start = None if parameters.message_id in ("earliest", "latest") else MessagePosition(*decode_message_id(parameters.message_id))
     topic, name, sessions = str(opening.target.topic), f"reader-{secrets.token_hex(5)}", opening.context.edge.sessions
-    handle = await sessions.open_consumer(
+    handle = await sessions.subscribe(
         opening.principal, topic, name, "Exclusive", initial, False, start, session, consumer_name=parameters.reader_name
     )
     session.attach(handle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from messaging.broker.runtime.local.messages import MessagePosition
 
@@ -60,6 +60,12 @@ class PushWindow:
     def passed_over(self, count: int) -> None:
         """So many came and are not for this client."""
         self.outstanding -= count
+
+    def withdrawn(self, sizes_bytes: Sequence[int]) -> None:
+        """So many of the queue will come once more."""
+        self.queued -= len(sizes_bytes)
+        self.queued_bytes -= sum(sizes_bytes)
+        self.outstanding += len(sizes_bytes)
 
     def sent(self, size_bytes: int) -> None:
         self.queued -= 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from itertools import islice
 
+from messaging.broker.core.ack_sets import bits_of
 from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.delayed.gathered_block import GatheredBlock
@@ -19,6 +21,7 @@ from messaging.broker.runtime.local.messages import (
     MessagePosition,
 )
 from messaging.broker.runtime.local.open_batches import OpenBatches, words
+from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.unpacking import Packed, Unpacker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, NotReady, PreconditionFailed, StorageFailed
@@ -31,7 +34,10 @@ PRUNE_AT = 1024  # batches held before those that others acknowledged are looked
 
 class LocalConsumer:
     """A `ConsumerHandle` to its client, a `messaging.broker.core.consumer.ConsumerSink` to the subscription, and an `OpenSession`
-    to the permission checks."""
+    to the permission checks.
+
+    `shared`: it is one of several consumers of a client, which has asked for that much together; without it, `flow` asks.
+    `wanted`: of batches of which the client had a part before it was opened, a bit for each message that it did not have."""
 
     action = Action.CONSUME
 
@@ -44,6 +50,9 @@ class LocalConsumer:
         principal: Principal,
         name: str = "",
         priority: int = 0,
+        *,
+        shared: SharedPermits | None = None,
+        wanted: Mapping[Position, int] | None = None,
     ) -> None:
         self.service = service
         self.topic = topic
@@ -55,12 +64,16 @@ class LocalConsumer:
         self.consumer = Consumer(0, name or service.new_producer_name(), self, priority=priority, now_ms=service.now_ms())
         self.consumer.session = None if principal.service else self
         self._batches = OpenBatches(self._charge)
+        self._shared = shared
+        self._asked_for = shared or SharedPermits()
+        self._wanted = wanted or {}
         self._prune_at = PRUNE_AT
         self._unpacker = Unpacker(
             service.memory_limiter.egress,
             principal.tenant,
             service.settings.message_bytes_max * UNPACKED_TIMES_MAX,
             topic.name.partition,
+            asked_for=self._asked_for,
             turns=service.unpacking,
             deliver=self._hand_over,
             open_bits=self._open_bits,
@@ -73,8 +86,17 @@ class LocalConsumer:
 
     def flow(self, permits: int) -> None:
         if self.open and not self._stopped:
-            self._unpacker.ask(permits)
+            self._asked_for.ask(permits)
             self.topic.consumers.flow(self.subscription, self.consumer, permits)
+
+    def serve(self, permits: int) -> None:
+        missing = permits - self.consumer.permits
+        if not self.open or self._stopped:
+            return
+        if missing > 0:
+            self.topic.consumers.flow(self.subscription, self.consumer, missing)
+        else:
+            self.topic.consumers.wake(self.subscription, self.consumer)
 
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -122,14 +144,24 @@ class LocalConsumer:
     async def unsubscribe(self) -> None:
         if self._stopped:
             raise _closed()
-        if len(self.subscription.consumers) > 1:
-            raise PreconditionFailed(f"subscription {self.subscription.name!r} has other consumers: close them first")
+        self.check_alone()
         self.close()
         await delete_subscription(self.service, self.principal, self.topic, self.subscription)
+
+    def check_alone(self) -> None:
+        """Raises `PreconditionFailed` if its subscription has other consumers."""
+        if len(self.subscription.consumers) > 1:
+            raise PreconditionFailed(f"subscription {self.subscription.name!r} has other consumers: close them first")
+
+    def reached(self, batches_max: int) -> tuple[Position, dict[Position, int]]:
+        """Up to where everything is acknowledged, and of up to so many batches behind it a bit for each message that is not."""
+        cursor = self.subscription.cursor
+        return cursor.mark_delete, {position: bits_of(words) for position, words in islice(cursor.batches.items(), batches_max)}
 
     def close(self) -> None:
         if self.open:
             self.open = False
+            self._asked_for.discard(self)
             self._unpacker.close()
             self._batches.clear()
             self.service.peers.sessions.discard(self)
@@ -139,7 +171,11 @@ class LocalConsumer:
 
     @property
     def writable(self) -> bool:
-        """Not while it has been given as many batches as it may hold unacknowledged."""
+        """Not while it has been given as many batches as it may hold unacknowledged, nor while there is no room in what its client
+        asked for. It is served when there is some."""
+        if self._shared is not None and self._shared.room <= 0:
+            self._shared.due(self)
+            return False
         return len(self._batches) < self.subscription.unacked.consumer_max
 
     def deliver(self, consumer: Consumer, block: EntryBlock, first: int, last: int, redelivery_counts: list[int] | None) -> int:
@@ -156,6 +192,8 @@ class LocalConsumer:
                     self.subscription.state.unacked_messages_in(block, index),
                 )
             )
+        if self._shared is not None:
+            self._shared.due(self)
         return size
 
     def deliver_picked(self, consumer: Consumer, block: EntryBlock, picked: list[int], redelivery_counts: list[int] | None) -> int:
@@ -167,10 +205,14 @@ class LocalConsumer:
     def _open_bits(self, position: Position, size: int) -> int:
         if not self.topic.keeps_messages:
             return (1 << size) - 1
+        wanted = self._wanted.get(position, -1)
         if len(self._batches) >= self._prune_at:
             self._batches.discard_if(self.subscription.cursor.acknowledged)
             self._prune_at = max(PRUNE_AT, 2 * len(self._batches))
-        return self._batches.add(position, size, self.subscription.cursor.batches.get(position))
+        bits = self._batches.add(position, size, self.subscription.cursor.batches.get(position), wanted)
+        if not bits and wanted != -1:  # nobody will acknowledge it
+            asyncio.get_running_loop().call_soon(self.ack, [MessagePosition(*position)])
+        return bits
 
     def _entry_finished(self, unused_permits: int) -> None:
         """What was not handed over takes no permits."""

@@ -97,6 +97,15 @@ class ConsumerListener(Protocol):
         """The topic is terminated and everything in it was delivered to this subscription."""
 
 
+class TopicListener(ConsumerListener, Protocol):
+    """Of a consumer of a whole topic, which is opened again where the broker closes it: `closed` is called when that is refused for
+    good."""
+
+    def withdraw(self, partition: int) -> int:
+        """The messages of this partition (-1: of a plain topic) that its client was not given are to be dropped, because they will
+        be delivered again. Returns how many; they count as asked for."""
+
+
 # Positions in the order of the messages, once all are durable; or the error that refused them all.
 Receipt = Callable[[Sequence[MessagePosition] | None, MagnetarError | None], None]
 
@@ -140,10 +149,18 @@ class LocalService(Protocol):
     async def open_producer(
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
     ) -> ProducerHandle:
-        """`encrypts`: every message it publishes has an `encryption`."""
+        """Of a plain topic, or of one partition. `encrypts`: every message it publishes has an `encryption`."""
         ...
 
-    async def open_consumer(
+    async def partitions(self, principal: Principal, topic: str) -> int:
+        """Of a topic that `principal` may publish to; 0: it is a plain one."""
+        ...
+
+    def follow_partitions(self, topic: str, grown: Callable[[int], None]) -> Callable[[], None]:
+        """`grown` is told how many there are whenever there are more, until the returned function is called."""
+        ...
+
+    async def subscribe(
         self,
         principal: Principal,
         topic: str,
@@ -152,10 +169,11 @@ class LocalService(Protocol):
         initial: InitialPosition,
         durable: bool,
         start: MessagePosition | None,
-        sink: ConsumerListener,
+        sink: TopicListener,
         *,
         consumer_name: str = "",
         priority: int = 0,
     ) -> ConsumerHandle:
-        """`consumer_name`: decides about the order of Failover and the keys of Key_Shared; "": a new one."""
+        """Of all partitions, where `topic` has some. `consumer_name`: decides about the order of Failover and the keys of
+        Key_Shared; "": a new one."""
         ...

@@ -25,9 +25,10 @@ class OpenBatches:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, position: Position, size: int, acknowledged: Sequence[int] | None) -> int:
-        """A batch of `size` messages is opened; `acknowledged`: its ack set as the cursor has it. Returns the open messages."""
-        bits = (1 << size) - 1
+    def add(self, position: Position, size: int, acknowledged: Sequence[int] | None, wanted: int = -1) -> int:
+        """A batch of `size` messages is opened; `acknowledged`: its ack set as the cursor has it; `wanted`: a bit for each message
+        that is. Returns the open messages."""
+        bits = (1 << size) - 1 & wanted
         if acknowledged is not None:
             bits &= int.from_bytes(struct.pack(f"<{len(acknowledged)}Q", *acknowledged), "little")
         if position not in self._open:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import subscription_key
@@ -20,9 +20,12 @@ from messaging.broker.runtime.local.messages import (
     OutgoingMessage,
     ProducerListener,
     SubscriptionKind,
+    TopicListener,
 )
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.errors import MagnetarError, NotReady
+from messaging.broker.runtime.local.shared_permits import SharedPermits
+from messaging.broker.runtime.local.topic_consumer import TopicConsumer
+from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, LATEST, Position
@@ -56,6 +59,16 @@ class LocalSessions:
         self._broker.peers.sessions.add(producer)
         return producer
 
+    async def partitions(self, principal: Principal, topic: str) -> int:
+        name = parse_topic(topic)
+        await self._broker.authorize(principal, Action.PRODUCE, Resource(name.tenant, str(name.namespace), str(name)))
+        return await self._broker.partition_count(name, auto_create=True)
+
+    def follow_partitions(self, topic: str, grown: Callable[[int], None]) -> Callable[[], None]:
+        name, partitioned = parse_topic(topic), self._broker.topics.partitioned
+        partitioned.follow(name, grown)
+        return lambda: partitioned.unfollow(name, grown)
+
     async def open_consumer(
         self,
         principal: Principal,
@@ -69,7 +82,10 @@ class LocalSessions:
         *,
         consumer_name: str = "",
         priority: int = 0,
+        shared: SharedPermits | None = None,
+        wanted: dict[Position, int] | None = None,
     ) -> LocalConsumer:
+        """A consumer of one topic, plain or a partition, until the broker closes it."""
         name = parse_topic(topic)
         chosen = subscription_name(subscription)
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
@@ -83,13 +99,79 @@ class LocalSessions:
             held = await open_subscription(self._broker, principal, opened, chosen, start=begin)
         elif held is None:
             if start is not None:
-                begin = opened.ledger_list.next_after(Position(start.ledger_id, start.entry_id))
+                # Of a batch it may want the rest.
+                entry_id = start.entry_id if start.batch_index < 0 else start.entry_id - 1
+                begin = opened.ledger_list.next_after(Position(start.ledger_id, entry_id))
+                wanted = {Position(start.ledger_id, start.entry_id): -1 << start.batch_index + 1} | (wanted or {})
             held = opened.subscriptions.create_reader(chosen, begin)
         await opened.subscriptions.wait_until_unchanged(held)
         await probe_consumers(held, KINDS[kind])
-        consumer = LocalConsumer(self._broker, opened, held, sink, principal, consumer_name, priority)
+        consumer = LocalConsumer(self._broker, opened, held, sink, principal, consumer_name, priority, shared=shared, wanted=wanted)
         opened.consumers.attach(held, consumer.consumer, KINDS[kind])
         self._broker.peers.sessions.add(consumer)
+        return consumer
+
+    async def subscribe(
+        self,
+        principal: Principal,
+        topic: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        start: MessagePosition | None,
+        sink: TopicListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+    ) -> TopicConsumer:
+        broker, name = self._broker, parse_topic(topic)
+        consumer_name = consumer_name or broker.new_producer_name()  # one of all partitions, which Failover shares out by it
+        resource = Resource(name.tenant, str(name.namespace), str(name), subscription_name(subscription))
+        await broker.authorize(principal, Action.CONSUME, resource)
+
+        async def open_one(
+            topic: TopicName,
+            initial: InitialPosition,
+            start: MessagePosition | None,
+            sink: ConsumerListener,
+            *,
+            shared: SharedPermits,
+            wanted: dict[Position, int],
+        ) -> LocalConsumer:
+            return await self.open_consumer(
+                principal,
+                str(topic),
+                subscription,
+                kind,
+                initial,
+                durable,
+                start,
+                sink,
+                consumer_name=consumer_name,
+                priority=priority,
+                shared=shared,
+                wanted=wanted,
+            )
+
+        async def partitions() -> int:
+            count = await broker.partition_count(name, auto_create=True)
+            if count and start is not None:
+                raise NotAllowed(f"{name} is a partitioned topic: begin at earliest or latest, or name one of its partitions")
+            return count
+
+        consumer = TopicConsumer(
+            name,
+            sink,
+            open_one,
+            initial,
+            start,
+            partitions=broker.topics.partitioned,
+            memory=broker.memory_limiter.sessions,
+            slices=broker.topics.services.loops.slices(principal.tenant),
+            background=broker.background,
+        )
+        await consumer.open(partitions)
         return consumer
 
     async def round_trip(self) -> None:

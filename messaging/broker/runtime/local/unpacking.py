@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from messaging.broker.core.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
+from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.fairness.turns import FairTurns
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import Single, batch_size, singles, unpack, unpacked_bytes
@@ -60,6 +61,7 @@ class _Opened:
 class Unpacker:
     """Where nothing is open, the next entry is opened however much it takes: it waits for others, and never for what only waits.
 
+    `asked_for`: how many messages are asked for, of this and perhaps of others.
     `open_bits` is told how many messages a batch has when it is opened and answers which of them are still open. `finished` is
     told of the permits that an entry took and did not use (below zero: it held more messages than were counted)."""
 
@@ -72,12 +74,13 @@ class Unpacker:
         bytes_max: int,
         partition: int,
         *,
+        asked_for: SharedPermits,
         turns: FairTurns,
         deliver: Callable[[Sequence[DeliveredMessage]], None],
         open_bits: Callable[[Position, int], int],
         finished: Callable[[int], None],
     ) -> None:
-        self.allowance = 0  # messages asked for and not handed over
+        self._asked_for = asked_for
         self.held_bytes = 0
         self._account = account
         self._tenant = tenant
@@ -98,15 +101,23 @@ class Unpacker:
     def add(self, packed: Packed) -> None:
         self._charge(len(packed.payload))
         self._packed.append(packed)
+        self._asked_for.packed += packed.assigned
         self._soon()
 
-    def ask(self, messages: int) -> None:
-        self.allowance += messages
+    def resume(self) -> bool:
+        """There is something to hand over messages for."""
+        scheduled = not self._waits
         self._soon()
+        return scheduled and self._waits
 
     def close(self) -> None:
         """Idempotent. What was not handed over is the subscription's again."""
         self._closed = True
+        self._asked_for.packed -= sum(packed.assigned for packed in self._packed)
+        if self._current is not None:
+            self._asked_for.packed -= self._current.packed.assigned - self._current.handed_over
+        self._asked_for.forget(self)
+        self._asked_for.serve_soon()
         self._packed.clear()
         self._current = None
         self._made(0)
@@ -126,9 +137,13 @@ class Unpacker:
     # --- in slices
 
     def _soon(self) -> None:
-        if not self._waits and not self._closed and self.allowance > 0 and (self._current or self._packed):
-            self._waits = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        if self._waits or self._closed or not (self._current or self._packed):
+            return
+        if self._asked_for.asked <= 0:
+            self._asked_for.wait(self)
+            return
+        self._waits = True
+        asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         """Later than `add` and `ask`, so that a sink that acknowledges does not do so inside the decision that gave it entries."""
@@ -136,7 +151,7 @@ class Unpacker:
         messages: list[DeliveredMessage] = []
         size = 0
         for _ in range(SLICE_MESSAGES_MAX):
-            if self._closed or self.allowance <= 0 or size >= SLICE_BYTES_MAX:
+            if self._closed or self._asked_for.asked <= 0 or size >= SLICE_BYTES_MAX:
                 break
             opened = self._current or self._open_next()
             if opened is None:
@@ -145,10 +160,11 @@ class Unpacker:
             if message is not None:
                 messages.append(message)
                 size += len(message.payload)
-                self.allowance -= 1
+                self._asked_for.asked -= 1
         if messages:
             self._deliver(messages)
         self._soon()
+        self._asked_for.pass_on()
 
     def _next_of(self, opened: _Opened) -> DeliveredMessage | None:
         """None for a message that was acknowledged before, and at the end."""
@@ -163,6 +179,7 @@ class Unpacker:
         if single.batch_index >= 0 and not opened.open_bits >> single.batch_index & 1:
             return None
         opened.handed_over += 1
+        self._asked_for.packed -= 1
         message = self._message(opened, single)
         if max(single.batch_index, 0) + 1 == single.batch_size:
             self._finish(opened)  # now: nobody may ask for more for a long time
@@ -172,7 +189,10 @@ class Unpacker:
         self._current = None
         self._made(0)
         self._charge(-self._current_bytes)
-        self._finished(opened.packed.assigned - opened.handed_over)
+        unused = opened.packed.assigned - opened.handed_over
+        self._asked_for.packed -= unused
+        self._asked_for.serve_soon()
+        self._finished(unused)
 
     # --- opening
 

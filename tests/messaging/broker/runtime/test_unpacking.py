@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.unpacking import INLINE_BYTES_MAX, THREADS, Packed, Unpacker
 from messaging.fairness.turns import FairTurns
 from messaging.protocol import pulsar_pb2 as pb
@@ -22,17 +23,19 @@ def large_entry() -> Packed:
 
 
 def asking(tenant: str, turns: FairTurns, opened: list[str]) -> Unpacker:
+    asked_for = SharedPermits()
     unpacker = Unpacker(
         MemoryLimiter(1 << 30).egress,
         tenant,
         1 << 20,
         -1,
+        asked_for=asked_for,
         turns=turns,
         deliver=lambda messages: opened.extend(tenant for message in messages if message.payload == BODY),
         open_bits=lambda position, size: (1 << size) - 1,
         finished=lambda permits: None,
     )
-    unpacker.ask(1)
+    asked_for.ask(1)
     unpacker.add(large_entry())
     return unpacker
 

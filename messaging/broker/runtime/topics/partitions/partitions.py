@@ -40,6 +40,7 @@ class Partitions:
         self._partitions_max = topics.services.limits.partitions_max
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
+        self._followers: dict[str, set[Callable[[int], None]]] = {}
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
         """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
@@ -68,6 +69,17 @@ class Partitions:
         if parent is not None and name.partition >= parent.partitions:
             raise TopicNotFound(f"{name}: the topic has {parent.partitions} partitions, numbered from 0")
         return parent is not None
+
+    def follow(self, name: TopicName, grown: Callable[[int], None]) -> None:
+        """From now on `grown` is told how many partitions there are whenever there are more."""
+        self._followers.setdefault(str(name), set()).add(grown)
+
+    def unfollow(self, name: TopicName, grown: Callable[[int], None]) -> None:
+        """Idempotent."""
+        followers = self._followers.get(str(name), set())
+        followers.discard(grown)
+        if not followers:
+            self._followers.pop(str(name), None)
 
     async def count(self, name: TopicName, *, creates: bool, partitions: int = 0) -> int:
         """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here; unless those get
@@ -129,6 +141,8 @@ class Partitions:
             if partitions > held.partitions:
                 async with self._topics.reservations.reserved(name, partitions - held.partitions):
                     await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+                for tell in list(self._followers.get(str(name), ())):
+                    tell(partitions)
 
     def check_count(self, name: TopicName, partitions: int) -> None:
         """Raises `PreconditionFailed` where a topic may not have so many."""
