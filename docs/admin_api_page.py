@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from itertools import groupby
 
 from controlplane.permissions import REST
+from docs.web_process import load_routes
 from messaging.policies.pulsar import PATHS
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tenants.pulsar.published import NOTHING_INSTEAD, PUBLISHED, SERVICES, Published, why_not
@@ -21,7 +20,7 @@ _TITLES = {
 
 
 def page(note: str) -> str:
-    _ready()
+    load_routes()
     rows = sorted(PUBLISHED, key=lambda one: (list(_TITLES).index(_head(one)) if _head(one) in _TITLES else len(_TITLES), one))
     offered = {one: [method for method in one.methods if _is_offered(method, one.path)] for one in rows}
     total, ours = sum(len(one.methods) for one in rows), sum(map(len, offered.values()))
@@ -67,20 +66,3 @@ def _is_refused(method: str, path: str) -> bool:
     """Whether it sets policies none of which is enforced: any value but the unset one is refused."""
     set_here = [one for one in (*PATHS.values(), *TOPIC_PATHS.values()) if path.endswith(f"}}/{one.path}") and method == one.set_by]
     return bool(set_here) and not any(policy.enforced for one in set_here for policy in one.policies)
-
-
-def _ready() -> None:
-    """Loads the web process's routes, with secrets of their own, unless somebody did already."""
-    import django
-    from django.apps import apps
-
-    if apps.ready:
-        return
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
-    os.environ["MAGNETAR_DATA_DIR"] = tempfile.mkdtemp(prefix="docs-")
-
-    from controlplane.current import settings
-    from messaging.identity import create_secrets
-
-    create_secrets(settings())
-    django.setup()

@@ -1,11 +1,13 @@
-"""Generates `docs/limits.md` from the tables in messaging/limits/."""
+"""Generates `docs/limits.md` from the limits of fields, which stand beside the fields or in messaging/limits/."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from docs.web_process import load_routes
 from messaging.limits import binary, metadata, rest, websocket
 from messaging.limits.model import Limit
+from messaging.limits.structs import rows_of
 
 _HEAD = "| field | limit | why |\n| --- | --- | --- |\n"
 
@@ -47,9 +49,16 @@ def _sections(by_field: dict[str, Limit]) -> Iterator[tuple[str, str, dict[str, 
     )
     said = f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes. "
     said += f"A body has at most {rest.BODY_VALUES_MAX:,} values in {rest.BODY_DEPTH_MAX} levels of objects and lists."
-    yield "REST: `/api/v1`", said, rest.API
+    yield "REST: `/api/v1`", said, _of_our_api()
     yield "REST: `/admin/v2`", "400 with the reason, or 412 where Pulsar returns it.", rest.PULSAR
     yield "Admin RPC", "Used between the platform's own processes: 400 with the reason.", rest.RPC
+
+
+def _of_our_api() -> dict[str, Limit]:
+    load_routes()
+    from tenants.rest.document import request_bodies
+
+    return rows_of(request_bodies())
 
 
 def _numbers(row: Limit) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from messaging.adminrpc.delayed import DelayedList, DelayedMessage
 from messaging.adminrpc.methods import DELAYED_LIST
@@ -14,11 +17,9 @@ KEY_CHARACTERS_MAX = 1_000
 
 
 class DelayedPage(msgspec.Struct):
-    """`next`: where the next page begins, None after the last. `complete`: no message may be missing."""
-
     items: list[DelayedMessage]
-    next: str | None
-    complete: bool
+    next: Annotated[str | None, Meta(description="`after` of the next page, which may be empty; null: the end.")]
+    complete: Annotated[bool, Meta(description="false: some may be missing still, for a while after a start.")]
 
 
 def list_delayed(topic: TopicName, key: str, after: str, limit: int, *, from_ms: int = 0, until_ms: int = 1 << 62) -> DelayedPage:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from messaging.adminrpc.base import Answer, Request
 
@@ -16,16 +19,16 @@ class ChangesList(Request, kw_only=True):
 
 
 class ChangeProgress(msgspec.Struct, kw_only=True):
-    """`state`: waiting (for its turn), running, done or failed. Of an interrupted one nothing is known after a restart."""
+    """`state` waiting: for its turn. Of an interrupted one nothing is known after a restart."""
 
     id: str
-    change: str  # the method of the admin RPC
-    resource: str  # the topic or namespace
-    state: str
-    done: int  # partitions that were changed; each counts again for each step over all of them
-    partitions: int  # known to be changed so far, counted in the same way
-    error: str  # why it failed
-    started_ms: int
+    change: Annotated[str, Meta(description="What is done, such as topics.delete.")]
+    resource: Annotated[str, Meta(description="The topic or namespace.")]
+    state: Annotated[str, Meta(description="waiting, running, done or failed.")]
+    done: Annotated[int, Meta(description="Partitions that were changed; each counts again for each step over all of them.")]
+    partitions: Annotated[int, Meta(description="Those to be changed that are known so far, counted in the same way.")]
+    error: Annotated[str, Meta(description="Why it failed.")]
+    started_ms: Annotated[int, Meta(description="Milliseconds since 1970.")]
     ended_ms: int | None
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from messaging.adminrpc.base import Answer, Request
 
@@ -18,10 +21,8 @@ class DelayedChange(Request, kw_only=True):
 
 
 class DelayedChanged(Answer, kw_only=True):
-    """`already`: it was cancelled before. `former_ms`: when it was to be delivered."""
-
-    already: bool
-    former_ms: int
+    already: Annotated[bool, Meta(description="true: it was cancelled before.")]
+    former_ms: Annotated[int, Meta(description="When it was to be delivered.")]
 
 
 class DelayedKeyChange(Request, kw_only=True):
@@ -36,9 +37,7 @@ class DelayedKeyChange(Request, kw_only=True):
 
 
 class DelayedRefused(msgspec.Struct, kw_only=True):
-    """`message_id`: ledger:entry."""
-
-    message_id: str
+    message_id: Annotated[str, Meta(description="ledger:entry")]
     sentence: str
 
 
@@ -68,15 +67,13 @@ class DelayedList(Request, kw_only=True):
 
 
 class DelayedMessage(msgspec.Struct, kw_only=True):
-    """`publish_time_ms` is its producer's clock. `former_ms`: what the message itself asks for, if it was rescheduled."""
-
-    message_id: str
+    message_id: Annotated[str, Meta(description="ledger:entry")]
     deliver_at_ms: int
-    former_ms: int | None
-    publish_time_ms: int
+    former_ms: Annotated[int | None, Meta(description="What it asks for itself, if it was rescheduled.")]
+    publish_time_ms: Annotated[int, Meta(description="By the clock of the producer.")]
     producer: str
     key: str
-    messages: int
+    messages: Annotated[int, Meta(description="More than 1 for a batch.")]
     size_bytes: int
 
 
@@ -93,17 +90,15 @@ class DelayedPage(Answer, kw_only=True):
 
 
 class DelayedBucket(msgspec.Struct, kw_only=True):
-    """Entries due from `from_ms` to before `until_ms`; None: whenever later."""
+    """Entries due from `from_ms` to before `until_ms`."""
 
     from_ms: int
-    until_ms: int | None
+    until_ms: Annotated[int | None, Meta(description="null: whenever later.")]
     entries: int
 
 
 class DelayedCounts(Answer, kw_only=True):
-    """`exact`: else counts far ahead are estimates. `entries`: all that wait, also those that subscriptions have skipped."""
-
-    buckets: list[DelayedBucket]
-    entries: int
-    exact: bool
-    complete: bool
+    buckets: Annotated[list[DelayedBucket], Meta(description="An hour by minutes, the rest of a day by hours, a month by days.")]
+    entries: Annotated[int, Meta(description="All that wait, also those that subscriptions have skipped.")]
+    exact: Annotated[bool, Meta(description="false: counts far ahead are estimates.")]
+    complete: Annotated[bool, Meta(description="false: some may be missing still, for a while after a start.")]

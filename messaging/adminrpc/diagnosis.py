@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from messaging.adminrpc.base import Answer, Request
 
@@ -15,31 +18,26 @@ class SubscriptionExplain(Request, kw_only=True):
 
 
 class ExplainFinding(msgspec.Struct, kw_only=True):
-    """`reason`: see `messaging.broker.core.explain.Reason`. `position` is ``ledger:entry``, "" if it is about none; `until_ms` is
-    milliseconds since 1970, or None."""
-
-    reason: str
+    reason: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.explain.Reason
     sentence: str
-    remedy: str
+    remedy: Annotated[str, Meta(description="What is safe to do.")]
     consumer: str = ""
     key: str = ""
-    position: str = ""
-    until_ms: int | None = None
+    position: Annotated[str, Meta(description="ledger:entry")] = ""
+    until_ms: Annotated[int | None, Meta(description="Milliseconds since 1970.")] = None
 
 
 class SubscriptionExplained(Answer, kw_only=True):
-    """`sentence` and `remedy` are those of the first, most important finding, now; `health` is a value of `DeliveryHealth`."""
-
-    health: str
-    sentence: str
+    health: Annotated[str, Meta(description="good, idle, blocked or abandoned.")]
+    sentence: Annotated[str, Meta(description="Of the most important finding.")]
     remedy: str
     findings: list[ExplainFinding]
     backlog_entries: int
-    delayed_entries: int
-    next_delayed_ms: int | None  # none of these is due before
-    message_ttl_s: int  # 0: nothing expires; else delayed messages do, too
-    mark_delete: str
-    read_position: str
+    delayed_entries: Annotated[int, Meta(description="Known to be delivered later.")]
+    next_delayed_ms: Annotated[int | None, Meta(description="None of these is due before; ms since 1970.")]
+    message_ttl_s: Annotated[int, Meta(description="0: nothing expires; else delayed messages do, due or not.")]
+    mark_delete: Annotated[str, Meta(description="ledger:entry")]
+    read_position: Annotated[str, Meta(description="ledger:entry")]
 
 
 class MessageTrace(Request, kw_only=True):
@@ -49,32 +47,25 @@ class MessageTrace(Request, kw_only=True):
 
 
 class TracedDelivery(msgspec.Struct, kw_only=True):
-    """`certain`: it concerned this message; else it concerned some messages of a block of which this is one."""
-
     at_ms: int
-    event: str
+    event: Annotated[str, Meta(description="sent, expired or dead_lettered")]
     consumer: str
-    certain: bool
+    certain: Annotated[bool, Meta(description="false: it concerned some messages of a block of which this is one.")]
 
 
 class TracedSubscription(msgspec.Struct, kw_only=True):
-    """`where`: see `messaging.broker.core.trace.TraceState`. `messages_left`: of a batch of which some messages are acknowledged,
-    else None. `redeliveries`: None if unknown."""
-
     subscription: str
-    where: str
+    where: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.trace.TraceState
     sentence: str
     consumer: str
-    messages_left: int | None
-    redeliveries: int | None
+    messages_left: Annotated[int | None, Meta(description="Of a batch of which some messages are acknowledged.")]
+    redeliveries: Annotated[int | None, Meta(description="null: unknown.")]
     deliveries: list[TracedDelivery]
 
 
 class TracedEntry(msgspec.Struct, kw_only=True):
-    """A stored entry. `publish_time_ms` is its producer's clock, `stored_at_ms` the broker's; `deliver_at_ms` None: at once."""
-
-    stored_at_ms: int
-    publish_time_ms: int
+    stored_at_ms: Annotated[int, Meta(description="By the clock of the broker.")]
+    publish_time_ms: Annotated[int, Meta(description="By the clock of the producer.")]
     producer: str
     sequence_id: int
     messages: int
@@ -83,10 +74,7 @@ class TracedEntry(msgspec.Struct, kw_only=True):
 
 
 class MessageTraced(Answer, kw_only=True):
-    """`entry` None: it is not stored (any more); the sentence says what is known. `recorded_since_ms`: deliveries before are
-    unknown; None: none are recorded."""
-
     sentence: str
-    entry: TracedEntry | None
-    recorded_since_ms: int | None
+    entry: Annotated[TracedEntry | None, Meta(description="null: it is not stored (any more); the sentence says what is known.")]
+    recorded_since_ms: Annotated[int | None, Meta(description="What was delivered before is unknown; null: anything is.")]
     subscriptions: list[TracedSubscription]

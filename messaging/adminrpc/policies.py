@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from messaging.adminrpc.base import Answer, Request
 from messaging.adminrpc.feed import TopicState
@@ -25,20 +26,17 @@ class PolicyPreview(Request, kw_only=True):
 
 class PolicyEffectFound(Answer, kw_only=True):
     policy: str
-    topic: str  # "": the namespace
+    topic: Annotated[str, Meta(description="Empty: the namespace.")]
     subscription: str = ""
-    affected: int
+    affected: Annotated[int, Meta(description="How many things or bytes, as the sentence says.")]
     sentence: str
 
 
 class PolicyPreviewAnswer(Answer, kw_only=True):
-    """At most `EFFECTS_MAX` effects, the first of `effects_count`. Topics that are not loaded, or beyond a bound, are not looked
-    at: `topics_left_out`."""
-
-    effects: list[PolicyEffectFound]
-    effects_count: int
+    effects: list[PolicyEffectFound]  # at most EFFECTS_MAX
+    effects_count: Annotated[int, Meta(description="How many there are; the first 200 are listed.")]
     topics_looked_at: int
-    topics_left_out: int
+    topics_left_out: Annotated[int, Meta(description="Topics that are not loaded, or beyond the first 500.")]
 
 
 class PolicyChange(msgspec.Struct, kw_only=True):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from messaging.adminrpc.base import Answer, Request
 
 MOVED_SHOWN = 100  # partitions in `SubscriptionMoved`
@@ -90,15 +94,15 @@ class DeadLetterPolicySet(Request, kw_only=True):
 
 
 class DeadLetterPolicyAnswer(Answer, kw_only=True):
-    """`target` "": there is no policy. `waiting_entries`: to be moved; `last_error`: why the last attempt failed, or ""."""
+    """`target` "": there is no policy."""
 
     max_redeliver_count: int = 0
-    target: str = ""
-    initial_subscription: str = ""
-    owner: str = ""
-    waiting_entries: int = 0
-    moved_messages: int = 0
-    last_error: str = ""
+    target: Annotated[str, Meta(description="Full name of the topic that dead letters are moved to.")] = ""
+    initial_subscription: Annotated[str, Meta(description="Created on the target if it is missing; empty: none.")] = ""
+    owner: Annotated[str, Meta(description="The role on whose behalf the broker publishes to the target.")] = ""
+    waiting_entries: Annotated[int, Meta(description="That are to be moved.")] = 0
+    moved_messages: Annotated[int, Meta(description="Since the policy was set or the topic was loaded.")] = 0
+    last_error: Annotated[str, Meta(description="Why the last attempt to move messages failed; empty: it did not.")] = ""
 
 
 class SubscriptionNames(Answer, kw_only=True):

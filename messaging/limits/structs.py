@@ -1,10 +1,18 @@
-"""Checks decoded JSON objects against a table of limits, by ``Type.field`` or by ``field``."""
+"""Limits of the fields of a struct: a field carries its `Limit` in its annotation.
+
+    class NewKey(msgspec.Struct):
+        name: Annotated[str, NAME]
+
+One declaration is the type, the limit that requests are held against, the row of docs/limits.md and the bounds in the OpenAPI
+document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -16,31 +24,70 @@ TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET, "pul
 
 
 @cache
+def hints_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The annotations of the fields, by attribute, with what `Annotated` adds to their types."""
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limit]:
+    """By attribute, for those that have a limit."""
+    hints = hints_of(kind)
+    found = {field.name: limit_in(hints[field.name]) for field in msgspec.structs.fields(kind)}
+    return {name: limit for name, limit in found.items() if limit is not None}
+
+
+def limit_in(hint: Any) -> Limit | None:
+    """That of the value itself, which may be one of several types; not that of what is in it."""
+    if get_origin(hint) is Annotated:
+        return next((extra for extra in hint.__metadata__ if isinstance(extra, Limit)), None) or limit_in(hint.__origin__)
+    if get_origin(hint) in (Union, UnionType):
+        return next((limit for limit in map(limit_in, get_args(hint)) if limit is not None), None)
+    return None
+
+
+def rows_of(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Limit]:
+    """Limits by ``Type.field``, as docs/limits.md has them."""
+    return {f"{kind.__name__}.{name}": limit for kind in kinds for name, limit in limits_of(kind).items()}
+
+
+@cache
 def _rows(kind: type[msgspec.Struct], table: str) -> tuple[Row, ...]:
-    limits = TABLES[table]
+    limits, declared = TABLES.get(table, {}), limits_of(kind)
     return tuple(
-        (field.name, field.encode_name, limits.get(f"{kind.__name__}.{field.name}") or limits.get(field.name))
+        (
+            field.name,
+            field.encode_name,
+            declared.get(field.name) or limits.get(f"{kind.__name__}.{field.name}") or limits.get(field.name),
+        )
         for field in msgspec.structs.fields(kind)
     )
 
 
-def over_limit(value: msgspec.Struct, table: str) -> tuple[str, Limit] | None:
+def over_limit(value: msgspec.Struct, table: str = "") -> tuple[str, Limit] | None:
     """What is wrong with the first field over its limit, in this object or a nested one, and that limit; None if nothing is."""
     for attribute, name, limit in _rows(type(value), table):
-        held: Any = getattr(value, attribute)
-        if held is None or held is msgspec.UNSET:
+        content: Any = getattr(value, attribute)
+        if content is None or content is msgspec.UNSET:
             continue
-        if limit is not None and (wrong := violation(name, held, limit)) is not None:
+        if limit is not None and (wrong := violation(name, content, limit)) is not None:
             return wrong, limit
-        for one in held if isinstance(held, list) else (held,):
-            if isinstance(one, msgspec.Struct) and (found := over_limit(one, table)) is not None:
-                return found
+        for part in content if isinstance(content, list) else (content,):
+            if isinstance(part, msgspec.Struct) and (inner := over_limit(part, table)) is not None:
+                return inner
     return None
 
 
-def check(value: msgspec.Struct, table: str) -> None:
+def check(value: msgspec.Struct, table: str = "") -> None:
     """Raises the error of the limit."""
-    found = over_limit(value, table)
-    if found is not None:
-        wrong, limit = found
+    over = over_limit(value, table)
+    if over is not None:
+        wrong, limit = over
         raise limit.error(wrong)
+
+
+def check_fields(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> None:
+    """Holds some values against the limits of the fields of a body. Raises the error of the limit."""
+    for name, limit in limits_of(kind).items():
+        if name in given and (wrong := violation(name, given[name], limit)) is not None:
+            raise limit.error(wrong)

@@ -38,20 +38,3 @@ def one(policy: Policy, levels: Levels, broker: Mapping[str, Any]) -> PolicyInFo
     value, level = resolve_policy(policy.name, levels, broker)
     held = {at: found[policy.name] for at in policy.levels if (found := levels.get(at)) and policy.name in found}
     return PolicyInForce(policy, value, level, said(policy, value), held)
-
-
-def shown(found: PolicyInForce) -> dict[str, Any]:
-    """As JSON."""
-    policy = found.policy
-    return {
-        "name": policy.name,
-        "title": policy.title,
-        "value": found.value,
-        "text": found.text,
-        "unit": policy.unit,
-        "level": found.level,
-        "set": dict(found.set_at),
-        "levels": list(policy.levels),
-        "meaning": policy.meaning,
-        "pulsar": policy.path,
-    }

@@ -163,7 +163,7 @@ REST_FRAMEWORK = {
     # Authentication and authorisation happen before: controlplane.middleware.PermissionTable
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["tenants.http.renderers.JSONBodyRenderer"],
     "DEFAULT_PARSER_CLASSES": ["tenants.http.parsers.JSONBodyParser"],
     "DEFAULT_SCHEMA_CLASS": "tenants.rest.schema.Schema",
     "EXCEPTION_HANDLER": "tenants.rest.base.exception_handler",
@@ -181,9 +181,6 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "APPEND_COMPONENTS": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}},
     "SECURITY": [{"token": []}],
-    "ENUM_NAME_OVERRIDES": {
-        "AlertKind": "workers.alerts.models.AlertRule.Kind",
-        "InvoiceKind": "workers.billing.models.Invoice.Kind",
-    },
+    "POSTPROCESSING_HOOKS": [],  # choices stay with the fields that have them
     "PATH_CONVERTER_OVERRIDES": {"kind": {"type": "string", "enum": ["topics", "non-persistent"]}},
 }

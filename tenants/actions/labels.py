@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from messaging.errors import InvalidValue, NotFound
 from messaging.limits.model import check
-from messaging.limits.rest import API
+from messaging.limits.rest import LABELS
 from messaging.permissions.model import Action, Resource
 from tenants.access import Actor, require
 from tenants.actions.change import change
@@ -34,7 +34,7 @@ def set_labels(actor: Actor, name: str, labels: Mapping[str, str]) -> Tenant:
 
 def valid_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """By key. Raises `InvalidValue`."""
-    check("labels", dict(labels), API["LabelsShape.labels"])
+    check("labels", dict(labels), LABELS)
     for text in (text for pair in labels.items() for text in pair):
         if not text or not text.isprintable() or text != text.strip():
             raise InvalidValue(f"label {text[:40]!r} is not valid: use printable characters, without spaces at the ends")

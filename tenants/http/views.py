@@ -9,10 +9,10 @@ import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from messaging.bodies import decode
 from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.limits import structs
-from messaging.limits.depth import check_depth, too_deep
-from messaging.limits.json_values import check_values
+from messaging.limits.depth import check_depth
 from messaging.limits.model import check
 from messaging.limits.rest import PULSAR
 from messaging.permissions.model import Resource
@@ -32,13 +32,7 @@ def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str
     raw = request.body.strip()
     if raw in (b"", b"null"):
         return default  # type: ignore[no-any-return]
-    check_values(raw)
-    try:
-        found = msgspec.json.decode(raw, type=kind, strict=False)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidValue(f"the request body is not valid: {error}") from None
-    except RecursionError:
-        raise InvalidValue(too_deep()) from None
+    found = decode(raw, kind)
     if isinstance(found, msgspec.Struct):
         structs.check(found, "pulsar")
     else:

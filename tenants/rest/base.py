@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import msgspec
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse
-from rest_framework import exceptions, serializers
+from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from messaging import bodies
 from messaging.errors import InvalidValue, MagnetarError, NotFound
-from messaging.limits.depth import check_depth, too_deep
-from messaging.limits.model import check
-from messaging.limits.rest import API
+from messaging.limits.depth import check_depth
 from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
 from tenants.http.authentication import actor_of
@@ -25,6 +25,7 @@ from tenants.scoping import tenant_scope
 
 PAGE_LIMIT, PAGE_LIMIT_MAX = 100, 1000
 M = TypeVar("M", bound=Model)
+B = TypeVar("B", bound=msgspec.Struct)
 _CODES = {400: "invalid_request", 404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
 
 
@@ -32,27 +33,13 @@ class View(APIView):
     def actor(self) -> Actor:
         return actor_of(self.request._request)
 
-    def read(self, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-        """The valid body of the request. Raises `InvalidValue` naming the first field that is wrong, or unknown."""
-        data = self.object_of("fields")
-        checked = serializer(data=data)
-        unknown = sorted(set(data) - set(checked.fields))
-        if unknown:
-            raise InvalidValue(f"field {unknown[0][:80]!r} is unknown: use {', '.join(checked.fields)}")
-        for name, value in data.items():
-            limit = API.get(f"{serializer.__name__}.{name}")
-            if limit is not None:
-                check(name, value, limit)
-        if not checked.is_valid():
-            raise InvalidValue(_first(checked.errors))
-        return dict(checked.validated_data)
+    def read(self, kind: type[B]) -> B:
+        """The body of the request. Raises `InvalidValue` naming the first field that is wrong, or unknown."""
+        return bodies.convert(self.object_of("fields"), kind)
 
     def object_of(self, what: str) -> dict[str, Any]:
         """The body of the request, which is a JSON object of `what`. Raises `InvalidValue`."""
-        try:
-            data = self.request.data
-        except RecursionError:
-            raise InvalidValue(too_deep()) from None
+        data = self.request.data
         if not isinstance(data, dict):
             raise InvalidValue(f"the request body is not a JSON object with {what}")
         check_depth(data)
@@ -105,16 +92,4 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
         return answer_error(request, error)
     if not isinstance(error, exceptions.APIException):
         return None
-    detail = error.detail if isinstance(error.detail, str) else _first(error.detail)
-    response = answer(request, error.status_code, _CODES.get(error.status_code, "invalid_request"), str(detail))
-    return response
-
-
-def _first(errors: Any, path: str = "") -> str:
-    """The first of nested errors, with the field it is about."""
-    if isinstance(errors, dict):
-        field, inner = next(iter(errors.items()))
-        return _first(inner, path if field == "non_field_errors" else f"{path}.{field}".lstrip("."))
-    if isinstance(errors, list):
-        return _first(errors[0], path) if errors else "the request is not valid"
-    return f"{path}: {errors}" if path else str(errors)
+    return answer(request, error.status_code, _CODES.get(error.status_code, "invalid_request"), str(error.detail))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from drf_spectacular.utils import OpenApiParameter
+from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.adminrpc import delayed
 from messaging.adminrpc.methods import DELAYED_COUNTS
 from messaging.adminrpc.topics import TopicRef
 from messaging.clock import wall_ms
@@ -16,9 +15,9 @@ from messaging.errors import InvalidValue
 from messaging.times import TIME_MS_MAX
 from tenants import broker
 from tenants.actions.delayed import change_delayed, change_delayed_key
-from tenants.delayed import KEY_CHARACTERS_MAX, list_delayed
+from tenants.delayed import KEY_CHARACTERS_MAX, DelayedPage, list_delayed
 from tenants.names import message_of, topic_of
-from tenants.rest import delayed_shapes as shapes
+from tenants.rest import shapes
 from tenants.rest.base import View, limit_of
 from tenants.rest.schema import PAGE, describe
 
@@ -33,12 +32,12 @@ TIMES = [
 
 
 class DelayedMessages(View):
-    @describe("Delayed messages in the order of their times", shapes.DelayedPage, parameters=[*TIMES, *PAGE])
+    @describe("Delayed messages in the order of their times", DelayedPage, parameters=[*TIMES, *PAGE])
     def get(self, request: Request, **parts: str) -> Response:
         asked = request.query_params
         times = {name: _milliseconds(name, asked[name]) for name in ("from_ms", "until_ms") if name in asked}
         listed = list_delayed(topic_of(parts), asked.get("key", ""), asked.get("after", ""), limit_of(request), **times)
-        return Response({**msgspec.to_builtins(listed)})
+        return Response(listed)
 
     @describe("Cancel the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, parameters=[KEY, *PAGE])
     def delete(self, request: Request, **parts: str) -> Response:
@@ -48,7 +47,7 @@ class DelayedMessages(View):
     @describe("Reschedule the delayed messages of a key, some with each request", shapes.DelayedKeyChanged, shapes.DelayedTimeOfKey)
     def patch(self, request: Request, **parts: str) -> Response:
         given = self.read(shapes.DelayedTimeOfKey)
-        return self._change(parts, given["key"], _time(given), given.get("after", ""), given.get("limit", 1_000))
+        return self._change(parts, given.key, _time(given), given.after, given.limit)
 
     def _change(self, parts: dict[str, str], key: str, deliver_at_ms: int | None, after: str, limit: int) -> Response:
         topic = topic_of(parts)
@@ -59,26 +58,26 @@ class DelayedMessages(View):
         start = message_of(topic, after) if after else None
         position = (-1, -1) if start is None else (start.ledger_id, start.entry_id)
         answer = change_delayed_key(self.actor(), topic, key, deliver_at_ms, position, limit)
-        return Response({**msgspec.to_builtins(answer), "next": answer.next or None})
+        return Response(shapes.shown(shapes.DelayedKeyChanged, answer, next=answer.next or None))
 
 
 class DelayedCounts(View):
-    @describe("How many delayed messages are due when", shapes.DelayedCounts)
+    @describe("How many delayed messages are due when", delayed.DelayedCounts)
     def get(self, request: Request, **parts: str) -> Response:
-        return Response(msgspec.to_builtins(broker.rpc().call(DELAYED_COUNTS, TopicRef(topic=str(topic_of(parts))))))
+        return Response(broker.rpc().call(DELAYED_COUNTS, TopicRef(topic=str(topic_of(parts)))))
 
 
 class DelayedMessageOne(View):
-    @describe("Cancel a delayed message: no subscription is sent it", shapes.DelayedChanged)
+    @describe("Cancel a delayed message: no subscription is sent it", delayed.DelayedChanged)
     def delete(self, request: Request, message_id: str, **parts: str) -> Response:
         message = message_of(topic_of(parts), message_id)
-        return Response(msgspec.to_builtins(change_delayed(self.actor(), message, None)))
+        return Response(change_delayed(self.actor(), message, None))
 
-    @describe("Reschedule a delayed message: it keeps its id", shapes.DelayedChanged, shapes.DelayedTime)
+    @describe("Reschedule a delayed message: it keeps its id", delayed.DelayedChanged, shapes.DelayedTime)
     def patch(self, request: Request, message_id: str, **parts: str) -> Response:
         deliver_at_ms = _time(self.read(shapes.DelayedTime))
         message = message_of(topic_of(parts), message_id)
-        return Response(msgspec.to_builtins(change_delayed(self.actor(), message, deliver_at_ms)))
+        return Response(change_delayed(self.actor(), message, deliver_at_ms))
 
 
 def _milliseconds(name: str, text: str) -> int:
@@ -87,12 +86,14 @@ def _milliseconds(name: str, text: str) -> int:
     return int(text)
 
 
-def _time(given: dict[str, Any]) -> int:
+def _time(given: shapes.DelayedTime) -> int:
     """The new delivery time. Raises `InvalidValue`."""
-    at_ms, delay_ms = given.get("deliver_at_ms"), given.get("delay_ms")
-    if (at_ms is None) == (delay_ms is None):
+    if given.deliver_at_ms is not UNSET and given.delay_ms is UNSET:
+        deliver_at_ms = given.deliver_at_ms
+    elif given.delay_ms is not UNSET and given.deliver_at_ms is UNSET:
+        deliver_at_ms = wall_ms() + given.delay_ms
+    else:
         raise InvalidValue("give either deliver_at_ms, a time, or delay_ms, counted from now")
-    found = int(at_ms) if at_ms is not None else wall_ms() + int(delay_ms or 0)
-    if found > TIME_MS_MAX:
+    if deliver_at_ms > TIME_MS_MAX:
         raise InvalidValue("the delivery time is after the year 9999: give milliseconds since 1970")
-    return found
+    return deliver_at_ms

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.diagnosis import SubscriptionExplain
+from messaging.adminrpc.diagnosis import MessageTraced, SubscriptionExplain, SubscriptionExplained
 from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
 from tenants import broker
 from tenants.names import subscription_of, topic_of, trace_of
-from tenants.rest import shapes
 from tenants.rest.base import View
 from tenants.rest.schema import describe
 
 
 class Explain(View):
-    @describe("What keeps a subscription from being sent messages now", shapes.SubscriptionExplained)
+    @describe("What keeps a subscription from being sent messages now", SubscriptionExplained)
     def get(self, request: Request, subscription: str, **parts: str) -> Response:
         asked = SubscriptionExplain(topic=str(topic_of(parts)), subscription=subscription_of(subscription))
-        return Response(msgspec.to_builtins(broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked)))
+        return Response(broker.rpc().call(SUBSCRIPTIONS_EXPLAIN, asked))
 
 
 class Trace(View):
-    @describe("What became of a message, by its id: ledger:entry", shapes.MessageTraced)
+    @describe("What became of a message, by its id: ledger:entry", MessageTraced)
     def get(self, request: Request, message_id: str, **parts: str) -> Response:
-        return Response(msgspec.to_builtins(broker.rpc().call(MESSAGES_TRACE, trace_of(str(topic_of(parts)), message_id))))
+        return Response(broker.rpc().call(MESSAGES_TRACE, trace_of(str(topic_of(parts)), message_id)))

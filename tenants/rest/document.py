@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,8 +11,10 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
+from django.urls import URLPattern, URLResolver, get_resolver
 
 from tenants.http.views import route
+from tenants.rest.lazy import LazyView
 
 _lock = threading.Lock()
 _document: dict[str, Any] = {}
@@ -25,6 +28,20 @@ def document() -> dict[str, Any]:
 
             _document.update(SchemaGenerator(urlconf=settings.API_URLCONF).get_schema(public=True))  # type: ignore[no-untyped-call]
         return _document
+
+
+def request_bodies() -> list[type[msgspec.Struct]]:
+    """What requests of our API carry, in the order of the routes."""
+    bodies = [body for view in _views(get_resolver(settings.API_URLCONF).url_patterns) for body in view.bodies]
+    return list(dict.fromkeys(body for body in bodies if isinstance(body, type) and issubclass(body, msgspec.Struct)))
+
+
+def _views(patterns: list[URLPattern | URLResolver]) -> Iterator[LazyView]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from _views(pattern.url_patterns)
+        elif isinstance(pattern.callback, LazyView):
+            yield pattern.callback
 
 
 def openapi(request: HttpRequest) -> HttpResponse:

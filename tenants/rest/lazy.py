@@ -37,6 +37,11 @@ class LazyView:
         """By method, the names of the parameters that a query may have."""
         return {method: getattr(self.cls, method.lower()).query_parameters for method in self.methods}
 
+    @property
+    def bodies(self) -> list[Any]:
+        """What its handlers are given: a struct, a schema by media type, or None."""
+        return [getattr(self.cls, method.lower()).body for method in self.methods]
+
     def __call__(self, request: HttpRequest, **arguments: Any) -> HttpResponse:
         response: HttpResponse = self._view(request, **arguments)
         return response

@@ -33,8 +33,8 @@ class Namespaces(View):
     @describe("Create a namespace", shapes.NamespaceShape, shapes.NewNamespace, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewNamespace)
-        name = str(namespace_of(tenant, given["name"]))
-        return Response(shapes.show_namespace(actions.create_namespace(self.actor(), name, given.get("policies"))), status=201)
+        name = str(namespace_of(tenant, given.name))
+        return Response(shapes.show_namespace(actions.create_namespace(self.actor(), name, given.policies or None)), status=201)
 
 
 class NamespaceOne(View):
@@ -77,15 +77,15 @@ class NamespacePermissions(View):
         found = existing_namespace(tenant, namespace)
         with tenant_scope(tenant):
             rows = Grant.objects.filter(namespace=found, topic="").values_list("role", "actions")
-            return Response({"permissions": dict(rows)})
+            return Response(shapes.Permissions(permissions=dict(rows)))
 
 
 class NamespacePermission(View):
     @describe("Set the actions that a role may perform", shapes.PermissionActions, shapes.PermissionActions)
     def put(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
-        given = self.read(shapes.PermissionActions)["actions"]
-        actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given)
-        return Response({"actions": given})
+        given = self.read(shapes.PermissionActions)
+        actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given.actions)
+        return Response(given)
 
     @describe("Revoke all permissions of a role", None, status=204)
     def delete(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
@@ -101,17 +101,16 @@ class Topics(View):
         return page_of_names(
             request,
             without_system_topics([*plain, *found.partitioned]),
-            lambda name: {"topic": name, "partitions": found.partitioned.get(name, 0)},
+            lambda name: shapes.TopicShape(topic=name, partitions=found.partitioned.get(name, 0)),
         )
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:
         given = self.read(shapes.NewTopic)
-        domain = PERSISTENT if given["persistent"] else NON_PERSISTENT
-        topic = topic_of({"tenant": tenant, "namespace": namespace, "domain": domain, "topic": given["name"]})
-        partitions = given.get("partitions", 0)
-        actions.create_topic(self.actor(), topic, partitions or None)
-        return Response({"topic": str(topic), "partitions": partitions}, status=201)
+        domain = PERSISTENT if given.persistent else NON_PERSISTENT
+        topic = topic_of({"tenant": tenant, "namespace": namespace, "domain": domain, "topic": given.name})
+        actions.create_topic(self.actor(), topic, given.partitions or None)
+        return Response(shapes.TopicShape(topic=str(topic), partitions=given.partitions), status=201)
 
 
 def _is_partition(topic: str, partitioned: Mapping[str, int]) -> bool:
@@ -130,7 +129,7 @@ class Topic(View):
     @describe("A topic", shapes.TopicShape)
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
-        return Response({"topic": str(topic), "partitions": partitions})
+        return Response(shapes.TopicShape(topic=str(topic), partitions=partitions))
 
     @describe("Delete a topic and its messages", None, status=204, parameters=[FORCE])
     def delete(self, request: Request, **parts: str) -> Response:
@@ -145,4 +144,4 @@ class Stats(View):
         topic, partitions = found_topic(parts)
         asked = TopicRef(topic=str(topic))
         found = broker.rpc().call(TOPICS_PARTITIONED_STATS, asked) if partitions else broker.rpc().call(TOPICS_STATS, asked)
-        return Response({"stats": found.stats})
+        return Response(shapes.TopicStats(stats=found.stats))

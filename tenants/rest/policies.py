@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.policies.effective import shown
+from messaging.adminrpc.policies import PolicyPreviewAnswer
+from messaging.policies.effective import PolicyInForce
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import TopicName
@@ -47,11 +45,9 @@ class TenantPoliciesInForce(View):
 
 
 class TenantPolicyPreview(View):
-    @describe(
-        "What a change of a tenant's policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN
-    )
+    @describe("What a change of a tenant's policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, tenant: str) -> Response:
-        return Response(_previewed(policy_views.preview_tenant(self.actor(), existing(tenant), self.object_of("policies"))))
+        return Response(policy_views.preview_tenant(self.actor(), existing(tenant), self.object_of("policies")))
 
 
 class NamespacePoliciesInForce(View):
@@ -61,10 +57,10 @@ class NamespacePoliciesInForce(View):
 
 
 class NamespacePolicyPreview(View):
-    @describe("What a change of policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
+    @describe("What a change of policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:
         changes = self.object_of("policies")
-        return Response(_previewed(policy_views.preview_namespace(self.actor(), existing_namespace(tenant, namespace), changes)))
+        return Response(policy_views.preview_namespace(self.actor(), existing_namespace(tenant, namespace), changes))
 
 
 class TopicPolicies(View):
@@ -106,12 +102,10 @@ class SubscriptionPoliciesInForce(TopicPoliciesInForce):
 
 
 class TopicPolicyPreview(View):
-    @describe(
-        "What a change of a topic's policies would do now; nothing is changed", shapes.PolicyPreviewAnswer, shapes.POLICIES_GIVEN
-    )
+    @describe("What a change of a topic's policies would do now; nothing is changed", PolicyPreviewAnswer, shapes.POLICIES_GIVEN)
     def post(self, request: Request, **parts: str) -> Response:
         topic, subscription = _named(parts)
-        return Response(_previewed(policy_views.preview_topic(self.actor(), topic, self.object_of("policies"), subscription)))
+        return Response(policy_views.preview_topic(self.actor(), topic, self.object_of("policies"), subscription))
 
 
 class SubscriptionPolicyPreview(TopicPolicyPreview):
@@ -132,10 +126,21 @@ def _set_on(row: Row, subscription: str) -> JsonPolicies:
     return split(_held(row, subscription)).enforced
 
 
-def _in_force(found: list[Any]) -> dict[str, Any]:
-    return {"policies": [shown(one) for one in found]}
+def _in_force(policies: list[PolicyInForce]) -> shapes.PoliciesInForce:
+    return shapes.PoliciesInForce(policies=[_shown(in_force) for in_force in policies])
 
 
-def _previewed(found: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = msgspec.to_builtins(found)
-    return answer
+def _shown(in_force: PolicyInForce) -> shapes.PolicyInForce:
+    policy = in_force.policy
+    return shapes.PolicyInForce(
+        name=policy.name,
+        title=policy.title,
+        value=in_force.value,
+        text=in_force.text,
+        unit=policy.unit,
+        level=in_force.level,
+        set={str(level): value for level, value in in_force.set_at.items()},
+        levels=list(policy.levels),
+        meaning=policy.meaning,
+        pulsar=policy.path,
+    )

@@ -1,291 +1,235 @@
-"""The objects of our API, used for validation and for the OpenAPI document."""
+"""The objects of our API: each is declared once, for validation, for the OpenAPI document and for docs/limits.md."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from drf_spectacular.utils import extend_schema_field
-from rest_framework import serializers
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from messaging.adminrpc.changes import ChangeProgress
+from messaging.adminrpc.delayed import DelayedRefused
+from messaging.bodies import AS_SENT, Text, Time
+from messaging.limits import rest as limits
+from messaging.limits.model import Limit
 from messaging.policies.api_schema import policies_schema
 from messaging.policies.validation import split
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
 
-POLICIES = {"application/json": policies_schema()}
-POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}
+S = TypeVar("S", bound=msgspec.Struct)
 
+POLICIES = policies_schema()
+POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}  # null removes a policy, so that it is inherited
 
-@extend_schema_field(policies_schema())
-class PoliciesField(serializers.DictField):
-    """The policies that can be set."""
+Level = Literal["owner", "member"]
+Role = Annotated[str, Meta(description="The role to which permissions are granted: name@tenant.")]
+Actions = Annotated[list[Text], Limit("there are six actions", bytes_max=64, count_max=16)]
+Milliseconds = Annotated[int, limits.MILLISECONDS]
 
 
-@extend_schema_field(policies_schema(nullable=True))
-class PoliciesGivenField(serializers.DictField):
-    """The same; null removes a policy, so that it is inherited."""
+def shown(kind: type[S], row: object, **computed: Any) -> S:
+    """What an API shows of a row: the attributes that have the names of fields, and what is computed."""
+    return kind(**{name: getattr(row, name) for name in kind.__struct_fields__ if name not in computed}, **computed)
 
 
-class Problem(serializers.Serializer[Any]):
-    type = serializers.CharField()
-    title = serializers.CharField()
-    status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="What was wrong and what to do.")
-    code = serializers.CharField(help_text="A stable code for programs.")
-    request_id = serializers.CharField(help_text="Also in the header X-Request-ID, the logs and the audit log.")
+class Problem(msgspec.Struct, kw_only=True):
+    type: str
+    title: str
+    status: int
+    detail: Annotated[str, Meta(description="What was wrong and what to do.")]
+    code: Annotated[str, Meta(description="A stable code for programs.")]
+    request_id: Annotated[str, Meta(description="Also in the header X-Request-ID, the logs and the audit log.")]
 
 
-class Me(serializers.Serializer[Any]):
-    role = serializers.CharField()
-    key_id = serializers.CharField(allow_blank=True)
-    superuser = serializers.BooleanField()
+class Me(msgspec.Struct, kw_only=True):
+    role: str
+    key_id: str
+    superuser: bool
 
 
-class TenantShape(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    admin_roles = serializers.ListField(child=serializers.CharField())
-    allowed_clusters = serializers.ListField(child=serializers.CharField())
-    created_at = serializers.DateTimeField()
+class TenantShape(msgspec.Struct, kw_only=True):
+    name: str
+    admin_roles: list[str]
+    allowed_clusters: list[str]
+    created_at: Time
 
 
-class NewTenant(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    admin_roles = serializers.ListField(child=serializers.CharField(), required=False)
-    allowed_clusters = serializers.ListField(child=serializers.CharField(), required=False)
+class NewTenant(msgspec.Struct, kw_only=True):
+    name: Annotated[Text, limits.NAME]
+    admin_roles: Annotated[list[Text], limits.ROLES] = []
+    allowed_clusters: Annotated[list[Text], limits.CLUSTERS] | UnsetType = UNSET
 
 
-class TenantChange(serializers.Serializer[Any]):
-    admin_roles = serializers.ListField(child=serializers.CharField(), required=False)
-    allowed_clusters = serializers.ListField(child=serializers.CharField(), required=False)
+class TenantChange(msgspec.Struct, kw_only=True):
+    admin_roles: Annotated[list[Text], limits.ROLES] | UnsetType = UNSET
+    allowed_clusters: Annotated[list[Text], limits.CLUSTERS] | UnsetType = UNSET
 
 
-class LabelsShape(serializers.Serializer[Any]):
-    labels = serializers.DictField(child=serializers.CharField(), help_text="Key to value, such as team to payments.")
+class LabelsShape(msgspec.Struct, kw_only=True):
+    labels: Annotated[dict[str, Text], limits.LABELS, Meta(description="Key to value, such as team to payments.")]
 
 
-class NamespaceShape(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="tenant/namespace")
-    tenant = serializers.CharField()
-    policies = PoliciesField(help_text="Policies set on the namespace; others are inherited.")
-    policies_not_enforced = serializers.DictField(
-        help_text="Stored by an earlier release but not enforced; null in a PATCH of the policies removes one."
-    )
-    created_at = serializers.DateTimeField()
+class NamespaceShape(msgspec.Struct, kw_only=True):
+    name: Annotated[str, Meta(description="tenant/namespace")]
+    tenant: str
+    policies: Annotated[
+        dict[str, Any],
+        Meta(description="Policies set on the namespace; others are inherited.", extra_json_schema=policies_schema()),
+    ]
+    policies_not_enforced: Annotated[
+        dict[str, Any],
+        Meta(description="Stored by an earlier release but not enforced; null in a PATCH of the policies removes one."),
+    ]
+    created_at: Time
 
 
-class NewNamespace(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="Without the tenant.")
-    policies = PoliciesGivenField(required=False)
+class NewNamespace(msgspec.Struct, kw_only=True):
+    name: Annotated[Text, limits.NAME, Meta(description="Without the tenant.")]
+    policies: Annotated[
+        dict[str, Any],
+        Limit("the policies have their own limits (messaging.policies)", count_max=100),
+        Meta(extra_json_schema=policies_schema(nullable=True)),
+        AS_SENT,
+    ] = {}
 
 
-class PolicyInForce(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    title = serializers.CharField()
-    value = serializers.JSONField(help_text="The value in force.")
-    text = serializers.CharField(help_text="The same in words, with its unit.")
-    unit = serializers.CharField(allow_blank=True)
-    level = serializers.CharField(help_text="Where the value in force is set.")
-    set = serializers.DictField(help_text="level -> what is set there")
-    levels = serializers.ListField(child=serializers.CharField(), help_text="Where it may be set, the nearest first.")
-    meaning = serializers.CharField()
-    pulsar = serializers.CharField(help_text="Pulsar's name.")
+class PolicyInForce(msgspec.Struct, kw_only=True):
+    name: str
+    title: str
+    value: Annotated[Any, Meta(description="The value in force.")]
+    text: Annotated[str, Meta(description="The same in words, with its unit.")]
+    unit: str
+    level: Annotated[str, Meta(description="Where the value in force is set.")]
+    set: Annotated[dict[str, Any], Meta(description="level -> what is set there")]
+    levels: Annotated[list[str], Meta(description="Where it may be set, the nearest first.")]
+    meaning: str
+    pulsar: Annotated[str, Meta(description="Pulsar's name.")]
 
 
-class PoliciesInForce(serializers.Serializer[Any]):
-    policies = PolicyInForce(many=True)
+class PoliciesInForce(msgspec.Struct, kw_only=True):
+    policies: list[PolicyInForce]
 
 
-class PolicyEffect(serializers.Serializer[Any]):
-    policy = serializers.CharField()
-    topic = serializers.CharField(allow_blank=True, help_text="Empty: the namespace.")
-    subscription = serializers.CharField(allow_blank=True)
-    affected = serializers.IntegerField(help_text="How many things or bytes, as the sentence says.")
-    sentence = serializers.CharField()
+class Permissions(msgspec.Struct, kw_only=True):
+    permissions: Annotated[dict[str, list[str]], Meta(description="role -> actions")]
 
 
-class PolicyPreviewAnswer(serializers.Serializer[Any]):
-    effects = PolicyEffect(many=True)
-    effects_count = serializers.IntegerField(help_text="How many there are; the first 200 are listed.")
-    topics_looked_at = serializers.IntegerField()
-    topics_left_out = serializers.IntegerField(help_text="Topics that are not loaded, or beyond the first 500.")
+class PermissionActions(msgspec.Struct, kw_only=True):
+    actions: Actions
 
 
-class Permissions(serializers.Serializer[Any]):
-    permissions = serializers.DictField(child=serializers.ListField(child=serializers.CharField()), help_text="role -> actions")
+class TopicShape(msgspec.Struct, kw_only=True):
+    topic: Annotated[str, Meta(description="Full name.")]
+    partitions: Annotated[int, Meta(description="0: a non-partitioned topic.")]
 
 
-class PermissionActions(serializers.Serializer[Any]):
-    actions = serializers.ListField(child=serializers.CharField())
+class NewTopic(msgspec.Struct, kw_only=True):
+    name: Annotated[Text, limits.NAME, Meta(description="Without domain, tenant and namespace.")]
+    partitions: Annotated[int, limits.PARTITIONS, Meta(description="0 or missing: a non-partitioned topic.")] = 0
+    persistent: Annotated[
+        bool, Meta(description="false: messages are delivered at once or dropped. Its address has non-persistent.")
+    ] = True
 
-
-class TopicShape(serializers.Serializer[Any]):
-    topic = serializers.CharField(help_text="Full name.")
-    partitions = serializers.IntegerField(help_text="0: a non-partitioned topic.")
-
-
-class NewTopic(serializers.Serializer[Any]):
-    name = serializers.CharField(help_text="Without domain, tenant and namespace.")
-    partitions = serializers.IntegerField(
-        required=False, min_value=0, max_value=10_000, help_text="0 or missing: a non-partitioned topic."
-    )
-    persistent = serializers.BooleanField(
-        required=False, default=True, help_text="false: messages are delivered at once or dropped. Its address has non-persistent."
-    )
 
+class TopicStats(msgspec.Struct, kw_only=True):
+    stats: Annotated[dict[str, Any], Meta(description="Pulsar's TopicStats.")]
 
-class TopicStats(serializers.Serializer[Any]):
-    stats = serializers.DictField(help_text="Pulsar's TopicStats.")
 
+class NewDeadLetterPolicy(msgspec.Struct, kw_only=True):
+    max_redeliver_count: Annotated[int, limits.REDELIVERIES, Meta(description="A message that is redelivered more often is moved.")]
+    target: Annotated[str, limits.TOPIC, Meta(description="Full name of a topic; missing: <topic>-<subscription>-DLQ.")] = ""
+    initial_subscription: Annotated[str, limits.NAME, Meta(description="Created on the target if it is missing.")] = ""
 
-class DeadLetterPolicyShape(serializers.Serializer[Any]):
-    max_redeliver_count = serializers.IntegerField()
-    target = serializers.CharField(help_text="Full name of the topic that dead letters are moved to.")
-    initial_subscription = serializers.CharField(help_text="Created on the target if it is missing; empty: none.")
-    owner = serializers.CharField(help_text="The role on whose behalf the broker publishes to the target.")
-    waiting_entries = serializers.IntegerField(help_text="That are to be moved.")
-    moved_messages = serializers.IntegerField(help_text="Since the policy was set or the topic was loaded.")
-    last_error = serializers.CharField(help_text="Why the last attempt to move messages failed; empty: it did not.")
 
+class DelayedTime(msgspec.Struct, kw_only=True):
+    deliver_at_ms: Annotated[Milliseconds, Meta(description="The new time: milliseconds since 1970.")] | UnsetType = UNSET
+    delay_ms: Annotated[Milliseconds, Meta(description="Or how long from now on.")] | UnsetType = UNSET
 
-class NewDeadLetterPolicy(serializers.Serializer[Any]):
-    max_redeliver_count = serializers.IntegerField(help_text="A message that is redelivered more often is moved.")
-    target = serializers.CharField(
-        required=False, allow_blank=True, help_text="Full name of a topic; missing: <topic>-<subscription>-DLQ."
-    )
-    initial_subscription = serializers.CharField(
-        required=False, allow_blank=True, help_text="Created on the target if it is missing."
-    )
 
+class DelayedTimeOfKey(DelayedTime, kw_only=True):
+    key: Annotated[Text, limits.TOPIC, Meta(description="As text; a binary key in base64."), AS_SENT]
+    after: Annotated[
+        str,
+        Limit("a message id: ledger:entry", bytes_max=40),
+        Meta(description="The value of `next` from the previous answer."),
+    ] = ""
+    limit: Annotated[
+        int,
+        Limit("messages changed by one request", minimum=1, maximum=1_000),
+        Meta(description="Messages changed by this request, 1 to 1000; default 1000."),
+    ] = 1_000
 
-class ExplainFinding(serializers.Serializer[Any]):
-    reason = serializers.CharField(help_text="A stable code for programs.")
-    sentence = serializers.CharField()
-    remedy = serializers.CharField(help_text="What is safe to do.", allow_blank=True)
-    consumer = serializers.CharField(allow_blank=True)
-    key = serializers.CharField(allow_blank=True)
-    position = serializers.CharField(help_text="ledger:entry", allow_blank=True)
-    until_ms = serializers.IntegerField(allow_null=True, help_text="Milliseconds since 1970.")
-
 
-class SubscriptionExplained(serializers.Serializer[Any]):
-    health = serializers.CharField(help_text="good, idle, blocked or abandoned.")
-    sentence = serializers.CharField(help_text="Of the most important finding.")
-    remedy = serializers.CharField(allow_blank=True)
-    findings = ExplainFinding(many=True)
-    backlog_entries = serializers.IntegerField()
-    delayed_entries = serializers.IntegerField(help_text="Known to be delivered later.")
-    next_delayed_ms = serializers.IntegerField(allow_null=True, help_text="None of these is due before; ms since 1970.")
-    message_ttl_s = serializers.IntegerField(help_text="0: nothing expires; else delayed messages do, due or not.")
-    mark_delete = serializers.CharField(help_text="ledger:entry")
-    read_position = serializers.CharField(help_text="ledger:entry")
+class DelayedKeyChanged(msgspec.Struct, kw_only=True):
+    changed: int
+    refused_count: Annotated[int, Meta(description="Messages that some subscription had.")]
+    refused: Annotated[list[DelayedRefused], Meta(description="Of those, the first 100.")]
+    looked_at: int
+    next: Annotated[str | None, Meta(description="`after` of the next request; null: there is nothing more.")]
 
 
-class TracedEntry(serializers.Serializer[Any]):
-    stored_at_ms = serializers.IntegerField(help_text="By the clock of the broker.")
-    publish_time_ms = serializers.IntegerField(help_text="By the clock of the producer.")
-    producer = serializers.CharField(allow_blank=True)
-    sequence_id = serializers.IntegerField()
-    messages = serializers.IntegerField()
-    size_bytes = serializers.IntegerField()
-    deliver_at_ms = serializers.IntegerField(allow_null=True)
+class ChangesShape(msgspec.Struct, kw_only=True):
+    items: list[ChangeProgress]
 
 
-class TracedDelivery(serializers.Serializer[Any]):
-    at_ms = serializers.IntegerField()
-    event = serializers.CharField(help_text="sent, expired or dead_lettered")
-    consumer = serializers.CharField(allow_blank=True)
-    certain = serializers.BooleanField(help_text="false: it concerned some messages of a block of which this is one.")
+class KeyShape(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    role: Role
+    created_at: Time
+    created_by: str
+    expires_at: Time | None
+    revoked_at: Time | None
 
 
-class TracedSubscription(serializers.Serializer[Any]):
-    subscription = serializers.CharField()
-    where = serializers.CharField(help_text="A stable code for programs.")
-    sentence = serializers.CharField()
-    consumer = serializers.CharField(allow_blank=True)
-    messages_left = serializers.IntegerField(allow_null=True, help_text="Of a batch of which some messages are acknowledged.")
-    redeliveries = serializers.IntegerField(allow_null=True, help_text="null: unknown.")
-    deliveries = TracedDelivery(many=True)
+class NewKey(msgspec.Struct, kw_only=True):
+    name: Annotated[Text, limits.NAME]
+    expires_at: Time | None = None
 
 
-class MessageTraced(serializers.Serializer[Any]):
-    sentence = serializers.CharField()
-    entry = TracedEntry(allow_null=True)
-    recorded_since_ms = serializers.IntegerField(
-        allow_null=True, help_text="What was delivered before is unknown; null: anything is."
-    )
-    subscriptions = TracedSubscription(many=True)
+class KeyWithToken(KeyShape, kw_only=True):
+    token: Annotated[str, Meta(description="Returned only once.")]
 
 
-class KeyShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField()
-    role = serializers.CharField(help_text="The role to which permissions are granted: name@tenant.")
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField(allow_blank=True)
-    expires_at = serializers.DateTimeField(allow_null=True)
-    revoked_at = serializers.DateTimeField(allow_null=True)
+class MemberShape(msgspec.Struct, kw_only=True):
+    username: str
+    level: Level
 
 
-class NewKey(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    expires_at = serializers.DateTimeField(required=False, allow_null=True)
+class MemberLevel(msgspec.Struct, kw_only=True):
+    level: Level
 
 
-class KeyWithToken(KeyShape):
-    token = serializers.CharField(help_text="Returned only once.")
+class AuditShape(msgspec.Struct, kw_only=True):
+    id: str
+    at: Time
+    role: str
+    address: Annotated[str, Meta(description="Address of the caller; empty: a process of the platform.")]
+    key_id: str
+    tenant: Annotated[str, Meta(description="Name of the tenant at that time; empty: the platform.")]
+    action: str
+    resource: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    request_id: str
 
 
-class MemberShape(serializers.Serializer[Any]):
-    username = serializers.CharField()
-    level = serializers.ChoiceField(["owner", "member"])
+def show_tenant(row: Tenant) -> TenantShape:
+    return shown(TenantShape, row)
 
 
-class MemberLevel(serializers.Serializer[Any]):
-    level = serializers.ChoiceField(["owner", "member"])
-
-
-class AuditShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    at = serializers.DateTimeField()
-    role = serializers.CharField()
-    address = serializers.CharField(allow_blank=True, help_text="Address of the caller; empty: a process of the platform.")
-    key_id = serializers.CharField(allow_blank=True)
-    tenant = serializers.CharField(allow_blank=True, help_text="Name of the tenant at that time; empty: the platform.")
-    action = serializers.CharField()
-    resource = serializers.CharField()
-    before = serializers.DictField(allow_null=True)
-    after = serializers.DictField(allow_null=True)
-    request_id = serializers.CharField(allow_blank=True)
-
-
-def show_tenant(row: Tenant) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "admin_roles": row.admin_roles,
-        "allowed_clusters": row.allowed_clusters,
-        "created_at": row.created_at,
-    }
-
-
-def show_namespace(row: Namespace) -> dict[str, Any]:
+def show_namespace(row: Namespace) -> NamespaceShape:
     enforced, idle = split(row.policies)
-    return {
-        "name": row.name,
-        "tenant": row.tenant_id,
-        "policies": enforced,
-        "policies_not_enforced": idle,
-        "created_at": row.created_at,
-    }
+    return shown(NamespaceShape, row, tenant=row.tenant_id, policies=enforced, policies_not_enforced=idle)
 
 
-def show_key(row: Key) -> dict[str, Any]:
-    fields = ("id", "name", "role", "created_at", "created_by", "expires_at", "revoked_at")
-    return {field: getattr(row, field) for field in fields}
+def show_key(row: Key) -> KeyShape:
+    return shown(KeyShape, row)
 
 
-def show_member(row: Membership) -> dict[str, Any]:
-    return {"username": row.user.username, "level": row.level}
+def show_member(row: Membership) -> MemberShape:
+    return shown(MemberShape, row, username=row.user.username)
 
 
-def show_audit(row: AuditRecord) -> dict[str, Any]:
-    fields = ("at", "role", "address", "key_id", "tenant", "action", "resource", "before", "after", "request_id")
-    return {"id": str(row.id), **{field: getattr(row, field) for field in fields}}
+def show_audit(row: AuditRecord) -> AuditShape:
+    return shown(AuditShape, row, id=str(row.id))

@@ -8,6 +8,7 @@ from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.bodies import sent_fields
 from messaging.errors import NotFound
 from messaging.permissions.model import Action, user_role
 from tenants import actions
@@ -48,7 +49,7 @@ class Me(View):
     def get(self, request: Request) -> Response:
         actor = self.actor()
         principal = actor.principal
-        return Response({"role": principal.role, "key_id": principal.key_id, "superuser": actor.may(Action.SUPERUSER)})
+        return Response(shapes.Me(role=principal.role, key_id=principal.key_id, superuser=actor.may(Action.SUPERUSER)))
 
 
 class Tenants(View):
@@ -60,7 +61,7 @@ class Tenants(View):
     @describe("Create a tenant", shapes.TenantShape, shapes.NewTenant, 201)
     def post(self, request: Request) -> Response:
         given = self.read(shapes.NewTenant)
-        created = actions.create_tenant(self.actor(), given["name"], given.get("admin_roles", ()), given.get("allowed_clusters"))
+        created = actions.create_tenant(self.actor(), **sent_fields(given))
         return Response(shapes.show_tenant(created), status=201)
 
 
@@ -72,7 +73,7 @@ class TenantOne(View):
     @describe("Change a tenant", shapes.TenantShape, shapes.TenantChange)
     def patch(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.TenantChange)
-        changed = actions.update_tenant(self.actor(), tenant, given.get("admin_roles"), given.get("allowed_clusters"))
+        changed = actions.update_tenant(self.actor(), tenant, **sent_fields(given))
         return Response(shapes.show_tenant(changed))
 
     @describe("Delete a tenant", None, status=204, parameters=[FORCE])
@@ -84,14 +85,14 @@ class TenantOne(View):
 class TenantLabels(View):
     @describe("Labels of a tenant: what its costs can be summed by", shapes.LabelsShape)
     def get(self, request: Request, tenant: str) -> Response:
-        return Response({"labels": existing(tenant).labels})
+        return Response(shapes.LabelsShape(labels=existing(tenant).labels))
 
     @describe(
         "Set all labels of a tenant; they count for this month (UTC) and from then on", shapes.LabelsShape, shapes.LabelsShape
     )
     def put(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.LabelsShape)
-        return Response({"labels": actions.set_labels(self.actor(), tenant, given["labels"]).labels})
+        return Response(shapes.LabelsShape(labels=actions.set_labels(self.actor(), tenant, given.labels).labels))
 
 
 class Keys(View):
@@ -104,8 +105,8 @@ class Keys(View):
     @describe("Create a key; its token is returned only in this response", shapes.KeyWithToken, shapes.NewKey, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewKey)
-        created = actions.create_key(self.actor(), tenant, given["name"], given.get("expires_at"))
-        response = Response({**shapes.show_key(created.key), "token": created.token}, status=201)
+        created = actions.create_key(self.actor(), tenant, given.name, given.expires_at)
+        response = Response(shapes.shown(shapes.KeyWithToken, created.key, token=created.token), status=201)
         response.headers["Cache-Control"] = "no-store"
         return response
 
@@ -136,7 +137,7 @@ class Member(View):
     @describe("Set the level of a member: owner or member", shapes.MemberShape, shapes.MemberLevel)
     def put(self, request: Request, tenant: str, username: str) -> Response:
         given = self.read(shapes.MemberLevel)
-        return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, given["level"])))
+        return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, given.level)))
 
     @describe("Remove a member", None, status=204)
     def delete(self, request: Request, tenant: str, username: str) -> Response:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from messaging.limits.rest import API, PULSAR
+from messaging.limits.rest import PULSAR
+from messaging.limits.structs import rows_of
+from tenants.rest.document import request_bodies
 from tests.support.limit_values import at_and_over
 
 Call = Callable[..., Any]
@@ -48,6 +50,7 @@ BODIES |= {
     "ReportScheduleChange": ("PATCH", "/api/v1/tenants/acme/report-schedules/s1", {}),
 }
 MAPS = ("document", "details", "amounts", "labels")
+API = rows_of(request_bodies())
 NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 

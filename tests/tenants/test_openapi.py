@@ -18,8 +18,10 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from controlplane.permissions import REST
+from messaging.limits.sizes import NAME_BYTES_MAX, PARTITIONS_MAX, ROLES_MAX
+from messaging.limits.structs import limits_of
 from tenants.models import Tenant
-from tenants.rest.document import document
+from tenants.rest.document import document, request_bodies
 from tests.tenants.world import Caller, World
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
@@ -44,6 +46,27 @@ def test_every_route_of_the_api_is_described() -> None:
     operations = [operation for path in document()["paths"].values() for operation in path.values()]
     assert all(operation["summary"] for operation in operations)
     assert len({operation["operationId"] for operation in operations}) == len(operations)
+
+
+def test_every_body_and_answer_has_a_schema() -> None:
+    """Answers with policies were described by an object whose only key was a media type, which any answer fits."""
+    for path, method in OPERATIONS:
+        operation = document()["paths"][path][method]
+        for described in (operation.get("requestBody", {}), *operation["responses"].values()):
+            for media_type, content in described.get("content", {}).items():
+                assert {"$ref", "type"} & set(content["schema"]), (path, method, media_type)
+
+
+def test_the_document_says_the_limits_of_fields() -> None:
+    schemas = document()["components"]["schemas"]
+    assert schemas["NewTenantRequest"]["properties"]["name"]["maxLength"] == NAME_BYTES_MAX
+    assert schemas["NewTenantRequest"]["properties"]["admin_roles"]["maxItems"] == ROLES_MAX
+    assert schemas["NewTopicRequest"]["properties"]["partitions"]["maximum"] == PARTITIONS_MAX
+    for body in request_bodies():
+        schema = schemas.get(f"{body.__name__}Request") or schemas[f"Patched{body.__name__}Request"]
+        assert not schema["additionalProperties"]
+        for name in limits_of(body):
+            assert {"max", "min"} & {key[:3] for key in schema["properties"][name]} or "anyOf" in schema["properties"][name], name
 
 
 def test_the_document_is_made_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

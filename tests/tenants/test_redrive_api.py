@@ -52,6 +52,17 @@ def test_an_owner_looks_starts_pauses_resumes_and_cancels(world: World, caller: 
     assert actions == {(f"redrive.{one}", "acme") for one in ("start", "pause", "resume", "cancel")}
 
 
+def test_spaces_at_the_ends_of_a_key_or_a_property_are_part_of_it(call: Caller) -> None:
+    """They were left out, so that no message had the key."""
+    job = call("POST", AT, body(key=" k ", property_name="p ", property_value=" ", subscription=" s ")).json()
+    assert job["subscription"] == "s"
+    assert {name: job["filter"][name] for name in ("key", "property_name", "property_value")} == {
+        "key": " k ",
+        "property_name": "p ",
+        "property_value": " ",
+    }
+
+
 def test_a_dry_run_changes_nothing(world: World, call: Caller) -> None:
     before = world.broker.call(SUBSCRIPTIONS_LIST, TopicRef(topic=DEAD))
     assert call("POST", f"{AT}/dry-run", body(subscription="new")).json()["messages"] == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.bodies import sent_fields
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
 from tenants.rest.tenants import existing
@@ -22,7 +23,8 @@ class AlertRules(View):
 
     @describe("Create an alert rule", shapes.AlertRuleShape, shapes.NewAlertRule, 201)
     def post(self, request: Request, tenant: str) -> Response:
-        return Response(shapes.show_rule(actions.create_rule(self.actor(), tenant, self.read(shapes.NewAlertRule))), status=201)
+        given = self.read(shapes.NewAlertRule)
+        return Response(shapes.show_rule(actions.create_rule(self.actor(), tenant, sent_fields(given))), status=201)
 
 
 class AlertRuleOne(View):
@@ -55,7 +57,7 @@ class Notifications(View):
     def put(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewNotifications)
         existing(tenant)
-        target = actions.set_target(self.actor(), tenant, given.get("webhook_url", ""), given.get("mail_to", []))
+        target = actions.set_target(self.actor(), tenant, given.webhook_url, given.mail_to)
         return Response(shapes.show_target(target))
 
 
@@ -74,5 +76,5 @@ class PlatformNotifications(View):
     @describe("Say where notices of the platform are sent", shapes.NotificationsShape, shapes.NewNotifications)
     def put(self, request: Request) -> Response:
         given = self.read(shapes.NewNotifications)
-        target = platform.set_platform_target(self.actor(), given.get("webhook_url", ""), given.get("mail_to", []))
+        target = platform.set_platform_target(self.actor(), given.webhook_url, given.mail_to)
         return Response(shapes.show_target(target))

@@ -2,74 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from rest_framework import serializers
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from messaging.bodies import Text, Time, one_of
+from messaging.limits import rest as limits
+from messaging.limits.model import Limit
+from tenants.rest.shapes import shown
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 
-
-class NewAlertRule(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    kind = serializers.ChoiceField(AlertRule.Kind.choices)
-    topic = serializers.CharField(help_text="Full name of a topic that exists; of a partitioned one, or of one of its partitions.")
-    subscription = serializers.CharField(required=False, allow_blank=True, help_text="Missing: any.")
-    threshold = serializers.IntegerField(required=False, help_text="It fires at this value; default 1.")
-    clear = serializers.IntegerField(required=False, help_text="It is over below this value; default: the threshold.")
-    hold_s = serializers.IntegerField(required=False, help_text="For how long the value must be there, in seconds.")
+Value = Annotated[int, Limit("a 63-bit number", minimum=0, maximum=2**62)]
+Seconds = Annotated[int, Limit("within a day", minimum=0, maximum=86_400)]
+Url = Annotated[str, Limit("a URL", bytes_max=2000)]
 
 
-class PartitionValue(serializers.Serializer[Any]):
-    partition = serializers.IntegerField()
-    value = serializers.IntegerField()
+class NewAlertRule(msgspec.Struct, kw_only=True):
+    name: Annotated[Text, Limit("is shown in notices", bytes_max=200)]
+    kind: Annotated[str, one_of(AlertRule.Kind.values)]
+    topic: Annotated[
+        Text, limits.TOPIC, Meta(description="Full name of a topic that exists; of a partitioned one, or of one of its partitions.")
+    ]
+    subscription: Annotated[str, limits.NAME, Meta(description="Missing: any.")] | UnsetType = UNSET
+    threshold: Annotated[Value, Meta(description="It fires at this value; default 1.")] | UnsetType = UNSET
+    clear: Annotated[Value, Meta(description="It is over below this value; default: the threshold.")] | UnsetType = UNSET
+    hold_s: Annotated[Seconds, Meta(description="For how long the value must be there, in seconds.")] | UnsetType = UNSET
 
 
-class AlertRuleShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField()
-    kind = serializers.ChoiceField(AlertRule.Kind.choices)
-    topic = serializers.CharField()
-    subscription = serializers.CharField(allow_blank=True)
-    threshold = serializers.IntegerField()
-    clear = serializers.IntegerField()
-    hold_s = serializers.IntegerField()
-    value = serializers.IntegerField(help_text="Of a partitioned topic that of all partitions together.")
-    partitions = PartitionValue(many=True, help_text="Of a partitioned topic, the largest values first.")
-    firing = serializers.BooleanField()
-    looked_at = serializers.DateTimeField(allow_null=True)
-    problem = serializers.CharField(allow_blank=True, help_text="Why it could not be looked at.")
+class PartitionValue(msgspec.Struct, kw_only=True):
+    partition: int
+    value: int
 
 
-class NoticeShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    kind = serializers.CharField()
-    title = serializers.CharField()
-    text = serializers.CharField()
-    at = serializers.DateTimeField()
-    delivered = serializers.DictField(help_text="How it went, by channel.")
+class AlertRuleShape(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    kind: Annotated[str, one_of(AlertRule.Kind.values)]
+    topic: str
+    subscription: str
+    threshold: int
+    clear: int
+    hold_s: int
+    value: Annotated[int, Meta(description="Of a partitioned topic that of all partitions together.")]
+    partitions: Annotated[list[PartitionValue], Meta(description="Of a partitioned topic, the largest values first.")]
+    firing: bool
+    looked_at: Time | None
+    problem: Annotated[str, Meta(description="Why it could not be looked at.")]
 
 
-class NewNotifications(serializers.Serializer[Any]):
-    webhook_url = serializers.CharField(required=False, allow_blank=True, help_text="https://host/path; empty: none.")
-    mail_to = serializers.ListField(child=serializers.CharField(), required=False)
+class NoticeShape(msgspec.Struct, kw_only=True):
+    id: str
+    kind: str
+    title: str
+    text: str
+    at: Time
+    delivered: Annotated[dict[str, Any], Meta(description="How it went, by channel.")]
 
 
-class NotificationsShape(serializers.Serializer[Any]):
-    webhook_url = serializers.CharField(allow_blank=True)
-    mail_to = serializers.ListField(child=serializers.CharField())
-    secret = serializers.CharField(allow_blank=True, help_text="Signs what the webhook is sent, with HMAC-SHA256.")
+class NewNotifications(msgspec.Struct, kw_only=True):
+    webhook_url: Annotated[Url, Meta(description="https://host/path; empty: none.")] = ""
+    mail_to: Annotated[list[Text], Limit("mail addresses", bytes_max=320, count_max=10)] = []
 
 
-def show_rule(rule: AlertRule) -> dict[str, Any]:
-    fields: list[str] = list(AlertRuleShape().fields)
-    parts = [{"partition": index, "value": value} for index, value in rule.by_partition]
-    return {name: getattr(rule, name) for name in fields} | {"partitions": parts}
+class NotificationsShape(msgspec.Struct, kw_only=True):
+    webhook_url: str
+    mail_to: list[str]
+    secret: Annotated[str, Meta(description="Signs what the webhook is sent, with HMAC-SHA256.")]
 
 
-def show_notice(notice: Notice) -> dict[str, Any]:
-    fields: list[str] = list(NoticeShape().fields)
-    return {name: getattr(notice, name) for name in fields}
+def show_rule(rule: AlertRule) -> AlertRuleShape:
+    parts = [PartitionValue(partition=index, value=value) for index, value in rule.by_partition]
+    return shown(AlertRuleShape, rule, partitions=parts)
 
 
-def show_target(target: NotificationTarget) -> dict[str, Any]:
-    return {"webhook_url": target.webhook_url, "mail_to": target.mail_to, "secret": target.secret}
+def show_notice(notice: Notice) -> NoticeShape:
+    return shown(NoticeShape, notice)
+
+
+def show_target(target: NotificationTarget) -> NotificationsShape:
+    return shown(NotificationsShape, target)

@@ -9,14 +9,13 @@ from typing import Any
 from django.db import transaction
 
 from messaging.errors import Conflict, InvalidValue, NotFound
-from messaging.limits.model import check
-from messaging.limits.rest import API
+from messaging.limits.structs import check_fields
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, require
 from tenants.actions.change import record
 from tenants.models import Tenant
 from tenants.scoping import platform_scope, tenant_scope
-from workers.billing import closing, headers
+from workers.billing import closing, headers, shapes
 from workers.billing.drafts import segments_between
 from workers.billing.models import BillingAccount, Credit, Invoice, Issuer, PlanAssignment, PricePlanVersion
 from workers.rating.errors import RatingError
@@ -90,7 +89,7 @@ def set_account(actor: Actor, tenant: str, given: Mapping[str, Any]) -> BillingA
     """Changes what is given of `details`, `tax_label`, `tax_rate` and `payment_days`."""
     require(actor, Action.SUPERUSER, Resource(tenant))
     found = existing_tenant(tenant)
-    _check("BillingChange", given)
+    check_fields(shapes.BillingChange, given)
     if "tax_rate" in given:
         _rate(given["tax_rate"])
     with transaction.atomic(), platform_scope():
@@ -107,7 +106,7 @@ def set_account(actor: Actor, tenant: str, given: Mapping[str, Any]) -> BillingA
 
 def set_issuer(actor: Actor, details: Mapping[str, Any], forgiven_minor: int | None = None) -> Issuer:
     require(actor, Action.SUPERUSER, NOTHING)
-    _check("NewIssuer", {"details": details, "forgiven_minor": forgiven_minor})
+    check_fields(shapes.NewIssuer, {"details": details, "forgiven_minor": forgiven_minor})
     with transaction.atomic():
         row, _ = Issuer.objects.get_or_create(pk=1)
         before = {**row.details, "forgiven_minor": row.forgiven_minor}
@@ -121,7 +120,7 @@ def set_issuer(actor: Actor, details: Mapping[str, Any], forgiven_minor: int | N
 def grant_credit(actor: Actor, tenant: str, title: str, currency: str, amount: str, expires: date | None) -> Credit:
     require(actor, Action.SUPERUSER, Resource(tenant))
     found = existing_tenant(tenant)
-    _check("NewCredit", {"title": title, "currency": currency, "amount": amount})
+    check_fields(shapes.NewCredit, {"title": title, "currency": currency, "amount": amount})
     try:
         minor = minor_of(amount, currency, "amount")
     except (RatingError, KeyError) as error:
@@ -170,14 +169,6 @@ def existing_invoice(tenant: str, invoice_id: str) -> Invoice:
     if found is None:
         raise NotFound(f"invoice {invoice_id[:64]!r} does not exist")
     return found
-
-
-def _check(body: str, given: Mapping[str, Any]) -> None:
-    """The limits of the API hold for whoever calls. Raises `InvalidValue`."""
-    for name, value in given.items():
-        limit = API.get(f"{body}.{name}")
-        if limit is not None:
-            check(name, value, limit)
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, str]:

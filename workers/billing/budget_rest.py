@@ -12,6 +12,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.bodies import sent_fields
 from messaging.errors import InvalidValue, NotFound
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
@@ -38,7 +39,7 @@ class Budgets(View):
 
     @describe("Create a budget: what is spent beyond its thresholds is said", shapes.BudgetShape, shapes.NewBudget, 201)
     def post(self, request: Request, tenant: str) -> Response:
-        row = budget_actions.create_budget(self.actor(), tenant, **self.read(shapes.NewBudget))
+        row = budget_actions.create_budget(self.actor(), tenant, **sent_fields(self.read(shapes.NewBudget)))
         return Response(shapes.show_budget(row), status=201)
 
 
@@ -50,7 +51,7 @@ class BudgetOne(View):
     @describe("Change a budget", shapes.BudgetShape, shapes.BudgetChange)
     def patch(self, request: Request, tenant: str, budget: str) -> Response:
         given = self.read(shapes.BudgetChange)
-        return Response(shapes.show_budget(budget_actions.change_budget(self.actor(), tenant, budget, given)))
+        return Response(shapes.show_budget(budget_actions.change_budget(self.actor(), tenant, budget, sent_fields(given))))
 
     @describe("Delete a budget", None, status=204)
     def delete(self, request: Request, tenant: str, budget: str) -> Response:
@@ -75,7 +76,7 @@ class ReportSchedules(View):
 
     @describe("Put a report on schedule", shapes.ReportScheduleShape, shapes.NewReportSchedule, 201)
     def post(self, request: Request, tenant: str) -> Response:
-        row = budget_actions.create_schedule(self.actor(), tenant, **self.read(shapes.NewReportSchedule))
+        row = budget_actions.create_schedule(self.actor(), tenant, **sent_fields(self.read(shapes.NewReportSchedule)))
         return Response(shapes.show_schedule(row), status=201)
 
 
@@ -87,7 +88,7 @@ class ReportScheduleOne(View):
     @describe("Change a report on schedule, from the next one on", shapes.ReportScheduleShape, shapes.ReportScheduleChange)
     def patch(self, request: Request, tenant: str, schedule: str) -> Response:
         given = self.read(shapes.ReportScheduleChange)
-        return Response(shapes.show_schedule(budget_actions.change_schedule(self.actor(), tenant, schedule, given)))
+        return Response(shapes.show_schedule(budget_actions.change_schedule(self.actor(), tenant, schedule, sent_fields(given))))
 
     @describe("Make a report no more; those that were made stay", None, status=204)
     def delete(self, request: Request, tenant: str, schedule: str) -> Response:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import date, datetime
+from typing import Annotated, Any
 
-from rest_framework import serializers
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from messaging.bodies import Text, Time, one_of
+from messaging.limits import rest as limits
+from tenants.rest.shapes import shown
 from workers.billing import costs
 from workers.billing.budget_models import Budget, Report, ReportSchedule, SpendAlert
 from workers.billing.outlook import Saving, WhatIf
@@ -13,167 +18,163 @@ from workers.rating.forecast import Forecast
 from workers.rating.money import money_text
 
 _THRESHOLDS = "1 to 10 numbers from 1 to 1000, in per cent of the amount; default 50, 80, 100."
-_BY = "namespace, topic, meter, or label:KEY"
 
 
-class NewBudget(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    amount = serializers.CharField(help_text="A month, before credits and tax.")
-    currency = serializers.CharField()
-    namespace = serializers.CharField(required=False, allow_blank=True, help_text="tenant/namespace; missing: all.")
-    thresholds = serializers.ListField(
-        child=serializers.IntegerField(), required=False, help_text=f"{_THRESHOLDS} Default 50, 80, 100."
-    )
-    emails = serializers.ListField(child=serializers.CharField(), required=False, help_text="Besides where all notices go.")
+Thresholds = Annotated[list[int], limits.THRESHOLDS, Meta(description=_THRESHOLDS)]
+Emails = Annotated[list[Text], limits.EMAILS]
+Title = Annotated[Text, limits.TITLE]
+By = Annotated[Text, limits.BY, Meta(description="namespace, topic, meter, or label:KEY")]
 
 
-class BudgetChange(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False)
-    amount = serializers.CharField(required=False)
-    currency = serializers.CharField(required=False)
-    namespace = serializers.CharField(required=False, allow_blank=True)
-    thresholds = serializers.ListField(child=serializers.IntegerField(), required=False, help_text=_THRESHOLDS)
-    emails = serializers.ListField(child=serializers.CharField(), required=False)
+class NewBudget(msgspec.Struct, kw_only=True):
+    name: Title
+    amount: Annotated[Text, limits.AMOUNT, Meta(description="A month, before credits and tax.")]
+    currency: Annotated[Text, limits.CURRENCY]
+    namespace: Annotated[str, limits.NAMESPACE, Meta(description="tenant/namespace; missing: all.")] = ""
+    thresholds: Thresholds | UnsetType = UNSET
+    emails: Annotated[Emails, Meta(description="Besides where all notices go.")] = []
 
 
-class BudgetShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField()
-    amount = serializers.CharField()
-    currency = serializers.CharField()
-    namespace = serializers.CharField(allow_blank=True)
-    thresholds = serializers.ListField(child=serializers.IntegerField())
-    emails = serializers.ListField(child=serializers.CharField())
-    created_at = serializers.DateTimeField()
+class BudgetChange(msgspec.Struct, kw_only=True):
+    name: Title | UnsetType = UNSET
+    amount: Annotated[Text, limits.AMOUNT] | UnsetType = UNSET
+    currency: Annotated[Text, limits.CURRENCY] | UnsetType = UNSET
+    namespace: Annotated[str, limits.NAMESPACE] | UnsetType = UNSET
+    thresholds: Thresholds | UnsetType = UNSET
+    emails: Emails | UnsetType = UNSET
 
 
-class SpendAlertShape(serializers.Serializer[Any]):
-    month = serializers.DateField(help_text="Its first day.")
-    threshold = serializers.IntegerField(help_text="In per cent of the amount.")
-    likely = serializers.BooleanField(help_text="true: by what the month is likely to cost; false: by what was spent.")
-    amount = serializers.CharField()
-    currency = serializers.CharField()
-    at = serializers.DateTimeField()
-    delivered = serializers.DictField(help_text="How it went, by channel.")
+class BudgetShape(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    amount: str
+    currency: str
+    namespace: str
+    thresholds: list[int]
+    emails: list[str]
+    created_at: Time
 
 
-class NewReportSchedule(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    every = serializers.ChoiceField(ReportSchedule.Every.values)
-    by = serializers.CharField(help_text=_BY)
-    emails = serializers.ListField(child=serializers.CharField(), required=False)
+class SpendAlertShape(msgspec.Struct, kw_only=True):
+    month: Annotated[date, Meta(description="Its first day.")]
+    threshold: Annotated[int, Meta(description="In per cent of the amount.")]
+    likely: Annotated[bool, Meta(description="true: by what the month is likely to cost; false: by what was spent.")]
+    amount: str
+    currency: str
+    at: Time
+    delivered: Annotated[dict[str, Any], Meta(description="How it went, by channel.")]
 
 
-class ReportScheduleChange(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False)
-    by = serializers.CharField(required=False, help_text=_BY)
-    emails = serializers.ListField(child=serializers.CharField(), required=False)
+class NewReportSchedule(msgspec.Struct, kw_only=True):
+    name: Title
+    every: Annotated[str, one_of(ReportSchedule.Every.values)]
+    by: By
+    emails: Emails = []
 
 
-class ReportScheduleShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField()
-    every = serializers.ChoiceField(ReportSchedule.Every.values)
-    by = serializers.CharField()
-    emails = serializers.ListField(child=serializers.CharField())
-    next_first = serializers.DateField(help_text="First day of the next report.")
-    created_at = serializers.DateTimeField()
+class ReportScheduleChange(msgspec.Struct, kw_only=True):
+    name: Title | UnsetType = UNSET
+    by: By | UnsetType = UNSET
+    emails: Emails | UnsetType = UNSET
 
 
-class ReportFileShape(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    bytes = serializers.IntegerField()
-    sha256 = serializers.CharField()
+class ReportScheduleShape(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    every: Annotated[str, one_of(ReportSchedule.Every.values)]
+    by: str
+    emails: list[str]
+    next_first: Annotated[date, Meta(description="First day of the next report.")]
+    created_at: Time
 
 
-class ReportShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    schedule = serializers.CharField(allow_null=True, help_text="null: it was deleted.")
-    name = serializers.CharField()
-    by = serializers.CharField()
-    first = serializers.DateField()
-    last = serializers.DateField()
-    runs = serializers.ListField(child=serializers.CharField(), help_text="The usage runs that it came from.")
-    files = ReportFileShape(many=True)
-    made_at = serializers.DateTimeField()
-    delivered = serializers.CharField(allow_blank=True, help_text="How the mail went; empty: nobody is mailed.")
+class ReportFileShape(msgspec.Struct, kw_only=True):
+    name: str
+    bytes: int
+    sha256: str
 
 
-class ForecastShape(serializers.Serializer[Any]):
+class ReportShape(msgspec.Struct, kw_only=True):
+    id: str
+    schedule: Annotated[str | None, Meta(description="null: it was deleted.")]
+    name: str
+    by: str
+    first: date
+    last: date
+    runs: Annotated[list[str], Meta(description="The usage runs that it came from.")]
+    files: list[ReportFileShape]
+    made_at: Time
+    delivered: Annotated[str, Meta(description="How the mail went; empty: nobody is mailed.")]
+
+
+class ForecastShape(msgspec.Struct, kw_only=True):
     """Before credits and tax."""
 
-    currency = serializers.CharField(allow_blank=True, help_text="Empty: nothing was charged yet.")
-    so_far = serializers.CharField()
-    likely = serializers.CharField(allow_null=True, help_text="At the end of the month; null: no whole day yet to estimate from.")
-    low = serializers.CharField(
-        allow_null=True, help_text="About 19 of 20 months end between low and high; null: fewer than two whole days."
-    )
-    high = serializers.CharField(allow_null=True)
-    days = serializers.IntegerField(help_text="How many whole days it was estimated from; 0: nothing is known of what is to come.")
-    computed_until = serializers.DateTimeField(allow_null=True, help_text="Usage before this is in it.")
+    currency: Annotated[str, Meta(description="Empty: nothing was charged yet.")]
+    so_far: str
+    likely: Annotated[str | None, Meta(description="At the end of the month; null: no whole day yet to estimate from.")]
+    low: Annotated[str | None, Meta(description="About 19 of 20 months end between low and high; null: fewer than two whole days.")]
+    high: str | None
+    days: Annotated[int, Meta(description="How many whole days it was estimated from; 0: nothing is known of what is to come.")]
+    computed_until: Annotated[Time | None, Meta(description="Usage before this is in it.")]
 
 
-class WhatIfShape(serializers.Serializer[Any]):
+class WhatIfShape(msgspec.Struct, kw_only=True):
     """For 28 days, rated as if they were a month, before credits and tax."""
 
-    currency = serializers.CharField()
-    now = serializers.CharField()
-    then = serializers.CharField()
-    stored_byte_seconds_now = serializers.IntegerField()
-    stored_byte_seconds_then = serializers.IntegerField()
+    currency: str
+    now: str
+    then: str
+    stored_byte_seconds_now: int
+    stored_byte_seconds_then: int
 
 
-class SavingShape(serializers.Serializer[Any]):
-    topic = serializers.CharField()
-    why = serializers.CharField()
-    cost = serializers.CharField(help_text="Of the last 28 days.")
-    currency = serializers.CharField(allow_blank=True)
-    subscriptions = serializers.ListField(
-        child=serializers.CharField(), help_text="Those that messages wait for and that have no consumer."
+class SavingShape(msgspec.Struct, kw_only=True):
+    topic: str
+    why: str
+    cost: Annotated[str, Meta(description="Of the last 28 days.")]
+    currency: str
+    subscriptions: Annotated[list[str], Meta(description="Those that messages wait for and that have no consumer.")]
+
+
+def show_budget(row: Budget) -> BudgetShape:
+    return shown(BudgetShape, row, amount=money_text(row.amount_minor, row.currency))
+
+
+def show_alert(row: SpendAlert) -> SpendAlertShape:
+    currency, delivered = row.budget.currency, row.notice.delivered if row.notice else {}
+    return shown(SpendAlertShape, row, currency=currency, amount=money_text(row.amount_minor, currency), delivered=delivered)
+
+
+def show_schedule(row: ReportSchedule) -> ReportScheduleShape:
+    return shown(ReportScheduleShape, row, next_first=row.made_until)
+
+
+def show_report(row: Report) -> ReportShape:
+    return shown(ReportShape, row, schedule=row.schedule_id)
+
+
+def show_forecast(forecast: Forecast, currency: str, computed_until: datetime | None) -> ForecastShape:
+    unknown = {"likely": not forecast.known, "low": not forecast.bounded, "high": not forecast.bounded}
+    amounts = {
+        name: None if unknown.get(name) else nano_amount(getattr(forecast, name), currency)
+        for name in ("so_far", "likely", "low", "high")
+    }
+    return shown(ForecastShape, forecast, currency=currency, computed_until=computed_until, **amounts)
+
+
+def show_what_if(change: WhatIf) -> WhatIfShape:
+    return WhatIfShape(
+        currency=change.currency,
+        now=money_text(change.now, change.currency),
+        then=money_text(change.then, change.currency),
+        stored_byte_seconds_now=change.stored_now,
+        stored_byte_seconds_then=change.stored_then,
     )
 
 
-def show_budget(row: Budget) -> dict[str, Any]:
-    fields = ("id", "name", "currency", "namespace", "thresholds", "emails", "created_at")
-    return {**{field: getattr(row, field) for field in fields}, "amount": money_text(row.amount_minor, row.currency)}
-
-
-def show_alert(row: SpendAlert) -> dict[str, Any]:
-    shown = {field: getattr(row, field) for field in ("month", "threshold", "likely", "at")}
-    currency, delivered = row.budget.currency, row.notice.delivered if row.notice else {}
-    return {**shown, "currency": currency, "amount": money_text(row.amount_minor, currency), "delivered": delivered}
-
-
-def show_schedule(row: ReportSchedule) -> dict[str, Any]:
-    fields = ("id", "name", "every", "by", "emails", "created_at")
-    return {**{field: getattr(row, field) for field in fields}, "next_first": row.made_until}
-
-
-def show_report(row: Report) -> dict[str, Any]:
-    fields = ("id", "name", "by", "first", "last", "runs", "files", "made_at", "delivered")
-    return {**{field: getattr(row, field) for field in fields}, "schedule": row.schedule_id}
-
-
-def show_forecast(found: Forecast, currency: str, computed_until: Any) -> dict[str, Any]:
-    amounts = {name: nano_amount(getattr(found, name), currency) for name in ("so_far", "likely", "low", "high")}
-    unknown = {"likely": not found.known, "low": not found.bounded, "high": not found.bounded}
-    shown = {name: None if unknown.get(name) else amount for name, amount in amounts.items()}
-    return {"currency": currency, **shown, "days": found.days, "computed_until": computed_until}
-
-
-def show_what_if(found: WhatIf) -> dict[str, Any]:
-    return {
-        "currency": found.currency,
-        "now": money_text(found.now, found.currency),
-        "then": money_text(found.then, found.currency),
-        "stored_byte_seconds_now": found.stored_now,
-        "stored_byte_seconds_then": found.stored_then,
-    }
-
-
-def show_saving(one: Saving) -> dict[str, Any]:
-    shown = {"topic": one.topic, "why": one.why, "currency": one.currency, "subscriptions": list(one.subscriptions)}
-    return {**shown, "cost": nano_amount(one.nano, one.currency)}
+def show_saving(saving: Saving) -> SavingShape:
+    return shown(SavingShape, saving, subscriptions=list(saving.subscriptions), cost=nano_amount(saving.nano, saving.currency))
 
 
 def nano_amount(nano: int, currency: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -13,6 +13,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from messaging.bodies import sent_fields
 from messaging.errors import InvalidValue
 from tenants.rest.base import View, page
 from tenants.rest.schema import PAGE, describe, page_of
@@ -37,7 +38,7 @@ class PricePlans(View):
     @describe("Publish a version of a price plan; it can never be changed", shapes.PricePlanShape, shapes.NewPricePlan, 201)
     def post(self, request: Request) -> Response:
         given = self.read(shapes.NewPricePlan)
-        return Response(shapes.show_plan(actions.publish_plan(self.actor(), given["document"])), status=201)
+        return Response(shapes.show_plan(actions.publish_plan(self.actor(), given.document)), status=201)
 
 
 class IssuerOne(View):
@@ -48,7 +49,7 @@ class IssuerOne(View):
     @describe("Say who sends the invoices", shapes.IssuerShape, shapes.NewIssuer)
     def put(self, request: Request) -> Response:
         given = self.read(shapes.NewIssuer)
-        return Response(shapes.show_issuer(actions.set_issuer(self.actor(), given["details"], given.get("forgiven_minor"))))
+        return Response(shapes.show_issuer(actions.set_issuer(self.actor(), **sent_fields(given))))
 
 
 class Billing(View):
@@ -60,7 +61,7 @@ class Billing(View):
     @describe("Change who pays for a tenant", shapes.BillingShape, shapes.BillingChange)
     def patch(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.BillingChange)
-        return Response(shapes.show_account(actions.set_account(self.actor(), tenant, given)))
+        return Response(shapes.show_account(actions.set_account(self.actor(), tenant, sent_fields(given))))
 
 
 class PlanAssignments(View):
@@ -72,7 +73,7 @@ class PlanAssignments(View):
     @describe("Have a tenant pay by a plan from a time on", shapes.PlanAssignmentShape, shapes.NewPlanAssignment, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewPlanAssignment)
-        row = actions.assign_plan(self.actor(), tenant, given["plan"], _utc(given["starts_at"]))
+        row = actions.assign_plan(self.actor(), tenant, given.plan, _utc(given.starts_at))
         return Response(shapes.show_assignment(row), status=201)
 
 
@@ -85,7 +86,7 @@ class Credits(View):
     @describe("Give a tenant a credit", shapes.CreditShape, shapes.NewCredit, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewCredit)
-        row = actions.grant_credit(self.actor(), tenant, given["title"], given["currency"], given["amount"], given.get("expires"))
+        row = actions.grant_credit(self.actor(), tenant, given.title, given.currency, given.amount, given.expires)
         return Response(shapes.show_credit(row), status=201)
 
 
@@ -106,7 +107,7 @@ class CreditNotes(View):
     @describe("Take back an invoice, or a part of it", shapes.InvoiceShape, shapes.NewCreditNote, 201)
     def post(self, request: Request, tenant: str, invoice: str) -> Response:
         given = self.read(shapes.NewCreditNote)
-        made = actions.take_back(self.actor(), tenant, invoice, given.get("amounts"), given["note"])
+        made = actions.take_back(self.actor(), tenant, invoice, given.amounts, given.note)
         return Response(shapes.show_invoice(made), status=201)
 
 
@@ -160,16 +161,16 @@ class Costs(View):
         question = costs.Question([found.uid], first, last, by, step)
         currency = next(iter(sorted(costs.currencies_of(question), reverse=True)), "")
         answer = costs.ask(costs.Question([found.uid], first, last, by, step, currency), names_max=1000)
-        items: list[dict[str, Any]] = [
-            {"name": name, "start": start, "cost": costs.nano_text(nano, currency).replace(",", "")}
+        items = [
+            shapes.CostCell(name=name, start=start, cost=costs.nano_text(nano, currency).replace(",", ""))
             for (name, start), nano in sorted(answer.cells.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
         totals = [
-            {"currency": code, "total": costs.nano_text(nano, code).replace(",", "")}
+            shapes.CostTotal(currency=code, total=costs.nano_text(nano, code).replace(",", ""))
             for code, nano in costs.totals_by_currency(question).items()
         ]
         total = costs.nano_text(answer.total, currency).replace(",", "")
-        return Response({"currency": currency, "total": total, "totals": totals, "items": items})
+        return Response(shapes.CostsShape(currency=currency, total=total, totals=totals, items=items))
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

@@ -2,167 +2,179 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import date
+from typing import Annotated, Any
 
-from rest_framework import serializers
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from messaging.bodies import AS_SENT, Text, Time, one_of
+from messaging.limits import rest as limits
+from messaging.limits.model import Limit
+from tenants.rest.shapes import shown
 from workers.billing.models import BillingAccount, Credit, Invoice, Issuer, PlanAssignment, PricePlanVersion
 from workers.rating.money import money_text
 
 
-class PricePlanShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    plan = serializers.CharField()
-    version = serializers.IntegerField()
-    title = serializers.CharField()
-    currency = serializers.CharField()
-    in_force_from = serializers.DateTimeField()
-    document = serializers.DictField(help_text="What was published.")
-    created_at = serializers.DateTimeField()
-    created_by = serializers.CharField()
+class PricePlanShape(msgspec.Struct, kw_only=True):
+    id: str
+    plan: str
+    version: int
+    title: str
+    currency: str
+    in_force_from: Time
+    document: Annotated[dict[str, Any], Meta(description="What was published.")]
+    created_at: Time
+    created_by: str
 
 
-class NewPricePlan(serializers.Serializer[Any]):
-    document = serializers.DictField(help_text="A price plan: plan, version, currency, in_force_from, prices and more.")
+class NewPricePlan(msgspec.Struct, kw_only=True):
+    document: Annotated[
+        dict[str, Any],
+        Limit("a price plan; its fields have their own limits (workers.rating.plan)", count_max=16),
+        AS_SENT,
+        Meta(description="A price plan: plan, version, currency, in_force_from, prices and more."),
+    ]
 
 
-class IssuerShape(serializers.Serializer[Any]):
-    details = serializers.DictField(child=serializers.CharField(), help_text="name, address, tax_id, email and bank")
-    forgiven_minor = serializers.IntegerField(help_text="Late usage of a closed month up to this many cents is not charged.")
+class IssuerShape(msgspec.Struct, kw_only=True):
+    details: Annotated[dict[str, str], Meta(description="name, address, tax_id, email and bank")]
+    forgiven_minor: Annotated[int, Meta(description="Late usage of a closed month up to this many cents is not charged.")]
 
 
-class NewIssuer(serializers.Serializer[Any]):
-    details = serializers.DictField(child=serializers.CharField(allow_blank=True))
-    forgiven_minor = serializers.IntegerField(required=False)
+class NewIssuer(msgspec.Struct, kw_only=True):
+    details: Annotated[dict[str, str], limits.DETAILS]
+    forgiven_minor: Annotated[int, Limit("an amount of a few cents", minimum=0, maximum=1_000_000)] | UnsetType = UNSET
 
 
-class BillingShape(serializers.Serializer[Any]):
-    tenant = serializers.CharField()
-    details = serializers.DictField(child=serializers.CharField(), help_text="name, address, tax_id, email")
-    tax_label = serializers.CharField(allow_blank=True)
-    tax_rate = serializers.CharField(help_text="Per cent, as text.")
-    payment_days = serializers.IntegerField()
+class BillingShape(msgspec.Struct, kw_only=True):
+    tenant: str
+    details: Annotated[dict[str, str], Meta(description="name, address, tax_id, email")]
+    tax_label: str
+    tax_rate: Annotated[str, Meta(description="Per cent, as text.")]
+    payment_days: int
 
 
-class BillingChange(serializers.Serializer[Any]):
-    details = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False)
-    tax_label = serializers.CharField(required=False, allow_blank=True)
-    tax_rate = serializers.CharField(required=False)
-    payment_days = serializers.IntegerField(required=False)
+class BillingChange(msgspec.Struct, kw_only=True):
+    details: Annotated[dict[str, str], limits.DETAILS] | UnsetType = UNSET
+    tax_label: Annotated[str, Limit("is printed on invoices", bytes_max=40)] | UnsetType = UNSET
+    tax_rate: Annotated[Text, Limit("per cent, with a few digits", bytes_max=12)] | UnsetType = UNSET
+    payment_days: Annotated[int, Limit("within a year", minimum=0, maximum=365)] | UnsetType = UNSET
 
 
-class PlanAssignmentShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    plan = serializers.CharField()
-    starts_at = serializers.DateTimeField()
+class PlanAssignmentShape(msgspec.Struct, kw_only=True):
+    id: str
+    plan: str
+    starts_at: Time
 
 
-class NewPlanAssignment(serializers.Serializer[Any]):
-    plan = serializers.CharField()
-    starts_at = serializers.DateTimeField(help_text="The start of an hour.")
+class NewPlanAssignment(msgspec.Struct, kw_only=True):
+    plan: Annotated[Text, limits.PLAN_NAME]
+    starts_at: Annotated[Time, Meta(description="The start of an hour.")]
 
 
-class CreditShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    title = serializers.CharField()
-    currency = serializers.CharField()
-    amount = serializers.CharField()
-    expires = serializers.DateField(allow_null=True)
+class CreditShape(msgspec.Struct, kw_only=True):
+    id: str
+    title: str
+    currency: str
+    amount: str
+    expires: date | None
 
 
-class NewCredit(serializers.Serializer[Any]):
-    title = serializers.CharField()
-    currency = serializers.CharField()
-    amount = serializers.CharField()
-    expires = serializers.DateField(required=False, allow_null=True)
+class NewCredit(msgspec.Struct, kw_only=True):
+    title: Annotated[Text, Limit("is printed on invoices", bytes_max=200)]
+    currency: Annotated[Text, limits.CURRENCY]
+    amount: Annotated[Text, limits.AMOUNT]
+    expires: date | None = None
 
 
-class InvoiceShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    number = serializers.CharField(allow_null=True, help_text="null: a draft.")
-    kind = serializers.ChoiceField(Invoice.Kind.values)
-    state = serializers.ChoiceField(Invoice.State.values)
-    start = serializers.DateTimeField()
-    end = serializers.DateTimeField()
-    currency = serializers.CharField()
-    total = serializers.CharField()
-    made_at = serializers.DateTimeField()
-    issued_at = serializers.DateTimeField(allow_null=True)
+class InvoiceShape(msgspec.Struct, kw_only=True):
+    id: str
+    number: Annotated[str | None, Meta(description="null: a draft.")]
+    kind: Annotated[str, one_of(Invoice.Kind.values)]
+    state: Annotated[str, one_of(Invoice.State.values)]
+    start: Time
+    end: Time
+    currency: str
+    total: str
+    made_at: Time
+    issued_at: Time | None
 
 
-class NewCreditNote(serializers.Serializer[Any]):
-    note = serializers.CharField(help_text="Why, as the customer reads it.")
-    amounts = serializers.DictField(
-        child=serializers.CharField(), required=False, help_text="Line id -> amount to take back; missing: the whole invoice."
-    )
+class NewCreditNote(msgspec.Struct, kw_only=True):
+    note: Annotated[
+        Text, Limit("is printed on the credit note", bytes_max=1000), Meta(description="Why, as the customer reads it.")
+    ]
+    amounts: Annotated[
+        dict[str, Text] | None,
+        Limit("one for each line of an invoice", bytes_max=200, count_max=500),
+        Meta(description="Line id -> amount to take back; missing: the whole invoice."),
+    ] = None
 
 
-class LineHour(serializers.Serializer[Any]):
-    hour = serializers.DateTimeField()
-    run = serializers.CharField(help_text="The usage run whose version of the hour this is.")
-    quantity = serializers.IntegerField(help_text="In base units.")
+class LineHour(msgspec.Struct, kw_only=True):
+    hour: Time
+    run: Annotated[str, Meta(description="The usage run whose version of the hour this is.")]
+    quantity: Annotated[int, Meta(description="In base units.")]
 
 
-class LineTopic(serializers.Serializer[Any]):
-    namespace = serializers.CharField()
-    topic = serializers.CharField()
-    quantity = serializers.IntegerField()
-    amount = serializers.CharField(help_text="What of the line is this topic's, to the cent.")
+class LineTopic(msgspec.Struct, kw_only=True):
+    namespace: str
+    topic: str
+    quantity: int
+    amount: Annotated[str, Meta(description="What of the line is this topic's, to the cent.")]
 
 
-class LineRun(serializers.Serializer[Any]):
-    run = serializers.CharField()
-    finished_at = serializers.DateTimeField(allow_null=True)
-    files = serializers.IntegerField(help_text="That its hours were computed from.")
+class LineRun(msgspec.Struct, kw_only=True):
+    run: str
+    finished_at: Time | None
+    files: Annotated[int, Meta(description="That its hours were computed from.")]
 
 
-class LineUsage(serializers.Serializer[Any]):
-    line = serializers.CharField()
-    hours = LineHour(many=True)
-    topics = LineTopic(many=True)
-    runs = LineRun(many=True)
+class LineUsage(msgspec.Struct, kw_only=True):
+    line: str
+    hours: list[LineHour]
+    topics: list[LineTopic]
+    runs: list[LineRun]
 
 
-class CostCell(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    start = serializers.DateField(help_text="First day of the day or month.")
-    cost = serializers.CharField()
+class CostCell(msgspec.Struct, kw_only=True):
+    name: str
+    start: Annotated[date, Meta(description="First day of the day or month.")]
+    cost: str
 
 
-class CostTotal(serializers.Serializer[Any]):
-    currency = serializers.CharField()
-    total = serializers.CharField()
+class CostTotal(msgspec.Struct, kw_only=True):
+    currency: str
+    total: str
 
 
-class CostsShape(serializers.Serializer[Any]):
-    currency = serializers.CharField(allow_blank=True, help_text="Of `total` and of `items`.")
-    total = serializers.CharField()
-    totals = CostTotal(many=True, help_text="In every currency in which something was charged.")
-    items = CostCell(many=True)
+class CostsShape(msgspec.Struct, kw_only=True):
+    currency: Annotated[str, Meta(description="Of `total` and of `items`.")]
+    total: str
+    totals: Annotated[list[CostTotal], Meta(description="In every currency in which something was charged.")]
+    items: list[CostCell]
 
 
-def show_plan(row: PricePlanVersion) -> dict[str, Any]:
-    fields = ("plan", "version", "title", "currency", "in_force_from", "document", "created_at", "created_by")
-    return {"id": str(row.pk), **{field: getattr(row, field) for field in fields}}
+def show_plan(row: PricePlanVersion) -> PricePlanShape:
+    return shown(PricePlanShape, row, id=str(row.pk))
 
 
-def show_issuer(row: Issuer) -> dict[str, Any]:
-    return {"details": row.details, "forgiven_minor": row.forgiven_minor}
+def show_issuer(row: Issuer) -> IssuerShape:
+    return shown(IssuerShape, row)
 
 
-def show_account(row: BillingAccount) -> dict[str, Any]:
-    return {field: getattr(row, field) for field in ("tenant", "details", "tax_label", "tax_rate", "payment_days")}
+def show_account(row: BillingAccount) -> BillingShape:
+    return shown(BillingShape, row)
 
 
-def show_assignment(row: PlanAssignment) -> dict[str, Any]:
-    return {"id": str(row.pk), "plan": row.plan, "starts_at": row.starts_at}
+def show_assignment(row: PlanAssignment) -> PlanAssignmentShape:
+    return shown(PlanAssignmentShape, row, id=str(row.pk))
 
 
-def show_credit(row: Credit) -> dict[str, Any]:
-    shown = {field: getattr(row, field) for field in ("id", "title", "currency", "expires")}
-    return {**shown, "amount": money_text(row.amount_minor, row.currency)}
+def show_credit(row: Credit) -> CreditShape:
+    return shown(CreditShape, row, amount=money_text(row.amount_minor, row.currency))
 
 
-def show_invoice(row: Invoice) -> dict[str, Any]:
-    fields = ("id", "number", "kind", "state", "start", "end", "currency", "made_at", "issued_at")
-    return {**{field: getattr(row, field) for field in fields}, "total": money_text(row.total_minor, row.currency)}
+def show_invoice(row: Invoice) -> InvoiceShape:
+    return shown(InvoiceShape, row, total=money_text(row.total_minor, row.currency))

@@ -23,8 +23,7 @@ def _topic(parts: dict[str, str]) -> TopicName:
 class _Asked(View):
     def asked(self) -> actions.Request:
         given = self.read(shapes.NewRedrive)
-        named = {name: given[name] for name in ("subscription", "rate", "idempotency_key") if name in given}
-        return actions.Request(given["target"], given=shapes.filter_of(given), **named)
+        return actions.Request(given.target, given.subscription, given.rate, given.idempotency_key, given=shapes.filter_of(given))
 
 
 class Redrives(_Asked):

@@ -2,97 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from rest_framework import serializers
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from workers.redrive.actions import DryRun
+from messaging.bodies import AS_SENT, Text, Time, one_of, sent_fields
+from messaging.limits import rest as limits
+from messaging.limits.model import Limit
+from messaging.limits.sizes import PAIR_BYTES_MAX, WHY_PAIRS
+from tenants.rest.shapes import shown
+from workers.redrive.actions import SUBSCRIPTION, DryRun
 from workers.redrive.models import RedriveJob, RedriveOutcome
 
 _FILTER = ("key", "property_name", "property_value", "origin_subscription", "from_ms", "until_ms", "redriven_max")
 
 
-class NewRedrive(serializers.Serializer[Any]):
-    target = serializers.CharField(help_text="Full name of the topic to move to.")
-    subscription = serializers.CharField(
-        required=False, help_text="What it has not acknowledged is moved; missing: `redrive`, made where it is missing."
-    )
-    key = serializers.CharField(required=False, allow_blank=True, help_text="Only messages with this key.")
-    property_name = serializers.CharField(required=False, allow_blank=True)
-    property_value = serializers.CharField(required=False, allow_blank=True)
-    origin_subscription = serializers.CharField(required=False, allow_blank=True, help_text="From which it was dead-lettered.")
-    from_ms = serializers.IntegerField(required=False, help_text="Published at or after, milliseconds since 1970.")
-    until_ms = serializers.IntegerField(required=False, help_text="Published before; 0: any time.")
-    redriven_max = serializers.IntegerField(required=False, help_text="One redriven so often stays; 0: any.")
-    rate = serializers.IntegerField(required=False, help_text="Messages per second; 0: as fast as it goes.")
-    idempotency_key = serializers.CharField(required=False, help_text="The same key names the same job.")
+Name = Annotated[Text, limits.NAME]
+Pair = Annotated[str, Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX)]
+Milliseconds = Annotated[int, limits.MILLISECONDS]
+Rate = Annotated[int, Limit("messages per second", minimum=0, maximum=1_000_000)]
 
 
-class RedriveShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    idempotency_key = serializers.CharField()
-    topic = serializers.CharField()
-    subscription = serializers.CharField()
-    target = serializers.CharField()
-    filter = serializers.DictField()
-    rate = serializers.IntegerField()
-    state = serializers.ChoiceField(RedriveJob.State.choices)
-    requested_by = serializers.CharField()
-    created_at = serializers.DateTimeField()
-    finished_at = serializers.DateTimeField(allow_null=True)
-    looked_at = serializers.IntegerField(help_text="Entries.")
-    moved = serializers.IntegerField(help_text="Messages.")
-    left = serializers.IntegerField(help_text="Entries that match and stay.")
-    error = serializers.CharField(allow_blank=True, help_text="Why it does not go on.")
+class NewRedrive(msgspec.Struct, kw_only=True):
+    target: Annotated[Text, limits.TOPIC, Meta(description="Full name of the topic to move to.")]
+    subscription: Annotated[
+        Name, Meta(description="What it has not acknowledged is moved; missing: `redrive`, made where it is missing.")
+    ] = SUBSCRIPTION
+    key: Annotated[str, limits.TOPIC, AS_SENT, Meta(description="Only messages with this key.")] | UnsetType = UNSET
+    property_name: Annotated[Pair, AS_SENT] | UnsetType = UNSET
+    property_value: Annotated[Pair, AS_SENT] | UnsetType = UNSET
+    origin_subscription: Annotated[str, limits.NAME, Meta(description="From which it was dead-lettered.")] | UnsetType = UNSET
+    from_ms: Annotated[Milliseconds, Meta(description="Published at or after, milliseconds since 1970.")] | UnsetType = UNSET
+    until_ms: Annotated[Milliseconds, Meta(description="Published before; 0: any time.")] | UnsetType = UNSET
+    redriven_max: Annotated[int, limits.REDRIVEN, Meta(description="One redriven so often stays; 0: any.")] | UnsetType = UNSET
+    rate: Annotated[Rate, Meta(description="Messages per second; 0: as fast as it goes.")] = 0
+    idempotency_key: Annotated[Name, Meta(description="The same key names the same job.")] = ""
 
 
-class RedriveSample(serializers.Serializer[Any]):
-    message_id = serializers.CharField()
-    key = serializers.CharField(allow_blank=True)
-    messages = serializers.IntegerField()
-    publish_time_ms = serializers.IntegerField()
-    why = serializers.CharField(allow_blank=True, help_text="Why it stays; empty: it moves.")
+class RedriveShape(msgspec.Struct, kw_only=True):
+    id: str
+    idempotency_key: str
+    topic: str
+    subscription: str
+    target: str
+    filter: dict[str, Any]
+    rate: int
+    state: Annotated[str, one_of(RedriveJob.State.values)]
+    requested_by: str
+    created_at: Time
+    finished_at: Time | None
+    looked_at: Annotated[int, Meta(description="Entries.")]
+    moved: Annotated[int, Meta(description="Messages.")]
+    left: Annotated[int, Meta(description="Entries that match and stay.")]
+    error: Annotated[str, Meta(description="Why it does not go on.")]
 
 
-class RedriveDryRun(serializers.Serializer[Any]):
-    looked_at = serializers.IntegerField()
-    entries = serializers.IntegerField()
-    messages = serializers.IntegerField()
-    left = serializers.IntegerField()
-    complete = serializers.BooleanField(help_text="false: there is more than was looked at.")
-    samples = RedriveSample(many=True)
+class RedriveSample(msgspec.Struct, kw_only=True):
+    message_id: str
+    key: str
+    messages: int
+    publish_time_ms: int
+    why: Annotated[str, Meta(description="Why it stays; empty: it moves.")]
 
 
-class RedriveOutcomeShape(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    message_id = serializers.CharField()
-    key = serializers.CharField(allow_blank=True, help_text="At most 256 characters of it.")
-    messages = serializers.IntegerField()
-    why = serializers.CharField(allow_blank=True, help_text="Empty: it was moved.")
+class RedriveDryRun(msgspec.Struct, kw_only=True):
+    looked_at: int
+    entries: int
+    messages: int
+    left: int
+    complete: Annotated[bool, Meta(description="false: there is more than was looked at.")]
+    samples: list[RedriveSample]
 
 
-def filter_of(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in _FILTER if name in given}
+class RedriveOutcomeShape(msgspec.Struct, kw_only=True):
+    id: int
+    message_id: str
+    key: Annotated[str, Meta(description="At most 256 characters of it.")]
+    messages: int
+    why: Annotated[str, Meta(description="Empty: it was moved.")]
 
 
-def show_job(job: RedriveJob) -> dict[str, Any]:
-    fields: list[str] = list(RedriveShape().fields)
-    return {name: getattr(job, name) for name in fields}
+def filter_of(asked: NewRedrive) -> dict[str, Any]:
+    return {name: value for name, value in sent_fields(asked).items() if name in _FILTER}
 
 
-def show_outcome(one: RedriveOutcome) -> dict[str, Any]:
-    return {"id": one.pk, "message_id": f"{one.ledger_id}:{one.entry_id}", "key": one.key, "messages": one.messages, "why": one.why}
+def show_job(job: RedriveJob) -> RedriveShape:
+    return shown(RedriveShape, job)
 
 
-def show_dry_run(found: DryRun) -> dict[str, Any]:
+def show_outcome(outcome: RedriveOutcome) -> RedriveOutcomeShape:
+    return shown(RedriveOutcomeShape, outcome, id=outcome.pk, message_id=f"{outcome.ledger_id}:{outcome.entry_id}")
+
+
+def show_dry_run(result: DryRun) -> RedriveDryRun:
     samples = [
-        {
-            "message_id": f"{one.ledger_id}:{one.entry_id}",
-            "key": one.key,
-            "messages": one.messages,
-            "publish_time_ms": one.publish_time_ms,
-            "why": one.refused,
-        }
-        for one in found.samples
+        shown(RedriveSample, sample, message_id=f"{sample.ledger_id}:{sample.entry_id}", why=sample.refused)
+        for sample in result.samples
     ]
-    return {name: getattr(found, name) for name in ("looked_at", "entries", "messages", "left", "complete")} | {"samples": samples}
+    return shown(RedriveDryRun, result, samples=samples)

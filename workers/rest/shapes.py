@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from rest_framework import serializers
+import msgspec
+from msgspec import Meta
 
+from messaging.bodies import Time, one_of
+from tenants.rest.shapes import shown
 from workers.models import TaskRun
 
 
-class TaskShape(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    title = serializers.CharField()
-    queue = serializers.CharField()
-    every_s = serializers.IntegerField(allow_null=True, help_text="null: it runs only when it is asked for.")
-    last_outcome = serializers.CharField(allow_null=True)
-    last_started_at = serializers.DateTimeField(allow_null=True)
+class TaskShape(msgspec.Struct, kw_only=True):
+    name: str
+    title: str
+    queue: str
+    every_s: Annotated[int | None, Meta(description="null: it runs only when it is asked for.")]
+    last_outcome: str | None
+    last_started_at: Time | None
 
 
-class TaskRunShape(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    task = serializers.CharField()
-    arguments = serializers.DictField(child=serializers.CharField(), help_text="Ids.")
-    requested_by = serializers.CharField(allow_blank=True, help_text="Empty: the schedule.")
-    outcome = serializers.ChoiceField(TaskRun.Outcome.choices)
-    attempts = serializers.IntegerField()
-    started_at = serializers.DateTimeField()
-    finished_at = serializers.DateTimeField(allow_null=True)
-    next_try_at = serializers.DateTimeField(allow_null=True)
-    progress = serializers.DictField(help_text="What a run counts while it runs.")
-    summary = serializers.DictField(help_text="What it did, or why it failed.")
+class TaskRunShape(msgspec.Struct, kw_only=True):
+    id: str
+    task: str
+    arguments: Annotated[dict[str, str], Meta(description="Ids.")]
+    requested_by: Annotated[str, Meta(description="Empty: the schedule.")]
+    outcome: Annotated[str, one_of(TaskRun.Outcome.values)]
+    attempts: int
+    started_at: Time
+    finished_at: Time | None
+    next_try_at: Time | None
+    progress: Annotated[dict[str, Any], Meta(description="What a run counts while it runs.")]
+    summary: Annotated[dict[str, Any], Meta(description="What it did, or why it failed.")]
 
 
-def show_run(run: TaskRun) -> dict[str, Any]:
-    return {
-        "id": run.task_id,
-        "task": run.name,
-        "arguments": run.arguments,
-        "requested_by": run.requested_by,
-        "outcome": run.outcome,
-        "attempts": run.attempts,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "next_try_at": run.next_try_at,
-        "progress": run.progress,
-        "summary": run.summary,
-    }
+def show_run(run: TaskRun) -> TaskRunShape:
+    return shown(TaskRunShape, run, id=run.task_id, task=run.name)

@@ -8,39 +8,21 @@ from typing import Any, cast, get_args
 import msgspec
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from rest_framework import serializers
 
 from messaging.adminrpc.compaction import CompactionBlock
 from messaging.adminrpc.feed import FeedChange
 from messaging.adminrpc.methods import METHODS
+from messaging.bodies import choices_in
 from messaging.broker.http.websocket import frames as websocket_frames
 from messaging.broker.http.websocket import parameters
 from messaging.limits import binary, metadata, rest, websocket
 from messaging.limits.model import Limit
+from messaging.limits.structs import hints_of, limits_of, rows_of
 from messaging.protocol import pulsar_pb2 as pb
 from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
-from tenants.rest import shapes
-from tenants.rest.delayed_shapes import DelayedTime, DelayedTimeOfKey
-from workers.alerts.shapes import NewAlertRule, NewNotifications
-from workers.billing import budget_shapes as budgets
-from workers.billing import shapes as billing
-from workers.redrive.shapes import NewRedrive
+from tenants.rest.document import request_bodies
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
-OURS = (shapes.NewTenant, shapes.TenantChange, shapes.NewNamespace, shapes.PermissionActions, shapes.NewTopic, shapes.NewKey)
-BILLING = (
-    billing.NewPricePlan,
-    billing.NewIssuer,
-    billing.BillingChange,
-    billing.NewPlanAssignment,
-    billing.NewCredit,
-    billing.NewCreditNote,
-    budgets.NewBudget,
-    budgets.BudgetChange,
-    budgets.NewReportSchedule,
-    budgets.ReportScheduleChange,
-)
-BODIES = (*OURS, *BILLING, DelayedTime, DelayedTimeOfKey, NewRedrive, NewAlertRule, NewNotifications)
 STRUCTS = (
     tenants.TenantInfo,
     namespaces.BundlesData,
@@ -133,13 +115,10 @@ def test_every_field_of_pulsars_rest_has_a_limit(name: str, kind: Any) -> None:
     assert (name in rest.PULSAR) == unbounded(kind)
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_every_field_of_our_rest_has_a_limit(body: type[serializers.Serializer[Any]]) -> None:
-    for name, field in body().fields.items():
-        if not isinstance(
-            field, serializers.ChoiceField | serializers.BooleanField | serializers.DateTimeField | serializers.DateField
-        ):
-            assert f"{body.__name__}.{name}" in rest.API
+@pytest.mark.parametrize("body", request_bodies())
+def test_every_field_of_our_rest_has_a_limit(body: type[msgspec.Struct]) -> None:
+    for name, hint in hints_of(body).items():
+        assert (name in limits_of(body)) == (unbounded(hint) and not choices_in(hint)), name
 
 
 def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
@@ -151,7 +130,7 @@ def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
 
 def test_every_row_says_why_and_how_much() -> None:
     rows: dict[str, Limit] = {**binary.BINARY, **binary.BY_FIELD, **metadata.METADATA, **websocket.WEBSOCKET}
-    rows |= {**rest.API, **rest.PULSAR, **rest.RPC}
+    rows |= {**rows_of(request_bodies()), **rest.PULSAR, **rest.RPC}
     for name, row in rows.items():
         numbers = (row.bytes_max, row.count_max, row.total_bytes_max, row.minimum, row.maximum, row.setting or None)
         assert row.why and any(number is not None for number in numbers), name
