@@ -17,7 +17,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.feed.follower import FeedFollower
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
-from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.errors import MagnetarError
 from tests.support.broker_world import BrokerWorld, MakeWorld
 from tests.support.storage.memory_ledgers import MemoryMetaStore
@@ -29,7 +29,7 @@ WAITED_FOR = [
     (Broker, "authorize"),
     (Broker, "open_topic"),
     (MemoryMetaStore, "create_subscription"),
-    (Topic, "wait_until_unchanged"),
+    (TopicSubscriptions, "wait_until_unchanged"),
 ]
 
 
