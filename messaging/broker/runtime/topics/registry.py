@@ -150,10 +150,10 @@ class Topics:
                     self.reservations.made_unrecorded(name)
         except MetaConflict as error:  # it was created, or a partitioned topic of that name was created or is being deleted
             await self.partitioned.check_plain(name)
-            found = await self.meta.get_topic(text)
-            if found is None:
+            record = await self.meta.get_topic(text)
+            if record is None:
                 raise NotReady(f"topic {text} could not be created: {error}; try again") from None
-            return await open_topic(self.services, name, found, self.idle_since_ms)
+            return await open_topic(self.services, name, record, self.idle_since_ms)
         self.list_changed(name, True)
         if isinstance(made, PersistentTopic):
             await made.deduplication.follow_policy()
@@ -168,11 +168,11 @@ class Topics:
     async def created_ms(self, name: TopicName) -> int | None:
         """Of a topic, a partition or a partitioned topic; None: there is none of this name. Raises `NotReady`, `StorageFailed`."""
         try:
-            held = await self.partitioned.get(name) or await self.meta.get_topic(str(name))
+            record = await self.partitioned.get(name) or await self.meta.get_topic(str(name))
         except StoreError as error:
             raise refusal_of(error, f"topic {name} cannot be read") from error
-        if held is not None:
-            return held.created_ms
+        if record is not None:
+            return record.created_ms
         return 0 if str(name) in self.loaded else None
 
     # --- creating

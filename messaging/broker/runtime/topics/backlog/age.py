@@ -21,7 +21,7 @@ class BacklogAges:
 
     async def of(self, topic: TopicContext, slices: TurnSlices) -> dict[str, int]:
         """Maps the key of each subscription to milliseconds since 1970, or `UNKNOWN`. Those without a backlog are left out."""
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         reads = 0
         for key, subscription in list(topic.subscriptions.table.items()):
             await slices.spend(LOOK_COST)
@@ -30,16 +30,16 @@ class BacklogAges:
                 continue
             if position not in self._times:
                 if reads == READS_MAX:
-                    found[key] = UNKNOWN
+                    times[key] = UNKNOWN
                     continue
                 reads += 1
                 await self._learn(topic, position)
-            found[key] = self._times.get(position, UNKNOWN)
-        return found
+            times[key] = self._times.get(position, UNKNOWN)
+        return times
 
     def known(self, topic: TopicContext) -> dict[str, int]:
         """The same without reading: what is not known by now is left out, too."""
-        positions = {key: _first_unacked(one) for key, one in topic.subscriptions.table.items()}
+        positions = {key: _first_unacked(subscription) for key, subscription in topic.subscriptions.table.items()}
         return {key: self._times[at] for key, at in positions.items() if at is not None and at in self._times}
 
     async def _learn(self, topic: TopicContext, position: Position) -> None:

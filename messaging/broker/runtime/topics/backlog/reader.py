@@ -97,18 +97,18 @@ class BacklogReader:
     # --- reading
 
     def _forecast(self, read: BacklogRead) -> None:
-        found = self.log.forecast(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
-        if isinstance(found, int):
-            self._ask(read, found)
+        entries = self.log.forecast(read.first, entries_max=READ_ENTRIES, bytes_max=read.size_bytes)
+        if isinstance(entries, int):
+            self._ask(read, entries)
         else:
             self.dispatcher.topic.services.loops.background.spawn(
-                self._forecast_later(read, found), f"forecast {self.dispatcher.topic_name}"
+                self._forecast_later(read, entries), f"forecast {self.dispatcher.topic_name}"
             )
 
-    async def _forecast_later(self, read: BacklogRead, found: Awaitable[int]) -> None:
+    async def _forecast_later(self, read: BacklogRead, forecast: Awaitable[int]) -> None:
         entries = 0  # it is not known
         try:
-            entries = await found
+            entries = await forecast
         finally:
             self._ask(read, entries)
 

@@ -74,10 +74,10 @@ class StoredEntries:
             middle = (low + high) // 2
             position = ledger_list.at_index(middle)
             try:
-                found = await self._readable_from(position)
+                readable = await self._readable_from(position)
             except StoreError as error:
                 raise self._unreadable(position, error) from error
-            if found is not None and stored_entry(*found).metadata.publish_time < publish_time_ms:
+            if readable is not None and stored_entry(*readable).metadata.publish_time < publish_time_ms:
                 low = middle + 1
             else:
                 high = middle
@@ -104,8 +104,8 @@ class StoredEntries:
         """
         if not self._ledger.ledger_list.holds(position):
             return 0
-        found = await self._readable_from(position)
-        return self._ledger.stamped_ms if found is None else found[0].broker_time_ms
+        readable = await self._readable_from(position)
+        return self._ledger.stamped_ms if readable is None else readable[0].broker_time_ms
 
     async def _readable_from(self, position: Position) -> tuple[EntryBlock, int] | None:
         """The first entry from `position` on that can be read, and its block; None if no more can be. Raises `StoreError`."""

@@ -12,7 +12,7 @@ def delivery_state(dispatcher: Dispatcher, subscription: Subscription) -> Delive
     services, name = dispatcher.topic.services, dispatcher.topic.name
     stored, delayed, limits, retries = dispatcher.stored, dispatcher.delayed, dispatcher.limits, dispatcher.retries
     waiting, under_way = (0, 0) if stored is None else stored.reads_of(subscription)
-    held = services.memory.records.tenants.get(name.tenant, 0)
+    used_bytes = services.memory.records.tenants.get(name.tenant, 0)
     return DeliveryState(
         closing=dispatcher.closed,
         failures=retries.described(subscription) if retries else "",
@@ -23,8 +23,8 @@ def delivery_state(dispatcher: Dispatcher, subscription: Subscription) -> Delive
         message_ttl_s=services.policies.message_ttl_s(name),
         backlog_quota_bytes=int(services.policies.value("backlog_quota_bytes", name)),
         no_room=delayed is not None and delayed.delays.full,
-        delayed_bytes=held,
-        delayed_bytes_max=held + services.memory.records.share(name.tenant),
+        delayed_bytes=used_bytes,
+        delayed_bytes_max=used_bytes + services.memory.records.share(name.tenant),
         blocked_by=None if limits is None else limits.blocked_by(subscription),
         rate_waits=NO_WAITS if limits is None else limits.waits(subscription),
     )

@@ -170,10 +170,10 @@ class Dispatcher:
                 return False
             if self.stored is None:
                 self.stored = StoredBlocks(self)
-            found = self.stored.find(subscription, source, position)
-            if found is None:
+            entry = self.stored.find(subscription, source, position)
+            if entry is None:
                 return False
-            block, position = found
+            block, position = entry
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
             last, own_heads = _within_own_heads(subscription, block, position, last)
             size, more, deliveries = self._send(subscription, source, block, position, last)
@@ -286,9 +286,9 @@ class Dispatcher:
 
     def delay(self) -> DelayedDelivery:
         """The topic has its first delayed messages."""
-        self.delayed = found = DelayedDelivery(self.topic, self.cache, self.dispatch_soon, self.failed)
-        self.topic.services.memory.delayed_counts.loaded(self.topic.text, self.tenant, found.index.pending)
-        return found
+        self.delayed = delayed = DelayedDelivery(self.topic, self.cache, self.dispatch_soon, self.failed)
+        self.topic.services.memory.delayed_counts.loaded(self.topic.text, self.tenant, delayed.index.pending)
+        return delayed
 
     def block_in_memory(self, position: Position) -> EntryBlock | None:
         """The block that holds `position` if it is cached or was read from storage for any subscription."""

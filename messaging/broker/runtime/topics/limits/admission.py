@@ -32,8 +32,8 @@ def _limit(topic: TopicContext, policy: str) -> _Limit:
 def check_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     limit = _limit(topic, "max_producers_per_topic")
-    if limit.most and (held := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
-        raise ProducerBusy(f"topic {topic.text} has {held} producers, which is {limit.text}: close one, or raise it there")
+    if limit.most and (count := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
+        raise ProducerBusy(f"topic {topic.text} has {count} producers, which is {limit.text}: close one, or raise it there")
 
 
 def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> None:
@@ -47,20 +47,22 @@ def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> 
 
 def check_consumer(topic: TopicContext, subscription: Subscription, kind: SubscriptionType) -> None:
     """Raises `NotAllowed`, `ConsumerBusy`."""
-    held = len(subscription.consumers)
     types, level = topic.services.policies.resolved("subscription_types", topic.name)
     if types and TYPE_NAMES[kind] not in types:
         raise NotAllowed(
             f"subscription_types, set on the {level}, allow only {', '.join(types)}, not {TYPE_NAMES[kind]}: use one of those"
         )
     limit = _limit(topic, "max_consumers_per_subscription")
-    if limit.most and held >= limit.most:
+    if limit.most and (count := len(subscription.consumers)) >= limit.most:
         raise ConsumerBusy(
-            f"subscription {subscription.name!r} has {held} consumers, which is {limit.text}: close one, or raise it there"
+            f"subscription {subscription.name!r} has {count} consumers, which is {limit.text}: close one, or raise it there"
         )
     limit = _limit(topic, "max_consumers_per_topic")
-    if limit.most and (held := sum(len(one.consumers) for one in topic.subscriptions.table.values())) >= limit.most:
-        raise ConsumerBusy(f"topic {topic.text} has {held} consumers, which is {limit.text}: close one, or raise it there")
+    if (
+        limit.most
+        and (count := sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values())) >= limit.most
+    ):
+        raise ConsumerBusy(f"topic {topic.text} has {count} consumers, which is {limit.text}: close one, or raise it there")
 
 
 def check_subscribe_rate(
@@ -81,22 +83,19 @@ def check_subscribe_rate(
 
 def check_durable_subscription(topic: TopicContext, being_created: int) -> None:
     """Raises `PreconditionFailed`."""
-    limit = _limit(topic, "max_subscriptions_per_topic")
-    if (
-        limit.most
-        and (held := sum(subscription.durable for subscription in topic.subscriptions.table.values()) + being_created) >= limit.most
-    ):
+    limit, subscriptions = _limit(topic, "max_subscriptions_per_topic"), topic.subscriptions.table.values()
+    if limit.most and (count := sum(subscription.durable for subscription in subscriptions) + being_created) >= limit.most:
         raise PreconditionFailed(
-            f"topic {topic.text} has {held} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
+            f"topic {topic.text} has {count} subscriptions, which is {limit.text}: delete an unused one, or raise it there"
         )
 
 
 def check_subscription_count(topic: TopicContext) -> None:
     """For a topic without durable subscriptions: all of them count. Raises `PreconditionFailed`."""
     limit = _limit(topic, "max_subscriptions_per_topic")
-    if limit.most and (held := len(topic.subscriptions.table)) >= limit.most:
+    if limit.most and (count := len(topic.subscriptions.table)) >= limit.most:
         raise PreconditionFailed(
-            f"topic {topic.text} has {held} subscriptions, which is {limit.text}: close one, or raise it there"
+            f"topic {topic.text} has {count} subscriptions, which is {limit.text}: close one, or raise it there"
         )
 
 

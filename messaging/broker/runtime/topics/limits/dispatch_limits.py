@@ -37,16 +37,16 @@ def dispatch_rate(policy: Policy, prefix: str, name: TopicName) -> DispatchRate:
     return DispatchRate(RateLimit.per_period(*values), bool(policy(f"{prefix}_relative", name)))
 
 
-def following(held: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
-    """The limits as the policies have them now; None: there are none. `held`: those until now, to which what was sent counts. The
-    caller dispatches."""
+def following(current: DispatchLimits | None, topic: TopicContext, go_on: Callable[[Subscription], None]) -> DispatchLimits | None:
+    """The limits as the policies have them now; None: there are none. `current`: those until now, to which what was sent counts.
+    The caller dispatches."""
     if _is_limited(topic.services, topic.name):
-        if held is None:
+        if current is None:
             return DispatchLimits(topic, go_on)
-        held.follow()
-        return held
-    if held is not None:
-        held.close()
+        current.follow()
+        return current
+    if current is not None:
+        current.close()
     return None
 
 
@@ -175,22 +175,22 @@ class DispatchLimits:
         return dispatch_rate(lambda policy, name: resolve(policy, name, subscription.name), SUBSCRIPTION_RATE, self._topic.name)
 
     def _levels(self, subscription: Subscription, rate: DispatchRate) -> tuple[LevelLimiter, ...]:
-        held = self._of_subscriptions.pop(subscription, None)
-        own = self._limiter(held, RateLevel.SUBSCRIPTION, SUBSCRIPTION_RATE, rate)
+        former = self._of_subscriptions.pop(subscription, None)
+        own = self._limiter(former, RateLevel.SUBSCRIPTION, SUBSCRIPTION_RATE, rate)
         if own is not None:
             self._of_subscriptions[subscription] = own
         shared = self._topic.services.limits.rate_limits.dispatch.of(self._topic.name)
-        return tuple(one for one in (own, self._of_topic, *shared) if one is not None)
+        return tuple(limiter for limiter in (own, self._of_topic, *shared) if limiter is not None)
 
-    def _limiter(self, held: LevelLimiter | None, level: RateLevel, policy: str, rate: DispatchRate) -> LevelLimiter | None:
+    def _limiter(self, limiter: LevelLimiter | None, level: RateLevel, policy: str, rate: DispatchRate) -> LevelLimiter | None:
         timers = self._topic.services.limits.rate_limits.timers
         if rate.limit.unlimited:
             return None
-        if held is None:
-            held = LevelLimiter(level, policy, rate.limit, timers.now_s())
-        held.added = self._published if rate.relative else None
-        timers.change(held, rate.limit)
-        return held
+        if limiter is None:
+            limiter = LevelLimiter(level, policy, rate.limit, timers.now_s())
+        limiter.added = self._published if rate.relative else None
+        timers.change(limiter, rate.limit)
+        return limiter
 
     def _published(self) -> tuple[float, float]:
         rates = self._topic.rates

@@ -55,9 +55,9 @@ class ParkedBlock:
         self.at = 0
 
     def first(self, most: int) -> list[SendFrame]:
-        found: list[SendFrame] = []
-        hot.scan(self.data, self.at, len(self.data), found, True, most)
-        return found
+        frames: list[SendFrame] = []
+        hot.scan(self.data, self.at, len(self.data), frames, True, most)
+        return frames
 
     def taken_up_to(self, at: int) -> None:
         """No more is kept than twice of what is left."""
@@ -83,12 +83,12 @@ def publish_rate(services: TopicServices, name: TopicName) -> PublishRate:
     return PublishRate(own, services.limits.rate_limits.publish.of(name))
 
 
-def following(held: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:
-    """The limits as the policies have them now; None: there are none, and nothing is parked. `held`: those until now, to which
+def following(current: PublishLimits | None, publisher: LimitPublisher) -> PublishLimits | None:
+    """The limits as the policies have them now; None: there are none, and nothing is parked. `current`: those until now, to which
     what was published counts."""
     rate = publish_rate(publisher.topic.services, publisher.topic.name)
-    if held is not None:
-        return held.follow(rate)
+    if current is not None:
+        return current.follow(rate)
     return None if rate.unlimited else PublishLimits(publisher, rate)
 
 
@@ -117,7 +117,7 @@ class PublishLimits:
         return self._throttle.waits.total()
 
     def parked_bytes(self, producer: Producer) -> int:
-        return sum(len(one.data) - one.at for one in self._parked.get(producer, ()) if isinstance(one, ParkedBlock))
+        return sum(len(part.data) - part.at for part in self._parked.get(producer, ()) if isinstance(part, ParkedBlock))
 
     # --- publishing
 
@@ -194,8 +194,8 @@ class PublishLimits:
             producer.sink.unparked(ACT_BYTES)
             return
         most = allowance.messages / (1 + len(self._parked))  # the other producers' turn comes too
-        found = block.first(math.ceil(most) if most < PIECE_MESSAGES_MAX else PIECE_MESSAGES_MAX)
-        sent = found[: _within(found, hot.summarize(found), allowance)]
+        frames = block.first(math.ceil(most) if most < PIECE_MESSAGES_MAX else PIECE_MESSAGES_MAX)
+        sent = frames[: _within(frames, hot.summarize(frames), allowance)]
         size = sent[-1].end - block.at
         appended = 0
         try:
@@ -233,16 +233,16 @@ class PublishLimits:
 
     def drop(self, producer: Producer) -> None:
         """It is closed: its client sends again what it has parked. Idempotent."""
-        for one in self._parked.pop(producer, ()):
-            if isinstance(one, ParkedBlock):
-                size = len(one.data) - one.at
+        for part in self._parked.pop(producer, ()):
+            if isinstance(part, ParkedBlock):
+                size = len(part.data) - part.at
                 producer.sink.unparked(size)
                 producer.sink.append_completed(size)
                 if producer.fenced:
-                    producer.sink.unpublished(producer, one.first(len(one.data)))
+                    producer.sink.unpublished(producer, part.first(len(part.data)))
             else:
                 producer.sink.unparked(ACT_BYTES)
-                one(False)
+                part(False)
 
     def close(self) -> None:
         for producer in list(self._parked):

@@ -16,16 +16,16 @@ COUNTS_MAX = 5  # of one request
 def check_another_producer(topic: TopicContext, name: str) -> None:
     """Raises `ProducerBusy`. A producer that replaces another of the same name does not count twice."""
     if topic.producers.table.get(name) is None:
-        held = topic.services.limits.producers.of
-        refusal = _reached(topic, "producers", lambda level, whose: held(whose), "close some")
+        count_of = topic.services.limits.producers.of
+        refusal = _reached(topic, "producers", lambda level, whose: count_of(whose), "close some")
         if refusal:
             raise ProducerBusy(refusal)
 
 
 def check_another_consumer(topic: TopicContext) -> None:
     """Raises `ConsumerBusy`."""
-    held = topic.services.limits.consumers.of
-    refusal = _reached(topic, "consumers", lambda level, whose: held(whose), "close some")
+    count_of = topic.services.limits.consumers.of
+    refusal = _reached(topic, "consumers", lambda level, whose: count_of(whose), "close some")
     if refusal:
         raise ConsumerBusy(refusal)
 
@@ -76,7 +76,7 @@ def _limited(topic: TopicContext, things: str) -> bool:
     return bool(policy(f"max_{things}_per_namespace", name) or policy(f"max_{things}_per_tenant", name))
 
 
-def _reached(topic: TopicContext, things: str, held: Callable[[str, str], int], remedy: str) -> str:
+def _reached(topic: TopicContext, things: str, count_of: Callable[[str, str], int], remedy: str) -> str:
     """Why one more is too many; "" where it is not."""
     name = topic.name
     if name.tenant == OWN_TENANT:  # it has to answer whatever clients do
@@ -84,7 +84,7 @@ def _reached(topic: TopicContext, things: str, held: Callable[[str, str], int], 
     for level, whose in (("namespace", str(name.namespace)), ("tenant", name.tenant)):
         policy = f"max_{things}_per_{level}"
         limit, set_at = topic.services.policies.resolved(policy, name)
-        if limit and (count := held(level, whose)) >= limit:
+        if limit and (count := count_of(level, whose)) >= limit:
             why = f"{level} {whose} has {count} {things}, which is {policy} = {limit}, set on the {set_at}"
             return f"{why}: {remedy}, or raise it there"
     return ""

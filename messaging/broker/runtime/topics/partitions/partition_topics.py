@@ -44,15 +44,15 @@ class PartitionTopics:
 
     async def subscriptions(self, name: TopicName, partitions: int, known: Carried) -> Carried:
         """The durable subscriptions of the first partitions, without those in `known`."""
-        found: Carried = {}
+        properties: Carried = {}
 
         async def look(index: int) -> None:
             records = await self._meta.subscriptions(str(name.of_partition(index)))
-            found.update((record.name, record.properties) for record in records if record.name not in known)
+            properties.update((record.name, record.properties) for record in records if record.name not in known)
 
         slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, range(partitions), READ_COST, look)
-        return found
+        return properties
 
     async def make(self, name: TopicName, indexes: Sequence[int], subscriptions: Carried) -> None:
         """Creates the subscriptions before their topic, so nobody can open a topic that lacks them. Existing ones are kept."""

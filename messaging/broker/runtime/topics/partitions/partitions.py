@@ -44,10 +44,10 @@ class Partitions:
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
         """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
-        held = await self._meta.get_partitioned(str(name))
-        if held is not None and held.deleting:
+        record = await self._meta.get_partitioned(str(name))
+        if record is not None and record.deleting:
             raise TopicNotFound(f"partitioned topic {name} is being deleted")
-        return held
+        return record
 
     async def check_plain(self, name: TopicName) -> None:
         """Raises `NotAllowed` if a partitioned topic has this name."""
@@ -85,9 +85,9 @@ class Partitions:
         """The number of partitions. 0 for a plain topic, or for a missing one if first use `creates` topics here; unless those get
         `partitions`: then it is created. Raises `TopicNotFound`, and what creating raises.
         """
-        held = await self.get(name)
-        if held is not None:
-            return held.partitions
+        record = await self.get(name)
+        if record is not None:
+            return record.partitions
         if await self._topics.exists(name):
             return 0
         if name.partition >= 0:
@@ -130,17 +130,17 @@ class Partitions:
     async def grow(self, name: TopicName, partitions: int) -> None:
         """Adds partitions. Before they become visible, they get every durable subscription of the others, from the beginning."""
         async with self._alone(name):
-            held = await self.get(name)
-            if held is None:
+            record = await self.get(name)
+            if record is None:
                 raise Conflict(f"topic {name} is not a partitioned topic: create one first")
-            if held.growing_to:
-                held = await self._finish_growth(name, held)
-            if partitions < held.partitions:
-                raise FewerPartitions(f"{name} has {held.partitions} partitions: the number can only be increased")
+            if record.growing_to:
+                record = await self._finish_growth(name, record)
+            if partitions < record.partitions:
+                raise FewerPartitions(f"{name} has {record.partitions} partitions: the number can only be increased")
             self.check_count(name, partitions)
-            if partitions > held.partitions:
-                async with self._topics.reservations.reserved(name, partitions - held.partitions):
-                    await self._finish_growth(name, await self._store(replace(held, growing_to=partitions)))
+            if partitions > record.partitions:
+                async with self._topics.reservations.reserved(name, partitions - record.partitions):
+                    await self._finish_growth(name, await self._store(replace(record, growing_to=partitions)))
                 for tell in list(self._followers.get(str(name), ())):
                     tell(partitions)
 
@@ -160,31 +160,31 @@ class Partitions:
         partition (unless `force`): then nothing is deleted.
         """
         async with self._alone(name):
-            held = await self._meta.get_partitioned(str(name))
-            if held is None:
+            record = await self._meta.get_partitioned(str(name))
+            if record is None:
                 if await self._topics.exists(name):
                     raise Conflict(f"topic {name} is not a partitioned topic: delete it as a plain one")
                 raise TopicNotFound(f"partitioned topic {name} does not exist")
-            if not held.deleting:
+            if not record.deleting:
                 if not force:
-                    self._check_unused(name, held)
-                held = await self._store(replace(held, deleting=True))
+                    self._check_unused(name, record)
+                record = await self._store(replace(record, deleting=True))
                 if not force:  # checked again, now that no new client can attach
                     try:
-                        self._check_unused(name, held)
+                        self._check_unused(name, record)
                     except MagnetarError:
-                        await self._store(replace(held, deleting=False))
+                        await self._store(replace(record, deleting=False))
                         raise
-            await self._finish_deletion(name, held)
+            await self._finish_deletion(name, record)
 
     async def create_missing(self, name: TopicName) -> None:
         """Creates the partitions that do not exist, with the durable subscriptions of the others."""
         async with self._alone(name):
-            held = await self.get(name)
-            if held is None:
+            record = await self.get(name)
+            if record is None:
                 raise TopicNotFound(f"partitioned topic {name} does not exist")
-            carried = await self._parts.subscriptions(name, held.partitions, {})
-            missing = [index for index in range(held.partitions) if not await self._topics.exists(name.of_partition(index))]
+            carried = await self._parts.subscriptions(name, record.partitions, {})
+            missing = [index for index in range(record.partitions) if not await self._topics.exists(name.of_partition(index))]
             async with self._topics.reservations.reserved(name, len(missing)):
                 if carried:
                     await self._parts.make(name, missing, carried)
@@ -192,20 +192,20 @@ class Partitions:
 
     async def change_properties(self, name: TopicName, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         async with self._alone(name):
-            held = await self.get(name)
-            if held is None:
+            record = await self.get(name)
+            if record is None:
                 raise TopicNotFound(f"partitioned topic {name} does not exist")
-            return (await self._store(replace(held, properties=change(held.properties)))).properties
+            return (await self._store(replace(record, properties=change(record.properties)))).properties
 
     async def delete_if_empty(self, name: TopicName) -> bool:
         """Deletes a partitioned topic none of whose partitions exists, unless one is created meanwhile."""
         async with self._alone(name):
-            held = await self._meta.get_partitioned(str(name))
-            if held is None or held.deleting or held.growing_to or await self._has_partitions(name):
+            record = await self._meta.get_partitioned(str(name))
+            if record is None or record.deleting or record.growing_to or await self._has_partitions(name):
                 return False
-            held = await self._store(replace(held, deleting=True))
+            record = await self._store(replace(record, deleting=True))
             if await self._has_partitions(name):
-                await self._store(replace(held, deleting=False))
+                await self._store(replace(record, deleting=False))
                 return False
             await self._meta.delete_partitioned(self._fence, str(name))
             self._topics.services.policies.topic_deleted(name)
@@ -214,7 +214,7 @@ class Partitions:
     async def _has_partitions(self, name: TopicName) -> bool:
         prefix = after = f"{name}-partition-"
         while page := await self._meta.list_topics(str(name.namespace), after=after, limit=100):
-            if any(partitioned_name(one) == str(name) for one in page):
+            if any(partitioned_name(text) == str(name) for text in page):
                 return True
             after = page[-1]
             if not after.startswith(prefix):
@@ -226,20 +226,20 @@ class Partitions:
         completed.
         """
         failure: MagnetarError | None = None
-        for held in await self._meta.unfinished_partitioned():
-            name = parse_topic(held.name)
+        for record in await self._meta.unfinished_partitioned():
+            name = parse_topic(record.name)
             try:
                 async with self._alone(name):
-                    now = await self._meta.get_partitioned(held.name)
+                    now = await self._meta.get_partitioned(record.name)
                     if now is not None and now.deleting:
                         await self._finish_deletion(name, now)
                     elif now is not None and now.growing_to:
                         await self._finish_growth(name, now)
             except MagnetarError as error:
-                log.error("partitions.not_finished", topic=held.name, error=error.message)
+                log.error("partitions.not_finished", topic=record.name, error=error.message)
                 failure = error
             else:
-                log.info("partitions.finished", topic=held.name, deleted=held.deleting, partitions=held.growing_to)
+                log.info("partitions.finished", topic=record.name, deleted=record.deleting, partitions=record.growing_to)
         if failure is not None:
             raise failure
 
@@ -260,15 +260,15 @@ class Partitions:
         except MetaConflict:
             raise Conflict(f"partitioned topic {record.name} was changed by another request: check it and try again") from None
 
-    async def _finish_growth(self, name: TopicName, held: PartitionedRecord) -> PartitionedRecord:
-        new = range(held.partitions, held.growing_to)
+    async def _finish_growth(self, name: TopicName, record: PartitionedRecord) -> PartitionedRecord:
+        new = range(record.partitions, record.growing_to)
         carried: Carried = {}
-        while more := await self._parts.subscriptions(name, held.partitions, carried):  # again: there may be more
+        while more := await self._parts.subscriptions(name, record.partitions, carried):  # again: there may be more
             await self._parts.make(name, new, more)
             carried |= more
         await self._parts.make(name, new, {})
-        grown = await self._store(replace(held, partitions=held.growing_to, growing_to=0))
-        for late, properties in (await self._parts.subscriptions(name, held.partitions, carried)).items():
+        grown = await self._store(replace(record, partitions=record.growing_to, growing_to=0))
+        for late, properties in (await self._parts.subscriptions(name, record.partitions, carried)).items():
             for index in new:
                 topic = await self._topics.get(name.of_partition(index), create=False)
                 try:
@@ -277,13 +277,13 @@ class Partitions:
                     pass  # created by its consumer in the meantime
         return grown
 
-    def _check_unused(self, name: TopicName, held: PartitionedRecord) -> None:
-        for index in range(held.partitions):
+    def _check_unused(self, name: TopicName, record: PartitionedRecord) -> None:
+        for index in range(record.partitions):
             loaded = self._topics.loaded.get(str(name.of_partition(index)))
             if loaded is not None:
                 loaded.check_unused()
 
-    async def _finish_deletion(self, name: TopicName, held: PartitionedRecord) -> None:
+    async def _finish_deletion(self, name: TopicName, record: PartitionedRecord) -> None:
         async def remove(index: int) -> None:
             partition = name.of_partition(index)
             try:
@@ -292,7 +292,7 @@ class Partitions:
                 await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
         slices = self._topics.services.loops.slices(name.tenant)
-        await all_in_slices(slices, range(max(held.partitions, held.growing_to)), DELETE_COST, remove)
+        await all_in_slices(slices, range(max(record.partitions, record.growing_to)), DELETE_COST, remove)
         self._remember_deleted(str(name))
         await self._meta.delete_partitioned(self._fence, str(name))
         self._topics.services.policies.topic_deleted(name)

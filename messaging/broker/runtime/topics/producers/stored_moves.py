@@ -51,16 +51,16 @@ class StoredMoves:
     async def begin(self, mover: str, move: Move, producer: str) -> None:
         """The parts of `move` are about to be appended by `producer`, as `mover`. Durable when it returns."""
         moves = await self._read()
-        held = moves.pop(mover, None)
-        moves[mover] = held if held is not None and held.sequence_id == move.sequence_id else _new(move, producer)
+        known = moves.pop(mover, None)
+        moves[mover] = known if known is not None and known.sequence_id == move.sequence_id else _new(move, producer)
         while len(moves) > MOVERS_MAX:
             del moves[next(iter(moves))]
         await self._save(moves)
 
     async def parts_stored(self, mover: str, move: Move, producer: str) -> int:
         """How many parts of `move` the topic has, or had: the first ones, as each is durable before the next."""
-        held = (await self._read()).get(mover)
-        known = held if held is not None and held.sequence_id == move.sequence_id else _new(move, producer)
+        stored = (await self._read()).get(mover)
+        known = stored if stored is not None and stored.sequence_id == move.sequence_id else _new(move, producer)
         missing, _ = await self._search(mover, known)
         return known.parts - len(missing)
 
@@ -68,17 +68,17 @@ class StoredMoves:
         """Ledgers are about to be deleted."""
         moves = await self._read()
         changed = False
-        for mover, held in [(mover, held) for mover, held in moves.items() if held.missing]:
-            missing, after = await self._search(mover, held)
-            if moves.get(mover) is held:
-                held.missing, held.after = missing, after
+        for mover, move in [(mover, move) for mover, move in moves.items() if move.missing]:
+            missing, after = await self._search(mover, move)
+            if moves.get(mover) is move:
+                move.missing, move.after = missing, after
                 changed = True
         if changed:
             await self._save(moves)
 
     async def _search(self, mover: str, move: _StoredMove) -> tuple[list[int], tuple[int, int]]:
         """What is missing still, and up to where that was looked for."""
-        missing = {(block_header.DEAD_LETTER_MOVE, move_extension(mover, one)): one for one in move.missing}
+        missing = {(block_header.DEAD_LETTER_MOVE, move_extension(mover, sequence_id)): sequence_id for sequence_id in move.missing}
         producer, ledger, ledger_list = move.producer.encode(), self._ledger, self._topic.ledger_list
         reached = position_of(move.after)
         position = ledger_list.resolve(ledger_list.next_after(reached))

@@ -54,8 +54,8 @@ class AckRequest(NamedTuple):
 
     @property
     def gone(self) -> bool:
-        held = self.topic.closed is None and self.topic.subscriptions.holds(self.subscription)
-        return not held or self.subscription.resets != self.resets
+        gone = self.topic.closed is not None or not self.topic.subscriptions.holds(self.subscription)
+        return gone or self.subscription.resets != self.resets
 
     def size_of(self, position: Position) -> int | None:
         """The number of messages in an existing entry if the consumer or memory has it; reads nothing from disk."""
@@ -69,17 +69,17 @@ class AckRequest(NamedTuple):
     async def read_sizes(self, asked: Sequence[MessageAck]) -> tuple[list[MessageAck], str]:
         """Reads the batch sizes. Returns those that could be read, and the reason for the first one that could not."""
         known, unread = [], ""
-        for one in asked:
+        for ack in asked:
             try:
-                block = await self.topic.entries.block_at(one.position)
+                block = await self.topic.entries.block_at(ack.position)
             except StorageFailed as error:
                 unread = unread or error.message
                 continue
             if block is None:
-                unread = unread or f"entry {one.position.ledger_id}:{one.position.entry_id} does not exist any more"
+                unread = unread or f"entry {ack.position.ledger_id}:{ack.position.entry_id} does not exist any more"
                 continue
-            self.sizes[one.position] = block.messages_of(one.position.entry_id)
-            known.append(one)
+            self.sizes[ack.position] = block.messages_of(ack.position.entry_id)
+            known.append(ack)
         return known, unread
 
     def apply(self, acks: IndividualAcks) -> tuple[list[bytes], str]:
@@ -150,11 +150,11 @@ class Acknowledgements:
             {} if sizes is None else sizes,
             subscription.resets,
         )
-        found = check_individual(asked, self._topic.ledger_list, subscription.cursor, request.size_of)
-        deltas, refused = request.apply(found)
-        if found.unknown:
+        checked = check_individual(asked, self._topic.ledger_list, subscription.cursor, request.size_of)
+        deltas, refused = request.apply(checked)
+        if checked.unknown:
             self._topic.cursor_changes.finish_all(subscription, deltas, None)
-            return self._acknowledge_after_reading(request, found.unknown, refused, done)
+            return self._acknowledge_after_reading(request, checked.unknown, refused, done)
         self._topic.cursor_changes.finish_all(subscription, deltas, lambda error: done(refused, error))
         return None
 
@@ -175,13 +175,13 @@ class Acknowledgements:
         return self._acknowledge_up_to(request, asked, done)
 
     def _acknowledge_up_to(self, request: AckRequest, asked: MessageAck, done: AckDone) -> AfterReading:
-        found = check_cumulative(asked, self._topic.ledger_list, request.subscription.cursor, request.size_of)
-        if found is None:
+        checked = check_cumulative(asked, self._topic.ledger_list, request.subscription.cursor, request.size_of)
+        if checked is None:
             return self._acknowledge_up_to_after_reading(request, asked, done)
-        if isinstance(found, str):
-            done(found, None)
+        if isinstance(checked, str):
+            done(checked, None)
             return None
-        deltas, refused = request.apply_up_to(found)
+        deltas, refused = request.apply_up_to(checked)
         self._topic.cursor_changes.finish_all(request.subscription, deltas, lambda error: done(refused, error))
         return None
 

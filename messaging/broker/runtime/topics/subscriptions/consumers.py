@@ -15,14 +15,14 @@ from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.dispatch.delivery_state import delivery_state
 from messaging.broker.runtime.topics.limits.admission import check_consumer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_consumer
-from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import SubscribedTopic, TopicSubscriptions
+from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import SubscriptionsTopic, TopicSubscriptions
 from messaging.errors import MagnetarError, NotReady
 
 
 class TopicConsumers:
     __slots__ = ("_subscriptions", "_topic")
 
-    def __init__(self, topic: SubscribedTopic, subscriptions: TopicSubscriptions) -> None:
+    def __init__(self, topic: SubscriptionsTopic, subscriptions: TopicSubscriptions) -> None:
         self._topic = topic
         self._subscriptions = subscriptions
 

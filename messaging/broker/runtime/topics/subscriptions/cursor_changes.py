@@ -22,7 +22,7 @@ from messaging.storage.meta_store import LedgerRecord
 Stored = Callable[[StoreError | None], None]
 
 
-class DispatchesSoon(Protocol):
+class ChangeDispatcher(Protocol):
     def dispatch_soon(self, subscription: Subscription) -> None: ...
 
 
@@ -35,7 +35,7 @@ class ChangedTopic(Protocol):
     def mark_active(self) -> None: ...
 
     @property
-    def dispatcher(self) -> DispatchesSoon: ...
+    def dispatcher(self) -> ChangeDispatcher: ...
 
     @property
     def subscriptions(self) -> KnownSubscriptions: ...

@@ -16,12 +16,10 @@ log = structlog.get_logger("broker.subscriptions")
 
 def recovered_cursor(services: TopicServices, ledger_list: LedgerList, record: SubscriptionRecord) -> Cursor:
     """Where the snapshot or a delta is damaged, acknowledged messages are delivered again."""
-    held = services.stores.cursors.states.cursors.get(
-        record.subscription_id
-    )  # if it could not be saved when the topic was unloaded
-    if isinstance(held, Cursor):
-        forget_gone(held, ledger_list)
-        return held
+    unsaved = services.stores.cursors.states.cursors.get(record.subscription_id)  # when the topic was unloaded
+    if isinstance(unsaved, Cursor):
+        forget_gone(unsaved, ledger_list)
+        return unsaved
     try:
         cursor = Cursor.restore(record.mark_delete, record.state)
     except ValueError as error:

@@ -21,14 +21,14 @@ WAITING_BYTES_MAX = 64 << 10  # of one cursor
 CHANGE_BYTES = 128  # what a change costs that waits, beside its bytes
 
 
-def following(held: CursorWrites | None, services: TopicServices, name: TopicName) -> CursorWrites | None:
+def following(current: CursorWrites | None, services: TopicServices, name: TopicName) -> CursorWrites | None:
     """The writes as the policy has them now; None: a change is written at once."""
     rate = float(services.policies.value(MARK_DELETE_RATE, name)) if name.persistent else 0.0
-    if held is not None and held.rate != rate:
-        held.close()
-        held = None
-    if not rate or held is not None:
-        return held
+    if current is not None and current.rate != rate:
+        current.close()
+        current = None
+    if not rate or current is not None:
+        return current
     return CursorWrites(services.stores.cursors, Charge(services.memory.records, name.tenant), rate)
 
 

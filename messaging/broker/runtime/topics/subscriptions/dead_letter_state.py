@@ -19,7 +19,7 @@ log = structlog.get_logger("broker.dead_letters")
 
 async def restore(topic: TopicContext) -> None:
     """Called while a topic is loaded. Raises `StoreError`."""
-    if not any(one.durable for one in topic.subscriptions.table.values()):
+    if not any(subscription.durable for subscription in topic.subscriptions.table.values()):
         return
     stored = await topic.services.stores.storage.meta.get_value(key_of(topic.text))
     if not stored:

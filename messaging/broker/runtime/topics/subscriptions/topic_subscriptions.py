@@ -33,7 +33,7 @@ class ClosesConsumers(Protocol):
         """Closes the consumers of this subscription."""
 
 
-class SubscribedTopic(TopicContext, Protocol):
+class SubscriptionsTopic(TopicContext, Protocol):
     """The interface of the topic that its subscriptions need."""
 
     started_dispatcher: Dispatcher | None
@@ -51,7 +51,7 @@ class SubscribedTopic(TopicContext, Protocol):
 class TopicSubscriptions(ABC):
     __slots__ = ("_properties", "_topic", "changes", "departed", "table")
 
-    def __init__(self, topic: SubscribedTopic) -> None:
+    def __init__(self, topic: SubscriptionsTopic) -> None:
         self._topic = topic
         self.table: dict[str, Subscription] = NO_SUBSCRIPTIONS  # by key; never kept, because the first one replaces it
         # Subscriptions that are being created, deleted or moved, by key; the future is done when the change is complete.
@@ -68,10 +68,10 @@ class TopicSubscriptions(ABC):
 
     def named(self, name: str) -> Subscription:
         """The same; raises `SubscriptionNotFound`."""
-        found = self.find(name)
-        if found is None:
+        subscription = self.find(name)
+        if subscription is None:
             raise SubscriptionNotFound(f"topic {self._topic.text} has no subscription {name!r}")
-        return found
+        return subscription
 
     def holds(self, subscription: Subscription) -> bool:
         """Whether it is a subscription of this topic still."""
