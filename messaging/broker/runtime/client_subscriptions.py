@@ -24,17 +24,17 @@ async def open_subscription(
     service: Broker, principal: Principal, topic: Topic, name: str, *, start: Position, properties: dict[str, str] | None = None
 ) -> Subscription:
     """The durable subscription, made where there is none: its first entry is at `start`."""
-    held = topic.subscriptions.table.get(name)
-    if held is not None:
-        return held
+    known = topic.subscriptions.table.get(name)
+    if known is not None:
+        return known
     check_creation_by_use(topic.services.policies.value, topic, name)
     try:
         made = await topic.subscriptions.create(name, start, properties)
     except MetaConflict:
-        held = topic.subscriptions.table.get(name)
-        if held is None:
+        known = topic.subscriptions.table.get(name)
+        if known is None:
             raise NotReady(f"subscription {name!r} was deleted meanwhile: subscribe again") from None
-        return held
+        return known
     service.audit.created(principal, topic, made)
     return made
 

@@ -31,7 +31,7 @@ class TopicMaintenance(NamedTuple):
     def lifetime_ms(self) -> int:
         """How long a message may stay unacknowledged at most; `NEVER`: forever."""
         ttl_s, age_s = self.maintenance.message_ttl_s, self.quota.evicts_after_s
-        return min((one * 1000 for one in (ttl_s or -1, age_s) if one >= 0), default=NEVER)
+        return min((limit_s * 1000 for limit_s in (ttl_s or -1, age_s) if limit_s >= 0), default=NEVER)
 
 
 class IdleTopics:
@@ -69,15 +69,15 @@ class IdleTopics:
 
     async def rests(self, topic: str, policies: TopicMaintenance, now_ms: int) -> bool:
         """Whether there is nothing to do now in a topic that is not loaded. Raises `StoreError`."""
-        held = self._due.get(hash(topic))
-        if held is None or held[1] != policies or held[0] <= now_ms:
+        due = self._due.get(hash(topic))
+        if due is None or due[1] != policies or due[0] <= now_ms:
             loads = self._loads
-            held = await self._find(topic, policies, now_ms), self._one(policies)
-            if loads == self._loads and held[0] > now_ms:
+            due = await self._find(topic, policies, now_ms), self._one(policies)
+            if loads == self._loads and due[0] > now_ms:
                 if len(self._due) >= TOPICS_MAX:
                     self._due.clear()
-                self._due[hash(topic)] = held
-        return held[0] > now_ms
+                self._due[hash(topic)] = due
+        return due[0] > now_ms
 
     def _one(self, policies: TopicMaintenance) -> TopicMaintenance:
         """The object for policies that are equal to these. Those that changed are forgotten from time to time."""

@@ -44,21 +44,21 @@ class SharedLimits:
 
     def of(self, name: TopicName) -> tuple[LevelLimiter, ...]:
         """Those that apply to a topic now, the narrowest first."""
-        found = []
+        limiters = []
         for level, rate, messages, size_bytes in self._rates:
             limit = RateLimit.per_period(self._policy(messages, name), self._policy(size_bytes, name))
             if not limit.unlimited:
-                found.append(
+                limiters.append(
                     self._limiter(level, str(name.namespace) if level is RateLevel.NAMESPACE else name.tenant, rate, limit)
                 )
         if not self._of_broker.unlimited:
-            found.append(self._limiter(RateLevel.BROKER, "", self._setting, self._of_broker))
-        return tuple(found)
+            limiters.append(self._limiter(RateLevel.BROKER, "", self._setting, self._of_broker))
+        return tuple(limiters)
 
     def _limiter(self, level: RateLevel, whose: str, name: str, limit: RateLimit) -> LevelLimiter:
-        held = self._limiters.get((level, whose))
-        if held is None:
-            held = self._limiters[level, whose] = LevelLimiter(level, name, limit, self._timers.now_s())
-        elif held.limit != limit:
-            self._timers.change(held, limit)
-        return held
+        limiter = self._limiters.get((level, whose))
+        if limiter is None:
+            limiter = self._limiters[level, whose] = LevelLimiter(level, name, limit, self._timers.now_s())
+        elif limiter.limit != limit:
+            self._timers.change(limiter, limit)
+        return limiter

@@ -102,12 +102,12 @@ class TopicWatches:
         """Changes from now on are collected for it; they are sent once it is `ready`. One with the same id is replaced. Raises
         `NotAllowed`, `NotReady` if there is no room."""
         self.close(watch.watcher, watch.watcher_id)
-        held, charge = self._by_watcher.setdefault(watch.watcher, {}), watch.watcher.memory_charge
-        if len(held) >= WATCHES_MAX:
+        watches, charge = self._by_watcher.setdefault(watch.watcher, {}), watch.watcher.memory_charge
+        if len(watches) >= WATCHES_MAX:
             raise NotAllowed(f"this connection has {WATCHES_MAX} watches of topics, which is the limit: close some")
         if not charge.allows(watch.size_bytes):
             raise NotReady("the tenant's clients use all memory for names and properties: close producers, consumers or watches")
-        held[watch.watcher_id] = watch
+        watches[watch.watcher_id] = watch
         self._by_namespace.setdefault(watch.resource.namespace, {})[watch.watcher, watch.watcher_id] = watch
         charge.change(watch.size_bytes)
 

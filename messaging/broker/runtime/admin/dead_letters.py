@@ -60,18 +60,18 @@ class DeadLetterHandlers:
         """Those that have the subscription. Raises `SubscriptionNotFound`, `NotAllowed` for one that is not durable."""
         name = await topic_name(self._broker, text)
         parts = await parts_of(self._broker, name)
-        topics = [await self._broker.topics.get_persistent(one, create=parts.partitioned) for one in parts.names]
-        found = [topic for topic in topics if topic.subscriptions.find(subscription) is not None]
-        if not found:
+        topics = [await self._broker.topics.get_persistent(part, create=parts.partitioned) for part in parts.names]
+        having = [topic for topic in topics if topic.subscriptions.find(subscription) is not None]
+        if not having:
             raise SubscriptionNotFound(f"topic {name} has no subscription {subscription!r}")
-        if not all(topic.subscriptions.named(subscription).durable for topic in found):
+        if not all(topic.subscriptions.named(subscription).durable for topic in having):
             raise NotAllowed(f"subscription {subscription!r} is not durable: it ends with its consumers, and keeps no policy")
-        return name, found
+        return name, having
 
 
 def _answer(topics: list[PersistentTopic], subscription: str) -> DeadLetterPolicyAnswer:
-    held = [topic.subscriptions.named(subscription) for topic in topics]
-    letters = [one.dead_letters for one in held if one.dead_letters is not None]
+    subscriptions = [topic.subscriptions.named(subscription) for topic in topics]
+    letters = [each.dead_letters for each in subscriptions if each.dead_letters is not None]
     if not letters:
         return DeadLetterPolicyAnswer()
     policy = letters[0].policy
@@ -80,7 +80,7 @@ def _answer(topics: list[PersistentTopic], subscription: str) -> DeadLetterPolic
         target=policy.target,
         initial_subscription=policy.initial_subscription,
         owner=policy.owner,
-        waiting_entries=sum(one.state.redeliveries.dead_entries for one in held),
+        waiting_entries=sum(each.state.redeliveries.dead_entries for each in subscriptions),
         moved_messages=sum(letter.moved_messages for letter in letters),
         last_error=next((letter.last_error for letter in letters if letter.last_error), ""),
     )

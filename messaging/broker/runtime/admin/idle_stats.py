@@ -102,14 +102,18 @@ class IdleStats:
 
 
 def _at_rest(topic: Topic, oldest_ms: Mapping[str, int]) -> IdleTopic | None:
-    durable = {name: one for name, one in shown_subscriptions(topic) if one.durable}  # the others end with their consumers
-    with_backlog = [one for one in durable.values() if one.backlog_entries]
-    if len(durable) > SUBSCRIPTIONS_MAX or any(one.key not in oldest_ms for one in with_backlog):
+    # Those that are not durable end with their consumers.
+    durable = {name: subscription for name, subscription in shown_subscriptions(topic) if subscription.durable}
+    with_backlog = [subscription for subscription in durable.values() if subscription.backlog_entries]
+    if len(durable) > SUBSCRIPTIONS_MAX or any(subscription.key not in oldest_ms for subscription in with_backlog):
         return None
-    found = {
+    subscriptions = {
         name: IdleSubscription(
-            one.backlog_entries, backlog_bytes(topic, one.backlog_entries), oldest_ms.get(one.key, UNKNOWN), one.durable
+            subscription.backlog_entries,
+            backlog_bytes(topic, subscription.backlog_entries),
+            oldest_ms.get(subscription.key, UNKNOWN),
+            subscription.durable,
         )
-        for name, one in durable.items()
+        for name, subscription in durable.items()
     }
-    return IdleTopic(topic.publisher.messages_in, _publish_waits(topic), found)
+    return IdleTopic(topic.publisher.messages_in, _publish_waits(topic), subscriptions)

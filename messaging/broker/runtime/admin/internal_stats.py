@@ -25,8 +25,9 @@ def position_text(position: Position) -> str:
 
 def shown_subscriptions(topic: Topic) -> Iterator[tuple[str, Subscription]]:
     """Subscriptions with the names under which they are shown: one that is not durable gives way to a durable one of its name."""
-    for key, one in topic.subscriptions.table.items():
-        yield one.name if key == one.name or one.name not in topic.subscriptions.table else f"{one.name} (non-durable)", one
+    for key, subscription in topic.subscriptions.table.items():
+        name = subscription.name
+        yield name if key == name or name not in topic.subscriptions.table else f"{name} (non-durable)", subscription
 
 
 async def internal_stats(topic: Topic, slices: TurnSlices) -> dict[str, Any]:

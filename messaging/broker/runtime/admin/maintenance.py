@@ -116,12 +116,12 @@ class MaintenanceHandlers:
         """Deletes what the policies do not retain of a topic, or of each partition: what `run` does for every topic."""
         name = await stored_topic_name(self._broker, request.topic, "trimming")
         parts = await parts_of(self._broker, name)
-        for one in parts.names:
-            topic = await self._broker.topics.get_persistent(one, create=parts.partitioned)
+        for part in parts.names:
+            topic = await self._broker.topics.get_persistent(part, create=parts.partitioned)
             try:
-                await self._trim(topic, self._policies(one))
+                await self._trim(topic, self._policies(part))
             except StoreError as error:
-                raise refusal_of(error, f"topic {one} cannot be trimmed") from error
+                raise refusal_of(error, f"topic {part} cannot be trimmed") from error
         return Empty()
 
     async def maintain(self, name: TopicName, result: MaintenanceResult) -> None:

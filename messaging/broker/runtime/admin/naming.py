@@ -50,7 +50,7 @@ class Parts(NamedTuple):
 
 
 async def parts_of(broker: Broker, name: TopicName) -> Parts:
-    held = await broker.topics.partitioned.get(name)
-    if held is None:
+    record = await broker.topics.partitioned.get(name)
+    if record is None:
         return Parts([name], partitioned=False)
-    return Parts([name.of_partition(index) for index in range(held.partitions)], partitioned=True)
+    return Parts([name.of_partition(index) for index in range(record.partitions)], partitioned=True)

@@ -91,9 +91,9 @@ class PolicyHandlers:
         places = [
             ("namespace", namespace) for namespace in ([request.namespace] if request.namespace else self._namespaces(tenant))
         ]
-        found = []
+        shown = []
         for scope, name in [*places[:NAMESPACES_MAX], *([("tenant", tenant)] if level is Level.TENANT else [])]:
-            held = {
+            counts = {
                 "producers": services.limits.producers.of(name),
                 "consumers": services.limits.consumers.of(name),
                 "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
@@ -104,8 +104,8 @@ class PolicyHandlers:
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")
             after = {**levels, level: _with_changes(levels[level], request)}
             values = [{one: resolve_policy(one, each, broker).value for one in names[scope]} for each in (levels, after)]
-            found += shared_effects(SharedFacts(scope, name, held), *values)
-        return found
+            shown += shared_effects(SharedFacts(scope, name, counts), *values)
+        return shown
 
     def _values(self, name: TopicName, request: PolicyPreview, level: Level) -> tuple[dict[str, Any], dict[str, Any]]:
         levels = self._broker.access.view.levels_of(name, request.subscription)
@@ -159,7 +159,7 @@ class PolicyHandlers:
         def dropped(values: Mapping[str, Any]) -> int:
             policies = MaintenancePolicies(0, values["retention_time_min"], values["retention_size_mb"])
             ledgers, retention = topic.ledger.record.ledgers, policies.retention(now_ms)
-            return sum(one.length_bytes for one in droppable(ledgers, acknowledged, retention, beyond))
+            return sum(ledger.length_bytes for ledger in droppable(ledgers, acknowledged, retention, beyond))
 
         return max(0, dropped(after) - dropped(before))
 
@@ -178,8 +178,8 @@ def _level(request: PolicyPreview) -> Level:
     return Level.TOPIC if request.topic else Level.NAMESPACE if request.namespace else Level.TENANT
 
 
-def _with_changes(held: Mapping[str, Any] | None, request: PolicyPreview) -> dict[str, Any]:
-    return {one: value for one, value in {**(held or {}), **request.policies}.items() if value is not None}
+def _with_changes(values: Mapping[str, Any] | None, request: PolicyPreview) -> dict[str, Any]:
+    return {policy: value for policy, value in {**(values or {}), **request.policies}.items() if value is not None}
 
 
 def _tenant(request: PolicyPreview) -> str:

@@ -58,27 +58,27 @@ def completed(stats: Stats, quota_bytes: int, quota_age_s: int) -> Stats:
     }
 
 
-def completed_publisher(one: Stats) -> Stats:
-    return {"supportsPartialProducer": False, **one}
+def completed_publisher(stats: Stats) -> Stats:
+    return {"supportsPartialProducer": False, **stats}
 
 
-def completed_subscription(one: Stats) -> Stats:
-    consumers = one["consumers"]
-    active = consumers[0]["consumerName"] if one["type"] == "Exclusive" and consumers else one["activeConsumerName"]
+def completed_subscription(stats: Stats) -> Stats:
+    consumers = stats["consumers"]
+    active = consumers[0]["consumerName"] if stats["type"] == "Exclusive" and consumers else stats["activeConsumerName"]
     return {
         **_SUBSCRIPTION,
-        **one,
-        "type": one["type"] or "None",
-        "nonContiguousDeletedMessagesRangesSerializedSize": one["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
+        **stats,
+        "type": stats["type"] or "None",
+        "nonContiguousDeletedMessagesRangesSerializedSize": stats["nonContiguousDeletedMessagesRanges"] * RANGE_BYTES,
         **{key: max((consumer[key] for consumer in consumers), default=0) for key in _LATEST},
         "activeConsumerName": active,
     }
 
 
-def completed_consumer(one: Stats) -> Stats:
+def completed_consumer(stats: Stats) -> Stats:
     return {
         **_CONSUMER,
-        **one,
-        "lastConsumedTime": time_text(one["lastConsumedTimestamp"]),
-        "lastAckedTime": time_text(one["lastAckedTimestamp"]),
+        **stats,
+        "lastConsumedTime": time_text(stats["lastConsumedTimestamp"]),
+        "lastAckedTime": time_text(stats["lastAckedTimestamp"]),
     }

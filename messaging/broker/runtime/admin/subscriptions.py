@@ -152,10 +152,10 @@ class SubscriptionHandlers:
 
     @answers(SUBSCRIPTIONS_PROPERTIES)
     async def properties(self, request: SubscriptionRef) -> SubscriptionProperties:
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         for _, subscription in await self._each(request.topic, request.subscription):
-            found |= subscription.properties
-        return SubscriptionProperties(properties=found)
+            properties |= subscription.properties
+        return SubscriptionProperties(properties=properties)
 
     @answers(SUBSCRIPTIONS_SET_PROPERTIES)
     async def set_properties(self, request: SubscriptionPropertiesSet) -> Empty:
@@ -179,8 +179,8 @@ class SubscriptionHandlers:
 
 def _places(pairs: list[Held]) -> list[str]:
     """Mark-delete positions, of as many as are shown."""
-    found = [subscription.cursor.mark_delete for _, subscription in pairs[:MOVED_SHOWN]]
-    return [f"{position.ledger_id}:{position.entry_id}" for position in found]
+    marks = [subscription.cursor.mark_delete for _, subscription in pairs[:MOVED_SHOWN]]
+    return [f"{position.ledger_id}:{position.entry_id}" for position in marks]
 
 
 def _moved(pairs: list[Held], before: list[str]) -> SubscriptionMoved:

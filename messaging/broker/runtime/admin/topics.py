@@ -87,9 +87,9 @@ class TopicHandlers:
     @answers(TOPICS_PARTITIONS)
     async def partitions(self, request: PartitionsGet) -> Partitions:
         name = await topic_name(self._broker, request.topic)
-        held = await self._broker.topics.partitioned.get(name)
-        if held is not None:
-            return Partitions(partitions=held.partitions, properties=held.properties)
+        record = await self._broker.topics.partitioned.get(name)
+        if record is not None:
+            return Partitions(partitions=record.partitions, properties=record.properties)
         count = await self._broker.partition_count(name, auto_create=request.check_auto_creation)
         return Partitions(partitions=count)
 
@@ -100,12 +100,12 @@ class TopicHandlers:
 
     @answers(TOPICS_TIMES)
     async def times(self, request: TopicsAsked) -> TopicTimes:
-        found: dict[str, int] = {}
+        times: dict[str, int] = {}
         for text in request.topics:
             created_ms = await self._broker.topics.created_ms(parse_topic(text))
             if created_ms is not None:
-                found[text] = created_ms
-        return TopicTimes(created_ms=found)
+                times[text] = created_ms
+        return TopicTimes(created_ms=times)
 
     @answers(TOPICS_CREATE_MISSING_PARTITIONS)
     async def create_missing_partitions(self, request: TopicRef) -> Empty:
@@ -115,9 +115,11 @@ class TopicHandlers:
     @answers(TOPICS_PROPERTIES)
     async def properties(self, request: TopicRef) -> TopicProperties:
         name = await topic_name(self._broker, request.topic)
-        held = await self._broker.topics.partitioned.get(name)
+        partitioned = await self._broker.topics.partitioned.get(name)
         loaded = self._broker.topics.loaded.get(str(name))
-        record = held or (loaded.ledger.record if loaded is not None else await self._broker.storage.meta.get_topic(str(name)))
+        record = partitioned or (
+            loaded.ledger.record if loaded is not None else await self._broker.storage.meta.get_topic(str(name))
+        )
         if record is None:
             raise TopicNotFound(f"topic {name} does not exist")
         return TopicProperties(properties=record.properties)
@@ -127,8 +129,8 @@ class TopicHandlers:
         """Raises `PreconditionFailed` where the topic would have more properties than any may have."""
         name = await topic_name(self._broker, request.topic)
 
-        def changed(held: dict[str, str]) -> dict[str, str]:
-            kept = {key: value for key, value in (held | request.properties).items() if key != request.removed}
+        def changed(before: dict[str, str]) -> dict[str, str]:
+            kept = {key: value for key, value in (before | request.properties).items() if key != request.removed}
             check("properties of the topic", kept, PULSAR["body.properties"])
             return kept
 

@@ -93,12 +93,12 @@ class Compactions:
     async def due(self, names: list[str], *, requested: bool) -> list[str]:
         """Those of `names` that have reached their threshold; before them, if `requested`, all for which somebody asked."""
         await self._end_silent()
-        found: dict[str, None] = dict.fromkeys(self._requested if requested else ())
+        due_topics: dict[str, None] = dict.fromkeys(self._requested if requested else ())
         for text in names:
             threshold = self.threshold_bytes(parse_topic(text))
             if threshold and text not in self._sessions and await self._is_due(text, threshold):
-                found[text] = None
-        return [text for text in found if text not in self._sessions]
+                due_topics[text] = None
+        return [text for text in due_topics if text not in self._sessions]
 
     async def _is_due(self, text: str, threshold: int) -> bool:
         loaded = self._topics.loaded.get(text)

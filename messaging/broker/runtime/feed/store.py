@@ -126,9 +126,9 @@ class FeedStore:
 
     def write_state(self, number: int, head: FeedApply, entities: Iterable[Entity]) -> None:
         """`entities` are everything as of `head`. Deletes what it replaces."""
-        held = list(entities)
+        listed = list(entities)
         with replacing(self._path("state", number), durable=False) as draft:  # made durable by what follows
-            size = self._with_space(lambda: self._write_pages(draft, _pages(head, held)))
+            size = self._with_space(lambda: self._write_pages(draft, _pages(head, listed)))
         self._sync_folder()
         self._state_bytes = size
         self._delete_before(number)
@@ -197,14 +197,14 @@ class _Records(NamedTuple):
 
 def _records(path: Path) -> _Records:
     data = path.read_bytes()
-    found: list[FeedApply] = []
+    pages: list[FeedApply] = []
     at = 0
     while (page := _page_at(data, at)) is not None:
-        found.append(page[0])
+        pages.append(page[0])
         at = page[1]
     if at < len(data):
         log.warning("feed.record_cut_off", file=path.name, at_byte=at, file_bytes=len(data))
-    return _Records(found, at, _whole_after(data, at))
+    return _Records(pages, at, _whole_after(data, at))
 
 
 def _page_at(data: bytes, at: int) -> tuple[FeedApply, int] | None:

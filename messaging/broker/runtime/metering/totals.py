@@ -60,9 +60,9 @@ def _clients(topic: Topic) -> Iterator[DetailTotals]:
 
 def _add(totals: dict[tuple[str, str], list[int]], name: str, more: client_usage.Totals) -> None:
     for key, values in more.items():
-        held = totals.setdefault((name, key), [0, 0, 0, 0, 0])
+        sums = totals.setdefault((name, key), [0, 0, 0, 0, 0])
         for index, value in enumerate(values, start=2):
-            held[index] += value
+            sums[index] += value
 
 
 def _subscriptions(topic: Topic) -> Iterator[DetailTotals]:
@@ -87,8 +87,8 @@ class TenantTotals:
         before, self._connected = self._connected, set(connections)
         details: dict[str, list[DetailTotals]] = {}
         for tenant, key in before | self._connected:
-            one = DetailTotals(TENANT, "", key, (), (connections.get((tenant, key), 0),))
-            details.setdefault(tenant, []).append(one)
+            detail = DetailTotals(TENANT, "", key, (), (connections.get((tenant, key), 0),))
+            details.setdefault(tenant, []).append(detail)
         for tenant, ones in details.items():
             tenant_uid = self._tenant_uid(tenant)
             if tenant_uid is not None:

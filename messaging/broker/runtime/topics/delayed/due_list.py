@@ -92,12 +92,12 @@ class DelayedList:
                 return DuePage(kept, after, complete)
         return DuePage([], after, complete)
 
-    def _holds(self, one: DueEntry) -> bool:
+    def _holds(self, entry: DueEntry) -> bool:
         """Whether this is when an entry is due."""
         overrides = self._topic.overrides
-        time = None if overrides is None else overrides.time_of(Position(one.ledger_id, one.entry_id))
-        pending = self._topic.delayed.delays.index.pending.get(one.ledger_id, ())
-        return one.entry_id in pending and (time is None or time.at_ms == one.at_ms)
+        time = None if overrides is None else overrides.time_of(Position(entry.ledger_id, entry.entry_id))
+        pending = self._topic.delayed.delays.index.pending.get(entry.ledger_id, ())
+        return entry.entry_id in pending and (time is None or time.at_ms == entry.at_ms)
 
     async def _round(self, from_ms: int, until_ms: int, after: DueEntry | None, count: int) -> _Found:
         topic = self._topic

@@ -78,15 +78,15 @@ class DueReader:
             ahead.want(wanted, now_ms + AHEAD_MS + KEPT_MS)
         self._read()
 
-    def _needed(self, found: EntrySets) -> EntrySets:
+    def _needed(self, due: EntrySets) -> EntrySets:
         """Of these, what some subscription will be sent, and is not in memory."""
         needed: EntrySets = {}
         for entry in self._delays.entries:
-            for ledger_id, entries in entry.needs(found).items():
+            for ledger_id, entries in entry.needs(due).items():
                 entry_sets.add(needed, ledger_id, entries)
         cached = self._cache.first
         if cached is not None:
-            for ledger_id in [held for held in needed if held >= cached.ledger_id]:
+            for ledger_id in [old_id for old_id in needed if old_id >= cached.ledger_id]:
                 first = cached.entry_id if ledger_id == cached.ledger_id else 0
                 entry_sets.remove_range(needed, ledger_id, first, ENTRY_IDS)
         return needed

@@ -36,8 +36,8 @@ def delay_limits(policies: EffectivePolicies, name: TopicName) -> DelayLimits | 
     """None: there are none."""
     policy = policies.value
     waiting_max, level = policies.resolved("max_delayed_messages_per_tenant", name)
-    found = DelayLimits(given_delays(policy, name), int(policy("delayed_delivery_max_ms", name)), int(waiting_max), level)
-    return found if found[:3] != (NONE_GIVEN, 0, 0) else None
+    limits = DelayLimits(given_delays(policy, name), int(policy("delayed_delivery_max_ms", name)), int(waiting_max), level)
+    return limits if limits[:3] != (NONE_GIVEN, 0, 0) else None
 
 
 def given_delays(policy: Policy, name: TopicName) -> GivenDelays:

@@ -40,9 +40,9 @@ class KeyPage(NamedTuple):
 async def read_messages(topic: PersistentTopic, entries: Sequence[DueEntry]) -> tuple[list[ReadMessage], DueEntry | None]:
     """The messages of these entries, without those that are gone meanwhile; and the last one that there was room to read, if that
     is not all. Raises `StorageFailed`."""
-    found, size, last, block = dict[DueEntry, ReadMessage](), 0, len(entries), None
-    for at, one in enumerate(entries):
-        position = Position(one.ledger_id, one.entry_id)
+    messages, size, last, block = dict[DueEntry, ReadMessage](), 0, len(entries), None
+    for at, entry in enumerate(entries):
+        position = Position(entry.ledger_id, entry.entry_id)
         if block is None or not _within(block, position):
             if size > READ_BYTES_MAX:
                 last = at
@@ -50,27 +50,27 @@ async def read_messages(topic: PersistentTopic, entries: Sequence[DueEntry]) -> 
             block = await topic.entries.block_at(position)
             size += 0 if block is None else len(block.data)
         if block is not None:
-            found[one] = _read(topic, block, position)
-    return list(found.values()), None if last == len(entries) else entries[last - 1]
+            messages[entry] = _read(topic, block, position)
+    return list(messages.values()), None if last == len(entries) else entries[last - 1]
 
 
 async def page_of_key(topic: PersistentTopic, key: str, from_ms: int, until_ms: int, start: Position, count: int) -> KeyPage:
     """Those with this key, in the order in which they were stored. Raises `NotReady`, `StorageFailed`."""
     topic.check_open()
     topic.delayed.begin()
-    scan, found = DelayedScan(topic, start, KEY_ENTRIES_MAX, KEY_BYTES_MAX), list[ReadMessage]()
+    scan, messages = DelayedScan(topic, start, KEY_ENTRIES_MAX, KEY_BYTES_MAX), list[ReadMessage]()
     while (one := await scan.next_block()) is not None:
         block, entries = one
         for at, entry in enumerate(entries, 1):
             position = Position(block.ledger_id, entry)
             if from_ms <= delivery_time(topic.overrides, block, position) < until_ms and key_of(block, entry) == key:
-                found.append(_read(topic, block, position))
-            if len(found) >= count:
+                messages.append(_read(topic, block, position))
+            if len(messages) >= count:
                 following = topic.ledger_list.next_after(position)
-                return KeyPage(found, following, topic.delayed.delays.unindexed is None)
+                return KeyPage(messages, following, topic.delayed.delays.unindexed is None)
             if at % TURN_ENTRIES == 0:
                 await asyncio.sleep(0)
-    return KeyPage(found, scan.position, topic.delayed.delays.unindexed is None)
+    return KeyPage(messages, scan.position, topic.delayed.delays.unindexed is None)
 
 
 def _within(block: EntryBlock, position: Position) -> bool:

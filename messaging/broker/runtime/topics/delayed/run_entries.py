@@ -17,14 +17,14 @@ async def read(ledgers: LedgerStore, ledger_id: int, first: int, last: int | Non
     reader = await ledgers.open(ledger_id)
     if last is None:
         last = (await ledgers.info(ledger_id)).last_entry
-    found: list[bytes] = []
+    entries: list[bytes] = []
     try:
-        while (at := first + len(found)) <= last:
+        while (at := first + len(entries)) <= last:
             blocks = await reader.read(at, entries_max=last + 1 - at, bytes_max=PART_BYTES)
-            found += [bytes(block.data) for block in blocks]
+            entries += [bytes(block.data) for block in blocks]
     finally:
         await reader.aclose()
-    return found[: last + 1 - first]
+    return entries[: last + 1 - first]
 
 
 async def append(writer: LedgerWriter, entries: Iterable[bytes]) -> None:

@@ -49,11 +49,11 @@ class DelayedScan:
                 await self._read(self.position)
                 continue
             block = self._blocks.pop(0)
-            found = self._entries(block)
-            if found:
-                self.looked_at += len(found)
-                self._left_entries -= len(found)
-                return block, found
+            entries = self._entries(block)
+            if entries:
+                self.looked_at += len(entries)
+                self._left_entries -= len(entries)
+                return block, entries
 
     async def look_through(self) -> None:
         """So that the index learns of what it has not. Raises `StorageFailed`."""
@@ -65,11 +65,11 @@ class DelayedScan:
         position, ledger_list = self.position, self._topic.ledger_list
         if position is None:
             return None
-        found = [self._next_pending(position)]
+        positions = [self._next_pending(position)]
         unindexed = self._delays.unindexed
         if unindexed is not None and position <= unindexed[1]:
-            found.append(ledger_list.resolve(max(position, unindexed[0])))
-        first = min((one for one in found if one is not None), default=None)
+            positions.append(ledger_list.resolve(max(position, unindexed[0])))
+        first = min((one for one in positions if one is not None), default=None)
         return first if first is not None and ledger_list.holds(first) else None
 
     def _next_pending(self, position: Position) -> Position | None:
