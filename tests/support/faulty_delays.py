@@ -12,6 +12,7 @@ from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
+from messaging.broker.runtime.topics.delayed import index_jobs
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol.names import parse_topic
 from messaging.storage.local import LocalConfig, LocalLedgerStore
@@ -44,6 +45,7 @@ class Faulty:
         self._inboxes: dict[str, Inbox] = {}
         monkeypatch.setattr(index, "monotonic", lambda: self.waited_s)
         monkeypatch.setattr(delayed_delivery, "RETRY_S", 0.02)
+        monkeypatch.setattr(index_jobs, "RETRY_S", 0.02)
 
     async def start(self) -> None:
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=self.disk)

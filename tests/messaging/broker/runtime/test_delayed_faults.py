@@ -10,8 +10,7 @@ import pytest
 
 from messaging.broker.core.delayed import run_format
 from messaging.broker.core.delayed.run_jobs import RunBytes, Seal
-from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
-from messaging.broker.runtime.topics.delayed import run_entries, run_threads
+from messaging.broker.runtime.topics.delayed import index_jobs, run_entries, run_threads
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.protocol.names import parse_topic
@@ -95,7 +94,7 @@ async def test_what_cannot_be_read_now_is_not_asked_for_at_every_turn(
     await faulty.start()
     await faulty.publish(TOPIC, 0, SEALED)
     faulty.disk.bad_pages.add(await faulty.page_of_a_block())
-    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    monkeypatch.setattr(index_jobs, "RETRY_S", 3600.0)
     await faulty.consume()
     faulty.pass_(2 * HOUR_MS)
     await eventually(lambda: faulty.failures == 1)
@@ -112,7 +111,7 @@ async def test_a_job_that_breaks_is_not_begun_at_every_turn(
         raise RuntimeError("injected")
 
     await faulty.start()
-    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    monkeypatch.setattr(index_jobs, "RETRY_S", 3600.0)
     monkeypatch.setattr(run_threads, "sealed", broken)
     await faulty.publish(TOPIC, 0, SEALED)
     await eventually(lambda: faulty.failures == 1)
@@ -201,7 +200,7 @@ async def test_a_run_of_which_nobody_knows_whether_it_was_recorded_is_kept_until
     faulty: Faulty, monkeypatch: pytest.MonkeyPatch, after_doing: bool
 ) -> None:
     await faulty.start()
-    monkeypatch.setattr(delayed_delivery, "RETRY_S", 3600.0)
+    monkeypatch.setattr(index_jobs, "RETRY_S", 3600.0)
     await faulty.publish(TOPIC, 0, 256)
     faulty.meta.away, faulty.meta.after_doing = True, after_doing
     await faulty.publish(TOPIC, 256, SEALED)

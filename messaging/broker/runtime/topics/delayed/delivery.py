@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
+from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
 from messaging.broker.core.delayed.run_index import RunIndex
-from messaging.broker.core.delayed.run_jobs import Job, Load, StoredRun
 from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.memory_charge import Charge
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.delayed.due_reader import DueReader
+from messaging.broker.runtime.topics.delayed.index_jobs import IndexJobs
 from messaging.broker.runtime.topics.delayed.overrides import OverrideStore
-from messaging.broker.runtime.topics.delayed.run_store import RunStore
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCache
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import StoreError
@@ -30,7 +30,7 @@ from messaging.storage.managed.ledger import ManagedLedger
 WAIT_S_MAX = 86_400.0  # a timer is set again after this time, because clocks drift
 KEPT_FREE = 8  # this part of the account stays free for what else is remembered of clients
 LEDGERS_A_MS = 10  # with so many, the memory of a topic is measured once a millisecond at most
-RETRY_S = 1.0  # after a job that failed
+RETRY_S = 1.0  # after a wake that failed
 WAKE_COST = 150  # of one topic with some messages that are due, in units of `core/command_costs.py`
 SEALED_AT_CLOSE = 8_192  # from so many entries on, they are stored when a topic is unloaded; reading finds fewer again
 
@@ -45,17 +45,14 @@ class DelayedDelivery:
         "_dispatch",
         "_due_reader",
         "_failed",
-        "_jobs",
         "_measured_ms",
         "_policy",
-        "_put_off",
-        "_retrying",
-        "_runs",
         "_timer",
         "_timer_ms",
         "_topic",
         "delays",
         "index",
+        "jobs",
         "overrides",
     )
 
@@ -75,11 +72,8 @@ class DelayedDelivery:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None  # the time for which it is set
         self._policy = self._current_policy()
-        self._runs = RunStore(topic.ledger, topic.name.tenant)
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._retrying: asyncio.TimerHandle | None = None  # a job failed: none but loads of others begins before this
-        self._put_off: list[Load] = []  # that failed
         self.index = RunIndex(self._policy.resolution_ms, topic.services.memory.delayed_seal_entries)
+        self.jobs = IndexJobs(topic, self.index, self._lost, self.wake)
         self.delays = TopicDelays(self.index, self.allows)
         self.overrides = OverrideStore(topic, self.delays)
         self._due_reader = DueReader(topic, self.delays, cache, self.allows, self._read_ahead)
@@ -100,7 +94,7 @@ class DelayedDelivery:
     async def restore(self, overrides: Overrides | None) -> None:
         """What is stored of the index, and `overrides`. Raises `StoreError`; it is closed then."""
         try:
-            await self._runs.restore(self.index)
+            await self.jobs.restore()
         except BaseException:
             self.close()
             raise
@@ -185,10 +179,6 @@ class DelayedDelivery:
         """That are not due yet."""
         return sum(map(len, self.index.pending.values()))
 
-    async def run_block(self, run: StoredRun, block: int) -> bytes | None:
-        """A block of the index as it is stored; None if it is damaged. Raises `NoSuchLedger`: the run was merged; `StoreError`."""
-        return await self._runs.block(run, block)
-
     def changed(self) -> None:
         """Some were cancelled or rescheduled."""
         self.overrides.changed()
@@ -202,10 +192,10 @@ class DelayedDelivery:
 
     def close(self) -> None:
         """Releases nothing any more. `store` follows where the topic is unloaded."""
-        for timer in (self._timer, self._retrying):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._timer_ms = self._retrying = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._timer_ms = None
+        self.jobs.close()
         self._topic.services.loops.delay_timers.topics.pop(self, None)
         self._due_reader.close()
         self._charge.end()
@@ -216,11 +206,10 @@ class DelayedDelivery:
             await self.overrides.save()
         except StoreError as error:  # whoever waits for it is told the same
             self._topic.services.loops.dispatching.failed(error, topic=self._topic.text)
-        if self._jobs:
-            await asyncio.wait(self._jobs)
+        await self.jobs.finish()
         job = self.index.seal(self._now_ms(), SEALED_AT_CLOSE)
         if job is not None:
-            await self._do(job)
+            await self.jobs.do(job)
 
     def _advance(self) -> None:
         self._send(self.delays.advance(self._now_ms(), self._policy, self._topic.ledger_list.first_id))
@@ -242,51 +231,15 @@ class DelayedDelivery:
             self._send([entry for entry in self.delays.entries if entry in waiting])
         self._update_memory_and_timer()
 
+    def _lost(self, entries: EntrySets) -> None:
+        """When they are due is not known any more: each is looked at."""
+        self.delays.ahead.clear()
+        self._send(self.delays.release(entries))
+
     def _dispatch_all(self) -> None:
         for subscription in self._topic.subscriptions.table.values():
             if subscription.consumers:
                 self._dispatch(subscription)
-
-    # --- jobs of the index
-
-    def _begin_jobs(self) -> None:
-        index = self.index
-        for job in index.jobs(self._now_ms()) if self._retrying is None else index.loads(index.releasing_ms):
-            task = asyncio.get_running_loop().create_task(self._do(job), name=f"delayed messages of {self._topic.text}")
-            self._jobs.add(task)
-            task.add_done_callback(self._jobs.discard)
-
-    async def _do(self, job: Job) -> None:
-        """Never raises."""
-        topic = self._topic
-        with topic.services.loops.dispatching.guard(topic=topic.text, job=type(job).__name__):
-            done = False
-            try:
-                async with topic.services.loops.delay_timers.turn(job, topic.name.tenant):
-                    lost = await self._runs.do(self.index, job)
-                done = True
-                if topic.closed is None and lost:
-                    self.delays.ahead.clear()  # when they are due is not known: each is looked at
-                    self._send(self.delays.release(lost))
-            except StoreError as error:
-                topic.services.loops.dispatching.failed(error, topic=topic.text, job=type(job).__name__)
-            finally:
-                if not done:
-                    self._retry_later(job)
-                if topic.closed is None:
-                    self.wake()
-
-    def _retry_later(self, job: Job) -> None:
-        if isinstance(job, Load):
-            self._put_off.append(job)
-        if self._retrying is None and self._topic.closed is None:
-            self._retrying = asyncio.get_running_loop().call_later(RETRY_S, self._retry)
-
-    def _retry(self) -> None:
-        self._retrying = None
-        while self._put_off:
-            self.index.put_off(self._put_off.pop())
-        self.wake()
 
     # --- memory and timer
 
@@ -294,8 +247,8 @@ class DelayedDelivery:
         """Called after every change of the messages that wait."""
         if self._topic.closed is not None:
             return
-        self._begin_jobs()
         now_ms = self._now_ms()
+        self.jobs.begin(now_ms)
         self._measure(now_ms)
         wake_ms = self._wake_ms(now_ms)
         if wake_ms == self._timer_ms and wake_ms is not None:

@@ -114,7 +114,7 @@ class DelayedList:
             if await self._threaded(due_threads.count_before, parts, after, lowest) > count:
                 break
             which = starts.index(lowest)
-            data = await topic.delayed.run_block(moment.runs[which], at[which])
+            data = await topic.delayed.jobs.run_block(moment.runs[which], at[which])
             parts.append(await self._threaded(due_threads.block_within, data, first_ms, until_ms))
             at[which] += 1
             left -= 1
@@ -156,7 +156,7 @@ class DelayedList:
         at = list(moment.first_blocks)
         parts = [await self._threaded(due_threads.in_memory, moment.newest, {}, first_ms, last_ms)]
         for _, which, block in order:
-            data = await topic.delayed.run_block(moment.runs[which], block)
+            data = await topic.delayed.jobs.run_block(moment.runs[which], block)
             parts.append(await self._threaded(due_threads.block_within, data, first_ms, last_ms))
             at[which] = block + 1
         unread = [
