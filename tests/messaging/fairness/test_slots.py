@@ -105,6 +105,6 @@ def test_nobody_waits_with_more_than_is_left_for_others(asked: list[str]) -> Non
     slots.ask("other", -1)
     slots.begin()
     for index, tenant in enumerate(asked):
-        held, room = slots.waiting[tenant], 8 - slots.waiting.total()
-        assert slots.ask(tenant, index) == (held < room)
+        waiting, room = slots.waiting[tenant], 8 - slots.waiting.total()
+        assert slots.ask(tenant, index) == (waiting < room)
     assert slots.waiting.total() <= 8

@@ -162,8 +162,8 @@ async def test_health_answers_where_all_connections_are_busy() -> None:
 
 
 def websocket_of(here: Running) -> WebSocketProtocol:
-    [found] = [one for one in here.server.server_state.connections if isinstance(one, WebSocketProtocol)]
-    return found
+    [websocket] = [connection for connection in here.server.server_state.connections if isinstance(connection, WebSocketProtocol)]
+    return websocket
 
 
 async def test_websocket_messages_are_read_as_they_are_taken() -> None:

@@ -34,7 +34,7 @@ async def test_only_the_next_version_is_stored(store: MetaStore) -> None:
     outcomes = await asyncio.gather(
         *(store.add_schema_version(FENCE, TOPIC, version, b"b") for version in (0, 2, 1, 1)), return_exceptions=True
     )
-    assert [type(one) for one in outcomes] == [MetaConflict, MetaConflict, type(None), MetaConflict]
+    assert [type(outcome) for outcome in outcomes] == [MetaConflict, MetaConflict, type(None), MetaConflict]
     assert await store.schema_versions(TOPIC) == [b"a", b"b"]
 
 

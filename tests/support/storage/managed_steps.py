@@ -11,7 +11,7 @@ from tests.support.storage.managed_world import World
 from tests.support.waiting import eventually
 
 
-async def world(**limits: int) -> World:
+async def new_world(**limits: int) -> World:
     return await World(**limits).start()  # type: ignore[arg-type]
 
 

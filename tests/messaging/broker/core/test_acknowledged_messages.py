@@ -44,6 +44,6 @@ def test_one_nack_of_shared_is_one_message() -> None:
 def test_who_waits_in_failover_has_acknowledged_nothing() -> None:
     world = World()
     active, waiting = world.attach(SubscriptionType.FAILOVER, 10), world.attach(SubscriptionType.FAILOVER, 10)
-    (one,) = world.publish([1])
-    world.ack(active, one)
+    (position,) = world.publish([1])
+    world.ack(active, position)
     assert [world.subscription.acknowledged_messages(who) for who in (active, waiting)] == [1, 0]

@@ -128,7 +128,7 @@ def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
         for sequence_id in range(300):
             dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id), 1)
         assert dedup.position_of(name, 299) == Position(1, 299)
-    assert sum(one.remembered_entries for one in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
+    assert sum(sequences.remembered_entries for sequences in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
 
 
 def charged(limit_bytes: int) -> tuple[Deduplication, MemoryAccount]:
@@ -267,7 +267,7 @@ def _store_while_packing(meanwhile: list[tuple[int, int]], at: int) -> None:
             for number, count in meanwhile:
                 name = b"%d" % number
                 first = dedup.highest_taken(name) + 1
-                block = [sent(one) for one in range(first, first + count)]
+                block = [sent(sequence_id) for sequence_id in range(first, first + count)]
                 take(dedup, name, block)
                 dedup.stored(name, block, Position(7, entry), 1)
                 blocks.append((name, block, Position(7, entry)))
@@ -277,7 +277,9 @@ def _store_while_packing(meanwhile: list[tuple[int, int]], at: int) -> None:
     assert again.snapshot_position == Position(7, 9_999)
     for name, block, first_position in blocks:
         again.replay(name, block, first_position, 1)
-    assert {name: held.taken for name, held in again.names.items()} == {name: held.taken for name, held in dedup.names.items()}
+    assert {name: sequences.taken for name, sequences in again.names.items()} == {
+        name: sequences.taken for name, sequences in dedup.names.items()
+    }
 
 
 def test_a_snapshot_is_read_in_slices() -> None:

@@ -160,7 +160,7 @@ def test_whatever_is_sent_again_and_wherever_it_crashes_every_part_is_stored_onc
     expected = [(number, part.chunk_id if part else -1) for number, part in wanted]
     assert log.stored == expected
     log.restart(None)
-    assert [log.position_of(*one) for one in wanted] == list(range(len(wanted)))
+    assert [log.position_of(*part) for part in wanted] == list(range(len(wanted)))
 
 
 def test_what_the_metadata_of_a_chunk_says() -> None:

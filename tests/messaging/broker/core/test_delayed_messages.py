@@ -68,8 +68,8 @@ def test_what_is_due_waits_for_permits_and_comes_in_the_order_of_the_topic() -> 
     assert len(positions(consumer)) == 2
     consumer.flow(10, world.now_ms)
     world.dispatch()
-    found = positions(consumer)
-    assert len(found) == 2 and found == sorted(found) and set(found) < set(entries)
+    sent = positions(consumer)
+    assert len(sent) == 2 and sent == sorted(sent) and set(sent) < set(entries)
 
 
 def test_a_type_change_gives_at_once_what_the_other_type_held_back() -> None:

@@ -35,9 +35,9 @@ def sticky_pair(low: int = 100, high: int = 100) -> Pair:
 
 
 def strategy(world: World) -> KeySharedDispatch:
-    found = world.subscription.strategy
-    assert isinstance(found, KeySharedDispatch)
-    return found
+    strategy = world.subscription.strategy
+    assert isinstance(strategy, KeySharedDispatch)
+    return strategy
 
 
 def test_each_key_goes_to_its_consumer_in_order() -> None:
@@ -133,7 +133,10 @@ def test_a_key_changes_hands_when_nothing_of_it_is_held() -> None:
     assert received(former) == [more[2]]
     assert received(newcomer) == [more[3]]
     draining = strategy(world).draining.of(former)
-    assert [(slot, one.unacked, one.blocked) for slot, one in draining.items()] == [(293, 1, 1), (14772, 1, 1)]
+    assert [(slot, draining_slot.unacked, draining_slot.blocked) for slot, draining_slot in draining.items()] == [
+        (293, 1, 1),
+        (14772, 1, 1),
+    ]
     world.ack(former, entries[0])
     assert received(newcomer) == [more[0]]
     assert list(strategy(world).draining.slots) == [14772]
@@ -152,7 +155,7 @@ def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monk
     received(former)
     newcomer = world.attach(KEY_SHARED, name="newcomer")
     assert not subscription.can_dispatch() and subscription.unsettled
-    assert [one.unacked for one in strategy(world).draining.slots.values()] == [3]
+    assert [slot.unacked for slot in strategy(world).draining.slots.values()] == [3]
     for entry in (entries[0], entries[6]):
         subscription.acknowledge(former, entry.ledger_id, (entry.entry_id,), 0)
     another = world.attach(KEY_SHARED, name="another")
@@ -183,7 +186,7 @@ def test_what_a_former_owner_lets_go_of_is_looked_through_in_slices(monkeypatch:
     newcomer = world.attach(KEY_SHARED, 100, name="newcomer")
     world.subscription.redeliver(former, None)
     assert not world.subscription.can_dispatch() and world.subscription.unsettled
-    assert [one.unacked for one in strategy(world).draining.slots.values()] == [5]
+    assert [slot.unacked for slot in strategy(world).draining.slots.values()] == [5]
     world.dispatch()
     assert received(newcomer) == entries
 
@@ -260,11 +263,11 @@ def test_batches_stay_whole_and_take_permits_for_what_is_left_of_them() -> None:
 
 def test_all_consumers_together_may_hold_so_many() -> None:
     world = World(unacked_of_all_max=4)
-    one, other = world.attach(KEY_SHARED, 100, key_shared=LOW), world.attach(KEY_SHARED, 100, key_shared=HIGH)
+    low, high = world.attach(KEY_SHARED, 100, key_shared=LOW), world.attach(KEY_SHARED, 100, key_shared=HIGH)
     entries = world.publish_keyed(["key1", "key-0"] * 10)
-    assert received(one) + received(other) == [*entries[:4:2], *entries[1:4:2]]
-    world.ack(one, entries[0], entries[2])
-    assert received(one) + received(other) == [entries[4], entries[5]]
+    assert received(low) + received(high) == [*entries[:4:2], *entries[1:4:2]]
+    world.ack(low, entries[0], entries[2])
+    assert received(low) + received(high) == [entries[4], entries[5]]
 
 
 @pytest.mark.parametrize("mode", [LOW, KeySharedMode(out_of_order=True), KeySharedMode(True, True, ((0, 1),))])
@@ -290,8 +293,8 @@ def test_ranges_that_are_taken_are_refused_also_for_the_first_consumer() -> None
 def test_another_type_takes_over_from_the_beginning_and_back() -> None:
     world, *_ = sticky_pair(low=0)
     entries = world.publish_keyed(["key1", "key-0", "key1"])
-    for one in list(world.subscription.consumers):
-        world.detach(one)
+    for consumer in list(world.subscription.consumers):
+        world.detach(consumer)
     shared = world.attach(SubscriptionType.SHARED, 100)
     assert received(shared) == entries
     world.nack(shared, entries[1])

@@ -14,8 +14,8 @@ def round_of(turns: MaintenanceRound, pages_max: int = 99, names: list[str] = NA
     token = page.token()
     for _ in range(pages_max):
         request = PageRequest.of(token)
-        found = [name for name in names if name > request.after][:LIMIT]
-        within, following = turns.page(request, found, LIMIT)
+        listed = [name for name in names if name > request.after][:LIMIT]
+        within, following = turns.page(request, listed, LIMIT)
         served += within
         if following is None:
             break

@@ -25,10 +25,10 @@ def queue_of(account: MemoryAccount, **asked: int) -> ReadQueue[str]:
 
 
 def begun(queue: ReadQueue[str]) -> list[str]:
-    found = []
+    owners = []
     while (following := queue.following()) is not None:
-        found.append(following[0])
-    return found
+        owners.append(following[0])
+    return owners
 
 
 def test_few_are_under_way_at_a_time() -> None:

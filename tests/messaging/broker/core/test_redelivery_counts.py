@@ -39,9 +39,9 @@ def test_counts_are_those_of_a_number_for_each_entry(changes: list[tuple[str, in
             gone = {Position(ledger_id, entry) for entry in range(first, last + 1)}
         else:
             counts.forget_up_to(Position(ledger_id, last))
-            gone = {one for one in model if one <= Position(ledger_id, last)}
-        for one in gone:
-            del model[one]
+            gone = {position for position in model if position <= Position(ledger_id, last)}
+        for position in gone:
+            del model[position]
     everything = range(22)
     for ledger_id in range(1, 4):
         wanted = [model[Position(ledger_id, entry)] for entry in everything]

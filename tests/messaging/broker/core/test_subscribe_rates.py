@@ -18,7 +18,7 @@ def test_as_often_as_the_limit_says_within_a_period() -> None:
 
 def test_each_consumer_is_counted_alone() -> None:
     rates = SubscribeRates()
-    assert [rates.take("t", one, 1, 30, 0) for one in (ONE, TWO, TWO, ONE)] == [0, 0, 30_000, 30_000]
+    assert [rates.take("t", client, 1, 30, 0) for client in (ONE, TWO, TWO, ONE)] == [0, 0, 30_000, 30_000]
     assert rates.take("another", ONE, 1, 30, 0) == 0
 
 

@@ -33,7 +33,7 @@ async def test_a_ledger_of_unknown_outcome_is_decided_while_the_broker_runs(afte
     assert await world.store.ledger_ids(WHOLE) == ([made] if after_doing else [])
     assert not world.storage.left
     after = await world.crash()
-    assert [one.ledger_id for one in after.ledger.record.ledgers] == ([made] if after_doing else [])
+    assert [ledger.ledger_id for ledger in after.ledger.record.ledgers] == ([made] if after_doing else [])
 
 
 async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:

@@ -62,8 +62,8 @@ TABLE: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("reader", "writer", "why"), TABLE)
 def test_the_rules_of_resolution(reader: Any, writer: Any, why: str) -> None:
-    found = why_unreadable(avro(reader), avro(writer), Budget())
-    assert why in found if why else not found, found
+    reason = why_unreadable(avro(reader), avro(writer), Budget())
+    assert why in reason if why else not reason, reason
 
 
 VALUES: dict[str, Any] = {"int": 7, "long": 2**40, "float": 1.5, "double": 2.5, "string": "s", "bytes": b"b", "boolean": True}
@@ -133,9 +133,9 @@ def many_records(numbers: range) -> Avro:
 
 
 def test_equal_but_for_documentation() -> None:
-    one = record(field("a", "int", doc="how many", default=1))
-    assert avro(one).canonical == avro(record(field("a", "int", default=1), name="R")).canonical
-    assert avro(one).canonical != avro(record(field("a", "int", default=2))).canonical
+    documented = record(field("a", "int", doc="how many", default=1))
+    assert avro(documented).canonical == avro(record(field("a", "int", default=1), name="R")).canonical
+    assert avro(documented).canonical != avro(record(field("a", "int", default=2))).canonical
     assert avro(record(field("doc", "int"))).canonical != avro(record(field("text", "int"))).canonical
 
 

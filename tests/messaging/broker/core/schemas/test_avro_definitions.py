@@ -127,7 +127,7 @@ def test_what_only_looks_like_a_definition_is_refused(data: bytes) -> None:
 
 
 def test_types_have_their_full_names() -> None:
-    found = avro({**record(field("a", fixed(2)), field("b", ["null", "F"]), field("c", {"type": "F"})), "namespace": "n"})
-    assert set(found.named) == {"n.R", "n.F"}
-    assert [one["type"] for one in found.root["fields"]][1:] == [["null", "n.F"], {"type": "n.F"}]
-    assert found.resolve({"type": "n.F"})["size"] == 2
+    definition = avro({**record(field("a", fixed(2)), field("b", ["null", "F"]), field("c", {"type": "F"})), "namespace": "n"})
+    assert set(definition.named) == {"n.R", "n.F"}
+    assert [fields_of["type"] for fields_of in definition.root["fields"]][1:] == [["null", "n.F"], {"type": "n.F"}]
+    assert definition.resolve({"type": "n.F"})["size"] == 2

@@ -148,9 +148,9 @@ def test_power_loss_before_every_operation_of_a_reclaim() -> None:
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=left)
         await started(store)
         assert store.damage == []
-        found = [info.ledger_id for info in await store.ledgers()]
-        assert {4, 6} <= set(found)
-        for ledger_id in found:
+        ledger_ids = [info.ledger_id for info in await store.ledgers()]
+        assert {4, 6} <= set(ledger_ids)
+        for ledger_id in ledger_ids:
             await blocks_read_back(store, ledger_id)
         await store.stop()
 

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.asyncio
 async def entries_of(disk: FakeDisk) -> tuple[list[int], list[int]]:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await started(store)
-    found = await readable(store, 1)
+    entries = await readable(store, 1)
     await store.stop()
-    return found
+    return entries
 
 
 async def test_a_whole_log() -> None:

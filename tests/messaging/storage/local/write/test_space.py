@@ -75,8 +75,8 @@ async def test_a_full_disk_refuses_producers_and_serves_cursors(monkeypatch: pyt
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     fence = await started(store)
-    found = {info.ledger_id: info.last_entry for info in await store.ledgers()}
-    assert (found[1], found[used]) == (59, 0) and 2 not in found
+    last_entries = {info.ledger_id: info.last_entry for info in await store.ledgers()}
+    assert (last_entries[1], last_entries[used]) == (59, 0) and 2 not in last_entries
     await store.stop()
 
 
