@@ -122,7 +122,7 @@ async def test_a_head_has_a_largest_size() -> None:
         assert here.app.asked == []
 
 
-async def test_what_comes_before_the_answer_is_bounded() -> None:
+async def test_bytes_before_the_answer_are_bounded() -> None:
     """Seen: 49 KB of requests one behind the other, unread: 2 GB of answers."""
     async with running() as here, peers(here.port, 1) as [peer]:
         peer.say(get("/held") + get("/") * 5000)

@@ -30,7 +30,7 @@ def test_a_network_of_one_customer_is_one_address() -> None:
     assert unread.waits("crowd 7", "2001:db8:2::7", 10) == ["crowd 1"]
 
 
-def test_one_alone_is_not_cut_off() -> None:
+def test_a_response_alone_is_not_cut_off() -> None:
     unread = UnreadResponses[str](100)
     assert unread.waits("only", "10.0.0.1", 1_000) == []
     assert unread.waits("another", "10.0.0.2", 10) == ["only"]

@@ -32,7 +32,7 @@ def made(body: FieldDescriptor, path: Path, value: Any) -> pb.Command:
     CASES,
     ids=[".".join((case[0].name, *(field.name for field in case[1]), case[2])) for case in CASES],
 )
-def test_one_over_the_limit_is_refused_and_exactly_at_it_is_not(
+def test_a_value_over_the_limit_is_refused_and_exactly_at_it_is_not(
     body: FieldDescriptor, path: Path, what: str, at: Any, over: Any
 ) -> None:
     assert over_limit(made(body, path, at)) is None

@@ -153,7 +153,7 @@ def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType,
 
 @each_variant
 @pytest.mark.parametrize("batch_index", [None, -1, 0, 3])
-def test_what_the_stock_clients_send_takes_the_hot_loop(hot: ModuleType, batch_index: int | None) -> None:
+def test_frames_of_the_stock_clients_take_the_hot_loop(hot: ModuleType, batch_index: int | None) -> None:
     message_id = pb.MessageId(ledger_id=3, entry_id=7, partition=-1)
     if batch_index is not None:
         message_id.batch_index = batch_index

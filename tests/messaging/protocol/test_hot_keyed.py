@@ -137,7 +137,7 @@ def test_a_key_that_is_no_base64_is_none(hot: ModuleType) -> None:
 
 
 @given(st.data(), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4), st.integers(0, 60))
-def test_whatever_a_producer_writes_the_variants_agree(data: st.DataObject, changes: list[tuple[int, int]], cut: int) -> None:
+def test_the_variants_agree_whatever_a_producer_writes(data: st.DataObject, changes: list[tuple[int, int]], cut: int) -> None:
     """Bytes of the metadata, and its length, are anything; the frame itself was checked when it came."""
     frame = bytearray(metadata_with(partition_key="key", ordering_key=b"ordering", properties=[pb.KeyValue(key="a", value="b")]))
     body = 8 + int.from_bytes(frame[4:8], "big") + 6

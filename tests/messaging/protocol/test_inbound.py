@@ -109,7 +109,7 @@ def test_no_more_messages_at_once_than_asked_for(stream: list[str], most: int) -
     assert sorted(number for _, number in said(events)) == list(range(len(stream)))
 
 
-def test_one_read_of_one_kind_is_one_event() -> None:
+def test_a_read_of_a_single_kind_is_a_single_event() -> None:
     inbound = ready()
     inbound.receive(b"".join(send(number, producer_id=number % 3) for number in range(100)))
     (block,) = taken(inbound)

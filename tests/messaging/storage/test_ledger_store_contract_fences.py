@@ -31,7 +31,7 @@ async def test_a_former_owner_makes_seals_and_deletes_nothing(harness: Harness) 
     await harness.store.delete(newer, 1)
 
 
-async def test_what_a_former_owner_appended_is_answered_before_it_is_shut_out(harness: Harness) -> None:
+async def test_appends_of_a_former_owner_are_answered_before_it_is_shut_out(harness: Harness) -> None:
     """What was confirmed stays; nothing is confirmed once the takeover is done."""
     writer = await harness.store.create(await taken(harness, LOWER), 1, {})
     results = Results()

@@ -175,7 +175,7 @@ async def test_a_partition_of_a_partitioned_topic_is_one_of_its_number(store: Me
 @pytest.mark.parametrize(
     "local", ["t", "t-partition-0", "t-partition-12", "t-partition-07", "t-partition-", "-partition-1", "t-partition-1-partition-2"]
 )
-async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: str) -> None:
+async def test_the_name_of_a_partition_is_one_rule(store: MetaStore, local: str) -> None:
     """Names are parsed by the protocol; the store, which knows nothing of that, has the rule again."""
     name = parse_topic(f"acme/orders/{local}")
     await store.cas_partitioned(FENCE, PartitionedRecord(str(name.base), 1))
@@ -187,7 +187,7 @@ async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: s
     assert made == (name.partition == 0)
 
 
-async def test_what_is_unfinished_is_found_after_a_restart(store: MetaStore) -> None:
+async def test_unfinished_partitioned_topics_are_found_after_a_restart(store: MetaStore) -> None:
     growing = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1, growing_to=2))
     deleting = await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/in", 1, deleting=True))
     await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/at-rest", 1))

@@ -76,7 +76,7 @@ def test_every_row_of_the_table(mode: AccessMode, occupancy: Occupancy) -> None:
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAITING, FENCING])
-def test_whoever_was_replaced_while_it_was_away_stays_out_and_fences_nobody(mode: AccessMode) -> None:
+def test_a_producer_replaced_while_it_was_away_stays_out_and_fences_no_other(mode: AccessMode) -> None:
     table = ProducerTable(topic_epoch=4)
     with pytest.raises(ProducerFenced):
         table.attach(producer("late", mode, topic_epoch=3))
@@ -148,7 +148,7 @@ def test_the_last_of_those_that_share_a_topic_makes_room() -> None:
     assert departure is not None and departure.promoted is table.owner is not None
 
 
-def test_one_that_waits_with_an_epoch_that_is_over_is_passed_over() -> None:
+def test_a_waiting_producer_whose_epoch_is_over_is_passed_over() -> None:
     table, sink = ProducerTable(topic_epoch=2), ProducerEnd()
     owner = producer("owner", EXCLUSIVE, sink=sink)
     table.attach(owner)
@@ -180,7 +180,7 @@ def test_clearing_promotes_nobody() -> None:
     assert table.detach(members[0]) is None and table.detach(waiting[0]) is None
 
 
-def test_who_is_asked_whether_it_is_alive() -> None:
+def test_only_rivals_are_asked_whether_they_are_alive() -> None:
     shared = occupied(Occupancy.SHARED)
     assert [rival.name for rival in shared.rivals("one", SHARED)] == ["one"] and shared.rivals("new", SHARED) == []
     assert len(shared.rivals("new", EXCLUSIVE)) == 2

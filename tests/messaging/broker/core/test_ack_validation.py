@@ -42,7 +42,7 @@ def test_an_entry_that_does_not_exist_is_refused_alone(position: tuple[int, int]
 
 
 @pytest.mark.parametrize("position", [(3, 7), (7, 0)])  # by retention; among others, because everybody had acknowledged it
-def test_what_was_dropped_was_acknowledged(position: tuple[int, int]) -> None:
+def test_dropped_entries_were_acknowledged(position: tuple[int, int]) -> None:
     assert ask(MessageAck(Position(*position))) == ({}, {}, [], "")
     assert ask(MessageAck(Position(*position), [1])) == ({}, {}, [], ""), "nor is a part of it refused"
     cursor = Cursor()
@@ -87,7 +87,7 @@ def test_a_batch_of_unknown_size_is_to_be_read_first() -> None:
     assert checked.whole == {8: [4]}
 
 
-def test_what_is_acknowledged_of_a_batch_says_how_many_words_it_may_have() -> None:
+def test_the_acknowledged_part_of_a_batch_says_how_many_words_it_may_have() -> None:
     cursor = Cursor()
     cursor.acknowledge_batch(Position(8, 3), [0b1110], CHAIN)
     assert ask(MessageAck(Position(8, 3), [0b1100]), cursor=cursor).partial == {Position(8, 3): [0b1100]}
@@ -127,7 +127,7 @@ NUMBERS = st.one_of(st.integers(-2, 12), st.sampled_from([2**31, 2**32, 2**53, 2
 
 
 @given(NUMBERS, NUMBERS, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_whatever_is_named_nothing_beyond_what_exists_is_acknowledged(ledger: int, entry: int, words: list[int]) -> None:
+def test_nothing_beyond_what_exists_is_acknowledged_whatever_is_named(ledger: int, entry: int, words: list[int]) -> None:
     asked = MessageAck(Position(signed(ledger % 2**64), signed(entry % 2**64)), words)
     checked = ask(asked)
     for ledger_id, entries in checked.whole.items():

@@ -41,7 +41,7 @@ def test_equal_events_are_one_entry_with_first_and_last() -> None:
     assert (table.recorded, table.further, table.pending) == (3, 0, 3)
 
 
-def test_what_was_taken_comes_again_until_it_is_acknowledged_and_does_not_change() -> None:
+def test_events_taken_come_again_until_they_are_acknowledged_and_do_not_change() -> None:
     table = AuditEvents()
     table.record(INNOCENT, 1)
     first = table.take(0)
@@ -95,7 +95,7 @@ def test_no_flood_hides_anybody_else_and_nothing_is_lost_from_the_counts() -> No
         assert (table.pending, table.bytes, dict(table.shares)) == (0, 0, {}), name
 
 
-def test_what_did_not_fit_is_counted_with_its_caller_and_its_tenant() -> None:
+def test_events_that_did_not_fit_are_counted_with_their_caller_and_their_tenant() -> None:
     table = AuditEvents()
     for number in range(5_000):
         table.record(attack(number, tenant="acme", tenant_uid="u1"), number)

@@ -195,7 +195,7 @@ def test_a_read_that_fails_names_those_that_waited_for_it() -> None:
     assert firsts(backlog.find(waiting, READ)[1].start) == [READ], "tried again"
 
 
-def test_what_is_no_block_of_ours_is_said_and_not_returned() -> None:
+def test_a_block_that_is_not_ours_is_reported_and_not_returned() -> None:
     backlog = Backlog()
     subscription = backlog.subscription()
     (read,) = backlog.find(subscription, 0)[1].start
@@ -206,7 +206,7 @@ def test_what_is_no_block_of_ours_is_said_and_not_returned() -> None:
     assert backlog.plan.block_in_memory(Position(LEDGER, 0)) is None
 
 
-def test_what_was_read_for_one_is_found_by_others() -> None:
+def test_blocks_read_for_a_subscription_are_found_by_others() -> None:
     backlog = Backlog()
     begun(backlog, backlog.subscription())
     block = backlog.plan.block_in_memory(Position(LEDGER, 3))

@@ -91,7 +91,7 @@ def test_acknowledging_any_chunk_of_a_whole_message_acknowledges_it() -> None:
     assert world.subscription.backlog_entries == 0, "an incomplete one is acknowledged chunk by chunk"
 
 
-def test_what_nobody_completes_is_let_go() -> None:
+def test_a_message_that_is_not_completed_is_let_go() -> None:
     world = ChunkWorld()
     world.attach(SHARED, permits=100)
     positions = world.publish_frames(*chunks_of(1, 0, 1), *chunks_of(2, 0, 1, 2))
@@ -101,7 +101,7 @@ def test_what_nobody_completes_is_let_go() -> None:
     assert state.unfinished_chunks(world.now_ms + 601, 600) == []
 
 
-def test_what_may_still_be_read_is_waited_for() -> None:
+def test_chunks_that_may_still_be_read_are_waited_for() -> None:
     world = ChunkWorld()
     consumer = world.attach(SHARED, permits=2)
     world.publish_frames(*chunks_of(1, 0, 1))
@@ -111,7 +111,7 @@ def test_what_may_still_be_read_is_waited_for() -> None:
     assert state.unfinished_chunks(world.now_ms + 10_000, 600) == [], "the rest may lie beyond what was read"
 
 
-def test_what_is_kept_of_hostile_names_is_limited() -> None:
+def test_memory_for_hostile_names_is_limited() -> None:
     sets, consumer = ChunkSets(lambda ledger_id, entries: None), Consumer(1, "c", Sink())
     for number in range(CHUNKS_MAX + 50):
         sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0, counted=True)
@@ -124,12 +124,12 @@ def test_what_is_kept_of_hostile_names_is_limited() -> None:
 
 
 @pytest.mark.parametrize(("chunk_id", "chunks"), [(3, 3), (-1, 3), (0, 0)])
-def test_what_says_no_valid_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
+def test_a_frame_without_a_valid_chunk_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
     frame = chunk_frame(1, b"x", chunk_id, chunks)
     assert EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True).chunk_at(0) is None
 
 
-def test_what_was_sent_of_a_message_that_began_anew_is_let_go_too() -> None:
+def test_former_chunks_of_a_message_that_began_anew_are_let_go_too() -> None:
     """It held mark-delete for ever."""
     world = ChunkWorld()
     world.attach(SHARED, permits=100)

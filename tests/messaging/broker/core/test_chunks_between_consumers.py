@@ -21,7 +21,7 @@ def readable(world: ChunkWorld, consumer: Consumer, value: bool) -> None:
     world.dispatch()
 
 
-def test_what_follows_a_chunk_goes_to_others_while_its_consumer_does_not_read() -> None:
+def test_messages_behind_a_chunk_go_to_others_while_its_consumer_does_not_read() -> None:
     world = ChunkWorld()
     slow = world.attach(SHARED, permits=100)
     first = world.publish_frames(*chunks_of(1, 0))
@@ -77,7 +77,7 @@ def test_a_message_that_did_not_come_whole_is_not_counted_as_rejected_and_dies_i
     assert world.subscription.state.redeliveries.first_dead(10) == [*first, *rest], "whole it is rejected, and dies whole"
 
 
-def test_what_a_consumer_rejects_that_another_holds_stays_with_that_one() -> None:
+def test_a_rejected_message_stays_with_the_consumer_that_has_it_now() -> None:
     """A client may ask late for what it gave back already."""
     world = ChunkWorld()
     consumer = world.attach(SHARED, permits=100)
@@ -102,7 +102,7 @@ def test_a_part_that_is_skipped_is_left_out_of_no_count() -> None:
     assert (holder.unacked_messages, holder.uncounted) == (2, 1)
 
 
-def test_what_waits_for_a_consumer_is_not_given_up() -> None:
+def test_chunks_that_wait_for_a_consumer_are_not_given_up() -> None:
     world = ChunkWorld()
     slow = world.attach(SHARED, permits=100)
     world.publish_frames(*chunks_of(1, 0))

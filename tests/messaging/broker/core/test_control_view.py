@@ -42,7 +42,7 @@ def test_a_gap_is_not_taken() -> None:
     assert control_view.tenants == {}
 
 
-def test_what_is_old_changes_nothing() -> None:
+def test_an_old_version_changes_nothing() -> None:
     control_view = view()
     control_view.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
     assert control_view.apply(0, 4, [change(4, "key", "k", {"revoked": False})], full=False) == set()
@@ -151,7 +151,7 @@ T = "persistent://acme/orders/t"
         (ANONYMOUS, Action.TENANT_ADMIN, Resource("public", "public/default"), False),
     ],
 )
-def test_who_may_what(role: str, action: Action, resource: Resource, may: bool) -> None:
+def test_roles_may_what_their_grants_say(role: str, action: Action, resource: Resource, may: bool) -> None:
     assert allowed(filled(), Principal(role), action, resource) is may
 
 

@@ -33,7 +33,7 @@ def test_plain_entries_up_to_the_size_of_a_block() -> None:
     assert selected(*(entry(number) for number in range(5))) == [0, 1]
 
 
-def test_one_that_is_larger_goes_alone() -> None:
+def test_a_message_larger_than_a_move_goes_alone() -> None:
     assert selected(entry(0, 500), entry(1, 1)) == [0]
 
 

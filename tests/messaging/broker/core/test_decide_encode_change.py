@@ -93,7 +93,7 @@ def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[
 
 @pytest.mark.parametrize("position", [Position(8, 2**64 - 1), Position(2**64 - 1, 2**64 - 1), Position(1, 2**64 - 1), EARLIEST])
 @pytest.mark.parametrize("method", ["acknowledge_up_to", "acknowledge_batch", "acknowledge", "acknowledge_range"])
-def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str) -> None:
+def test_numbers_that_no_entry_has_acknowledge_nothing(position: Position, method: str) -> None:
     ledger_list = LedgerList([(3, 40), (8, 12)])
     cursor = Cursor()
     calls: dict[str, Callable[[], Any]] = {

@@ -40,7 +40,7 @@ def test_rescheduling_and_cancelling_in_turn_takes_no_more_memory() -> None:
     assert overrides.memory_bytes < 2 * STALE_MAX * 1_000
 
 
-def test_what_is_left_of_the_largest_batches_is_bounded_in_bytes() -> None:
+def test_ack_sets_of_the_largest_batches_are_bounded_in_bytes() -> None:
     """All of it is written with each decision."""
     overrides, count = Overrides(), 0
     while not why_full(overrides, reschedules=False, batch=True):

@@ -180,7 +180,7 @@ def test_runs_stay_few() -> None:
     assert len(disk.runs) == len(index.runs)
 
 
-def test_what_cannot_be_sealed_waits_in_memory_and_no_more_is_taken_then() -> None:
+def test_entries_that_cannot_be_sealed_wait_in_memory_and_no_more_are_taken_then() -> None:
     index, disk = RunIndex(seal_entries=10), RunDisk()
     disk.full = True
     for first in range(0, 10 * ROOM_FACTOR, 10):

@@ -65,7 +65,7 @@ def test_a_standby_changes_nothing() -> None:
     assert judged(world, STILL_MS)[0] == "blocked"
 
 
-def test_what_holds_up_delivery_for_a_moment_is_no_advice() -> None:
+def test_a_moment_without_delivery_is_no_advice() -> None:
     """A consumer that keeps up was told to acknowledge, to add consumers and to wait, in turns, once a second."""
     world = World()
     consumer = world.attach(SHARED, permits=1)

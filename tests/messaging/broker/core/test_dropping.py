@@ -14,7 +14,7 @@ ALL = list(SubscriptionType)
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_what_has_permits_is_sent_and_the_rest_is_dropped(kind: SubscriptionType) -> None:
+def test_messages_with_permits_are_sent_and_the_rest_are_dropped(kind: SubscriptionType) -> None:
     world = DroppingWorld()
     consumer = world.attach(kind, permits=3)
     world.publish(1, 1)

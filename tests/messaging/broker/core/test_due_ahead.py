@@ -50,7 +50,7 @@ def test_every_entry_comes_with_one_read_and_no_read_is_too_large(wanted: set[in
     assert texts == sorted(wanted)
 
 
-def test_what_was_read_of_a_ledger_is_sent_as_one_block() -> None:
+def test_entries_read_of_a_ledger_are_sent_as_one_block() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 12, 19])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -73,7 +73,7 @@ def test_a_block_ends_before_an_entry_that_is_not_there() -> None:
     assert ahead.find(Position(7, 4), BitMap([4, 5])) is None and ahead.find(Position(8, 3), BitMap([3])) is None
 
 
-def test_what_may_have_expired_is_looked_at_one_by_one() -> None:
+def test_entries_that_may_have_expired_are_looked_at_one_by_one() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -83,7 +83,7 @@ def test_what_may_have_expired_is_looked_at_one_by_one() -> None:
     assert ahead.find(Position(7, 3), BitMap([3]), 1000) is not None
 
 
-def test_what_will_be_read_next_is_waited_for_while_something_is_read() -> None:
+def test_entries_to_be_read_next_are_waited_for_while_something_is_read() -> None:
     ahead = DueAhead(bytes_max=200)
     ahead.want({7: BitMap([3]), 8: BitMap([3])}, 5_000)
     assert not ahead.waits(Position(8, 3), "s")
@@ -107,7 +107,7 @@ def test_batches_are_left_to_whoever_sends_them() -> None:
     assert ahead.find(Position(7, 3), BitMap([3])) is None and not ahead.waits(Position(7, 3), "s") and not ahead.memory_bytes
 
 
-def test_what_a_read_did_not_reach_is_read_again_and_what_failed_is_not() -> None:
+def test_entries_that_a_read_did_not_reach_are_read_again_and_failed_ones_are_not() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 12])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -134,7 +134,7 @@ def test_nothing_is_wanted_twice_and_what_is_kept_long_enough_is_forgotten() -> 
     assert ahead.find(Position(7, 3), BitMap([3])) is None and ahead.memory_bytes == 0
 
 
-def test_what_was_forgotten_while_it_was_read_is_not_kept() -> None:
+def test_entries_forgotten_while_they_were_read_are_not_kept() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 4])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)

@@ -94,7 +94,7 @@ def test_as_many_entries_as_fit(payloads: list[bytes], bytes_max: int, data: st.
     assert last == len(frames) - 1 or sum(map(len, frames[first : last + 2])) > bytes_max
 
 
-def test_what_a_block_costs_in_memory() -> None:
+def test_a_block_counts_its_memory() -> None:
     """A view of a part keeps all of the buffer."""
     data = bytes(10_000)
     end_offsets = array("I", [600])

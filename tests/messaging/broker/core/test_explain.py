@@ -101,7 +101,7 @@ def test_a_standby_of_failover_is_not_in_the_way() -> None:
     assert [(finding.reason, finding.consumer) for finding in why(world)] == [(Reason.NO_PERMITS, "active")]
 
 
-def test_what_is_on_its_way() -> None:
+def test_messages_on_their_way_are_explained() -> None:
     """A consumer could take messages."""
     world = World()
     consumer = world.attach(SHARED, permits=1)
@@ -116,7 +116,7 @@ def test_what_is_on_its_way() -> None:
     assert (finding.reason, finding.key, finding.consumer, finding.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
 
 
-def test_what_waits_for_the_consumer_of_its_key_was_not_sent() -> None:
+def test_a_message_that_waits_for_the_consumer_of_its_key_was_not_sent() -> None:
     world = World()
     slow = world.attach(SubscriptionType.KEY_SHARED, permits=5, name="slow")
     world.publish_keyed([f"k{index}" for index in range(8)])

@@ -37,7 +37,7 @@ def test_how_long_subscriptions_are_kept() -> None:
     assert (kept.topic_ms, kept.subscription_ms, kept.in_force) == (NEVER, 180_000, True)
 
 
-def test_what_keeps_a_topic() -> None:
+def test_a_topic_is_kept_as_its_policies_say() -> None:
     kinds = [(subscriptions, backlog) for subscriptions in (0, 1) for backlog in (False, True)]
     assert [policies().keeps(*facts) for facts in kinds] == [False, False, True, True]
     caught_up = policies(inactive_topic_mode="delete_when_subscriptions_caught_up")

@@ -74,7 +74,7 @@ def test_a_block_is_asked_for_its_entries_once_however_many_there_are(monkeypatc
     assert asked["spans_of"] == 1 and asked["entry_at"] + asked["index_of"] <= 2, "where it stopped"
 
 
-def test_one_slow_consumer_holds_up_its_keys_alone() -> None:
+def test_a_slow_consumer_holds_up_its_keys_alone() -> None:
     world, low, high = sticky_pair(low=1)
     entries = world.publish_keyed(["key1", "key-0"] * 10)
     assert received(low) == entries[:1]
@@ -100,7 +100,7 @@ def test_no_more_is_set_aside_than_the_look_ahead(monkeypatch: pytest.MonkeyPatc
     assert (received(low), received(high)) == (entries[2::2], entries[23::2])
 
 
-def test_what_is_set_aside_counts_for_every_consumer_and_has_an_end() -> None:
+def test_entries_set_aside_count_for_every_consumer_and_have_an_end() -> None:
     world = World()
     low = world.attach(KEY_SHARED, 0, key_shared=LOW)
     others = [world.attach(KEY_SHARED, 1, key_shared=KeySharedMode(True, False, ((at, at),))) for at in range(40000, 40011)]
@@ -110,7 +110,7 @@ def test_what_is_set_aside_counts_for_every_consumer_and_has_an_end() -> None:
     assert len(others) * key_shared.LOOK_AHEAD_PER_CONSUMER > key_shared.LOOK_AHEAD_MAX
 
 
-def test_what_comes_back_is_sent_first_to_the_same_consumer_and_counted() -> None:
+def test_redeliveries_go_first_to_the_same_consumer_and_are_counted() -> None:
     world, low, high = sticky_pair(low=4)
     entries = world.publish_keyed(["key1", "key2"] * 5)
     assert received(low) == entries[:4]
@@ -145,7 +145,7 @@ def test_a_key_changes_hands_when_nothing_of_it_is_held() -> None:
     assert strategy(world).draining.cleared == {former: 2}
 
 
-def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_entries_are_looked_through_in_slices_when_a_consumer_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged meanwhile counts no more, whether it was looked at or not; another that joins begins it anew."""
     monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
     world = World(key_shared=HASH_RANGES)
@@ -177,7 +177,7 @@ def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monk
     assert not strategy(world).draining.slots and strategy(world).draining.cleared == {former: 1}
 
 
-def test_what_a_former_owner_lets_go_of_is_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_a_former_owner_lets_go_of_are_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
     world = World(key_shared=HASH_RANGES)
     former = world.attach(KEY_SHARED, 8, name="former")
@@ -203,7 +203,7 @@ def test_a_key_that_comes_back_to_its_former_consumer_is_not_held_up() -> None:
     assert not strategy(world).draining.slots
 
 
-def test_what_a_consumer_held_goes_to_the_next_in_order() -> None:
+def test_entries_of_a_consumer_that_left_go_to_the_next_in_order() -> None:
     world = World(key_shared=HASH_RANGES)
     former, other = world.attach(KEY_SHARED, 2), world.attach(KEY_SHARED, 0)
     keys = ["key-0", "key01", "key-0", "key01"]  # all of the upper half

@@ -15,7 +15,9 @@ STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), max_size=
 
 
 @given(STEPS, STEPS)
-def test_what_is_connected_is_what_topics_have(totals: list[tuple[TopicName, int]], changes: list[tuple[TopicName, int]]) -> None:
+def test_counts_of_connections_are_sums_over_topics(
+    totals: list[tuple[TopicName, int]], changes: list[tuple[TopicName, int]]
+) -> None:
     counts, model, added = ConnectedCounts(), {}, Counter[str]()
     for name, count in totals:
         counts.now(name, str(name), count)

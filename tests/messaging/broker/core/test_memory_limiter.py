@@ -23,7 +23,7 @@ def test_the_limits_of_what_does_not_give_way_are_the_budget() -> None:
 
 
 @given(st.lists(st.tuples(ACCOUNTS, TENANTS, st.integers(1, 1 << 16), st.booleans())))
-def test_nobody_who_keeps_to_the_rule_takes_more_than_there_is(steps: list[tuple[str, str, int, bool]]) -> None:
+def test_tenants_that_keep_to_the_rule_take_no_more_than_there_is(steps: list[tuple[str, str, int, bool]]) -> None:
     """Whatever is taken within the rule: no account passes its limit, and so all together stay within the budget."""
     memory_limiter = MemoryLimiter(1 << 18)
     taken: list[tuple[str, str, int]] = []
@@ -73,7 +73,7 @@ def test_a_tenant_takes_no_more_than_is_left() -> None:
         (0, 1, False),
     ],
 )
-def test_what_is_larger_than_the_account_waits_until_it_is_alone(others: int, own: int, allowed: bool) -> None:
+def test_a_thing_larger_than_the_account_waits_until_it_is_alone(others: int, own: int, allowed: bool) -> None:
     account = MemoryLimiter(4000).catch_up
     for tenant, size in (("globex", others), ("acme", own)):
         if size:
@@ -107,7 +107,7 @@ def test_caches_shrink_by_what_is_over_the_budget() -> None:
     assert memory_limiter.used_bytes == 1000
 
 
-def test_one_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
+def test_a_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
     account = MemoryLimiter(Settings().memory_budget_bytes).records
     pending = {ledger_id: BitMap(range(10_000_000)) for ledger_id in range(10)}
     newest = 2 * CHUNK_ENTRY_BYTES * seal_entries(account.limit_bytes)

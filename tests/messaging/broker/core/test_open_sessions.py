@@ -51,7 +51,7 @@ class Session:
         ({"policies": {"subscription_auth_mode": "Prefix"}}, {"policies": {"subscription_auth_mode": "None"}}, set()),
     ],
 )
-def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collection[str] | None) -> None:
+def test_roles_that_lost_grants_of_a_namespace_are_found(before: Any, after: Any, lost: Collection[str] | None) -> None:
     roles = grants_lost(before, after)
     assert (roles if roles is None else set(roles)) == lost
 
@@ -65,7 +65,7 @@ def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collectio
         ({"admin_roles": ["a"], "uid": "1"}, {"admin_roles": ["a"], "uid": "2"}, EVERYBODY),
     ],
 )
-def test_who_administers_a_tenant_no_more(before: Any, after: Any, lost: Collection[str] | None) -> None:
+def test_roles_that_administer_a_tenant_no_more_are_found(before: Any, after: Any, lost: Collection[str] | None) -> None:
     roles = admins_lost(before, after)
     assert (roles if roles is None else set(roles)) == lost
 

@@ -39,7 +39,7 @@ def found(facts: TopicFacts = FACTS, **changes: Any) -> list[tuple[str, int, str
     return [(effect.subscription, effect.affected, effect.sentence) for effect in effects(facts, BEFORE, {**BEFORE, **changes})]
 
 
-def test_what_does_not_change_has_no_effect() -> None:
+def test_an_unchanged_policy_has_no_effect() -> None:
     assert found() == []
 
 
@@ -112,7 +112,7 @@ def test_subscriptions_beyond_the_limit_stay() -> None:
     ]
 
 
-def test_what_would_expire() -> None:
+def test_a_ttl_tells_how_many_messages_would_expire() -> None:
     expiring = FACTS._replace(subscriptions=[SLOW._replace(expired_entries=1)])
     assert found(expiring, message_ttl_s=60) == [("slow", 1, "1 unacknowledged entry of subscription slow would expire")]
 

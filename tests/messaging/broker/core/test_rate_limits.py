@@ -56,7 +56,7 @@ def test_a_debt_stays_where_the_limit_changes() -> None:
     assert sender.allowance(9.9) == Allowance()
 
 
-def test_who_waits_for_what_is_known() -> None:
+def test_a_sender_knows_the_limit_it_waits_for() -> None:
     messages, size = level(RateLimit(messages=10), RateLevel.TOPIC), level(RateLimit(size_bytes=10), RateLevel.BROKER)
     waited: list[LevelLimiter] = []
     sender = Throttle("acme", [messages, size], lambda: None, waited.append)
@@ -218,7 +218,7 @@ class Dropping:
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_who_sends_little_drops_nothing_beside_who_sends_too_much(waiting: bool) -> None:
+def test_a_sender_of_little_drops_nothing_beside_one_of_too_much(waiting: bool) -> None:
     """Of another tenant, and of the same; beside others that wait."""
     world, limiter = RateWorld(), level(RateLimit(messages=1000))
     floods = [Dropping(world, limiter, tenant=tenant, burst=50, every_s=0.01, until_s=10) for tenant in ("acme", "other")]
@@ -232,7 +232,7 @@ def test_who_sends_little_drops_nothing_beside_who_sends_too_much(waiting: bool)
     assert queued > 1000 or not waiting
 
 
-def test_who_is_silent_has_no_share() -> None:
+def test_a_silent_sender_has_no_share() -> None:
     world, limiter = RateWorld(), level(RateLimit(messages=1000))
     Dropping(world, limiter, tenant="other", burst=1, every_s=0.5, until_s=1)
     sender = Dropping(world, limiter, tenant="acme", burst=50, every_s=0.01, until_s=12)
@@ -240,7 +240,7 @@ def test_who_is_silent_has_no_share() -> None:
     assert sender.sent == pytest.approx(12_000, rel=0.02)
 
 
-def test_who_drops_waits_nowhere() -> None:
+def test_a_dropping_sender_waits_nowhere() -> None:
     limiter = level(RateLimit(messages=10))
     sender = Throttle("acme", [limiter], lambda: None, lambda error: None, drops=True)
     sender.take(100, 1)

@@ -49,7 +49,7 @@ def left_of(cursor: Cursor, ledger_list: LedgerList) -> list[Position]:
 
 @settings(max_examples=300)
 @given(st.data(), SIZES)
-def test_what_is_not_acknowledged_stays_the_same(data: st.DataObject, sizes: list[int]) -> None:
+def test_unacknowledged_entries_stay_the_same(data: st.DataObject, sizes: list[int]) -> None:
     ledger_list, ledgers, cursor = list_of(sizes), records(sizes), Cursor(EARLIEST)
     left, deltas, snapshot = set(existing(ledger_list)), [], cursor.snapshot()
     for _ in range(data.draw(st.integers(1, 25))):

@@ -118,7 +118,7 @@ def test_three_consumers_own_what_they_own_in_pulsar_4() -> None:
     assert slots_of["c3"][-2:] == [(64400, 64476), (64839, 65131)]
 
 
-def test_who_leaves_the_ring_changes_nothing_between_the_others() -> None:
+def test_leaving_the_ring_changes_nothing_between_the_others() -> None:
     selector = ConsistentHashingSelector(100)
     first, second, third = consumer("same"), consumer("same"), consumer("other")
     add(selector, first, second, third)

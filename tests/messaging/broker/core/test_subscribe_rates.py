@@ -36,7 +36,7 @@ def test_a_clock_that_goes_back_locks_nobody_out() -> None:
     assert rates.take("t", ONE, 1, 30, 0) == 0
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_the_past_is_bounded() -> None:
     rates = SubscribeRates()
     for number in range(CONSUMERS_MAX + 1):
         assert rates.take("t", ConsumerIdentity("h", str(number), 0), 1, 30, 0) == 0

@@ -44,7 +44,7 @@ def test_other_senders_of_the_tenant_wait_with_it() -> None:
     assert sent(same) == 0 and sent(other) == pytest.approx(5000, rel=0.05)
 
 
-def test_what_nobody_uses_pays_while_the_debtor_is_silent() -> None:
+def test_unused_rate_pays_while_the_debtor_is_silent() -> None:
     """Time passes before it sends again; and a tenant that sends little beside it."""
     world, limiter = RateWorld(), level(RateLimit(messages=1000, size_bytes=1e9), RateLevel.BROKER)
     greedy = Sender(world, [limiter], messages=CLAIMED, batch=CLAIMED, tenant="greedy")

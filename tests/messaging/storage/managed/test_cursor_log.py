@@ -44,7 +44,7 @@ async def test_done_comes_after_the_block_is_durable() -> None:
     assert await storing is None
 
 
-async def test_who_changed_nothing_waits_for_the_change_that_was_made_before() -> None:
+async def test_a_change_of_nothing_waits_for_the_change_made_before() -> None:
     """The same acknowledgement a second time was answered while the first was on its way to the disk."""
     world = await World().start()
     (subscription_id,) = await world.subscriptions(1)

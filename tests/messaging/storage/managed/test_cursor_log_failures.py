@@ -202,7 +202,7 @@ async def test_stopping_with_a_dead_store_does_not_raise() -> None:
     assert after.log.recovered_deltas(subscription_id) == [b"a"]
 
 
-async def test_one_who_waits_for_an_answer_and_raises_keeps_no_other_from_theirs() -> None:
+async def test_a_callback_that_raises_keeps_no_other_from_its_answer() -> None:
     world = await World().start()
     first_id, second_id = await world.subscriptions(2)
     answered: list[StoreError | None] = []
@@ -215,7 +215,7 @@ async def test_one_who_waits_for_an_answer_and_raises_keeps_no_other_from_theirs
     await eventually(lambda: answered == [None])
 
 
-async def test_what_a_writer_raises_unexpectedly_is_answered_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_of_a_writer_is_answered_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     world = await World().start()
     (subscription_id,) = await world.subscriptions(1)
     with monkeypatch.context() as patched:

@@ -22,7 +22,7 @@ from tests.support.storage.managed_steps import confirmed, full, new_world, roll
 from tests.support.storage.managed_world import NAME, World
 
 
-async def test_what_is_appended_is_read() -> None:
+async def test_appended_entries_are_read() -> None:
     world = await new_world()
     await world.ledger.writable()
     first = world.append(b"a", b"b")
@@ -234,7 +234,9 @@ async def aged() -> World:
         (Position(9, 0), 2_000, 8, 2),
     ],
 )
-async def test_what_trimming_drops(mark: Position, older_than_ms: int, larger_than_bytes: int, dropped: int) -> None:
+async def test_trimming_drops_what_retention_does_not_keep(
+    mark: Position, older_than_ms: int, larger_than_bytes: int, dropped: int
+) -> None:
     world = await aged()
     before = await world.read_all()
     stored = world.ledger.stored_bytes

@@ -103,7 +103,7 @@ def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
 
 
 @given(LEDGERS, st.integers(0, 5))
-def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]], more: int) -> None:
+def test_entries_come_where_next_after_the_last_said(gaps: list[tuple[int, int]], more: int) -> None:
     """A reader at the end waits at a position; an append to the last ledger, or to a new one, makes exactly that or moves it."""
     ledger_list = chain_of(gaps)
     waiting = ledger_list.next_after(ledger_list.last)
@@ -119,9 +119,7 @@ def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]
 
 
 @given(LEDGERS, LEDGERS, st.integers(0, 4))
-def test_what_follows_in_later_ledgers_is_not_missed(
-    gaps: list[tuple[int, int]], further: list[tuple[int, int]], more: int
-) -> None:
+def test_entries_of_later_ledgers_are_not_missed(gaps: list[tuple[int, int]], further: list[tuple[int, int]], more: int) -> None:
     ledger_list = chain_of(gaps)
     waiting = ledger_list.next_after(ledger_list.last)
     ledger_id = ledger_list.ids[-1] if ledger_list.ids else 0
@@ -163,7 +161,7 @@ def test_only_ledgers_with_a_successor_have_ended(gaps: list[tuple[int, int]]) -
 
 
 @given(LEDGERS, POSITIONS, POSITIONS)
-def test_what_is_withheld_may_not_be_delivered(gaps: list[tuple[int, int]], withheld_from: Position, position: Position) -> None:
+def test_withheld_entries_may_not_be_delivered(gaps: list[tuple[int, int]], withheld_from: Position, position: Position) -> None:
     ledger_list = chain_of(gaps)
     exist = positions(ledger_list)
     assert ledger_list.deliverable == ledger_list.last

@@ -52,7 +52,7 @@ async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:
     assert not world.storage.left
 
 
-async def test_what_could_not_be_deleted_is_deleted_while_the_broker_runs() -> None:
+async def test_a_ledger_that_could_not_be_deleted_is_deleted_while_the_broker_runs() -> None:
     world = await World().start()
     for entry in (b"a", b"b"):
         await world.ledger.writable()

@@ -90,7 +90,7 @@ async def run() -> Run:
     return await Run.start(MemoryLedgerStore(), Meta())
 
 
-async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None:
+async def test_a_ledger_made_and_not_named_goes_with_its_space(run: Run) -> None:
     named = [await run.make(10) for _ in range(7)]
     lost = [await run.make(size) for size in (1000, 200)]
     await run.meta.cas_partitioned(run.storage.fence, PartitionedRecord(NAME, len(named)))
@@ -108,7 +108,7 @@ async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None
     assert await after.collect() == Collected(0, 0)
 
 
-async def test_what_lost_its_name_and_was_not_deleted_goes() -> None:
+async def test_a_ledger_that_lost_its_name_and_was_not_deleted_goes() -> None:
     """The record names it no more; the crash came before the store heard of it."""
     world = await World().start()
     for entry in (b"a", b"b"):
@@ -186,7 +186,7 @@ async def test_a_store_that_has_another_owner_is_left_alone(run: Run) -> None:
     assert await after.ids() == before
 
 
-async def test_what_cannot_be_deleted_now_is_found_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_orphan_that_cannot_be_deleted_now_is_found_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "DELETES_MAX", 2)
     lost = {await run.make() for _ in range(5)}
     after = await run.after_crash()
@@ -233,7 +233,7 @@ async def test_topics_live_on_while_their_names_are_read(run: Run) -> None:
     assert left == {*named, *json.loads(await run.meta.get_value(KEY) or b"")}
 
 
-async def test_what_its_owner_deletes_meanwhile_may_be_deleted_twice(run: Run) -> None:
+async def test_an_orphan_that_its_owner_deletes_meanwhile_may_be_deleted_twice(run: Run) -> None:
     ledger_ids = [await run.make(), await run.make()]
     await run.name(NAME, *ledger_ids)
     after = await run.after_crash()

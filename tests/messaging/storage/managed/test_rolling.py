@@ -55,7 +55,7 @@ async def test_confirmations_keep_their_order_over_a_roll() -> None:
     assert [name for name, _ in world.outcomes] == ["a", "b", "c", "d"]
 
 
-async def test_nobody_passes_the_old_ledger_while_its_entries_are_on_their_way() -> None:
+async def test_readers_do_not_pass_the_old_ledger_while_its_entries_are_on_their_way() -> None:
     """A reader at the end asked for the next entry while a roll had begun, and went on to the new ledger: what was still on its
     way to the disk in the old one was skipped, and stayed undelivered until the consumer connected again."""
     world = await new_world(entries_max=2)

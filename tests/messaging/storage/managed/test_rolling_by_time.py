@@ -82,7 +82,7 @@ async def test_maintenance_ends_an_old_ledger_that_is_not_acknowledged_and_keeps
     assert await world.ledger.trim(position, AT_ONCE) == (1, 1)
 
 
-async def test_what_is_kept_for_ever_is_ended_by_age_alone() -> None:
+async def test_a_ledger_kept_for_ever_is_ended_by_age_alone() -> None:
     world = await new_world()
     last = await stored(world, b"a")
     world.now_ms += 3_999

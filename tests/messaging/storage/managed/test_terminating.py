@@ -79,7 +79,7 @@ async def test_entries_of_unknown_outcome_are_settled_first() -> None:
     assert await world.ledger.terminate() == world.ledger.ledger_list.last
 
 
-async def test_who_was_closed_meanwhile_terminates_nothing() -> None:
+async def test_a_ledger_closed_meanwhile_terminates_nothing() -> None:
     world = await started()
     await world.ledger.close()
     with pytest.raises(StoreError):

@@ -89,7 +89,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), StopIteration(), SystemExit(1), MetaConflict("x"), KeyboardInterrupt()])
-async def test_what_one_call_raises_is_its_own(world: World, raised: BaseException) -> None:
+async def test_an_error_of_a_call_is_its_own(world: World, raised: BaseException) -> None:
     def bad(db: sqlite3.Connection) -> None:
         db.execute("insert into t values (99)")
         raise raised
@@ -281,7 +281,7 @@ async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_pat
     await store.stop()
 
 
-async def test_what_earlier_versions_left_of_deleted_topics_goes_with_a_start(tmp_path: Path) -> None:
+async def test_leftovers_of_deleted_topics_of_earlier_versions_go_with_a_start(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "meta.sqlite3")
     await store.start()
     assert await store.acquire(WHOLE) == FENCE

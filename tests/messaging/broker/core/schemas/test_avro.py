@@ -72,7 +72,7 @@ fields = st.dictionaries(st.sampled_from("abcde"), kinds, min_size=1)
 
 
 @given(fields, fields)
-def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, str]) -> None:
+def test_data_said_to_be_readable_is_readable(reads: dict[str, str], wrote: dict[str, str]) -> None:
     """The other way round the library is more generous: it converts what the specification does not."""
     writer = record(*(field(name, kind) for name, kind in wrote.items()))
     reader = record(*(field(name, kind) for name, kind in reads.items()))
@@ -108,7 +108,7 @@ def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, 
         rb'{"type": "enum", "name": "E", "symbols": ["\ud800"]}',
     ],
 )
-def test_what_is_not_avro_is_refused(data: bytes) -> None:
+def test_schemas_that_are_not_avro_are_refused(data: bytes) -> None:
     with pytest.raises(SchemaError, match="schema") as refused:
         Avro(data)
     assert str(refused.value).encode()  # it can be sent

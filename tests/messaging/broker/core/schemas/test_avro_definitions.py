@@ -103,13 +103,13 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("definition", ACCEPTED, ids=repr)
-def test_what_pulsar_accepts_is_valid(definition: Any) -> None:
+def test_definitions_that_pulsar_accepts_are_valid(definition: Any) -> None:
     for kind in (SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF):
         Comparison().check_valid(Schema(kind, json.dumps(definition).encode()))
 
 
 @pytest.mark.parametrize(("definition", "why"), REFUSED, ids=repr)
-def test_what_pulsar_refuses_is_not(definition: Any, why: str) -> None:
+def test_definitions_that_pulsar_refuses_are_invalid(definition: Any, why: str) -> None:
     with pytest.raises(SchemaError, match=f"not a valid Avro definition: .*{why}"):
         avro(definition)
 
@@ -121,7 +121,7 @@ def test_a_union_is_no_schema_of_type_avro() -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"__fastavro_parsed": true, "__named_schemas": {}}', b"NaN", b'"int" "int"', b""])
-def test_what_only_looks_like_a_definition_is_refused(data: bytes) -> None:
+def test_values_that_only_look_like_definitions_are_refused(data: bytes) -> None:
     with pytest.raises(SchemaError, match="the schema is not"):
         Comparison().check_valid(Schema(SchemaType.AVRO, data))
 

@@ -70,7 +70,7 @@ async def test_known_places_are_read_without_a_thread(tmp_path: Path, monkeypatc
     await store.stop()
 
 
-async def test_what_the_kernel_does_not_read_a_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_reads_where_the_kernel_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched, fails = counting_fetches(monkeypatch), [False, True, None]
     begin = FakeFile.begin_read
 

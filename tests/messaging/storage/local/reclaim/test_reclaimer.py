@@ -55,7 +55,7 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
 
 @pytest.mark.parametrize("kind", ["rename", "remove", "sync_directory", "open", "read"])
 @pytest.mark.parametrize("deleted", [range(1, 11), range(1, 10)], ids=["whole segments", "rewritten segments"])
-async def test_one_refusal_of_the_disk_does_not_end_reclaim(kind: str, deleted: range) -> None:
+async def test_a_refusal_of_the_disk_does_not_end_reclaim(kind: str, deleted: range) -> None:
     """One refused rename or unlink ended it until a restart. What was refused comes again; the others go on."""
     disk = FakeDisk()
     store = await filled(disk, 10, 60, dataclasses.replace(CONFIG, reclaim_retry_s=0.01))

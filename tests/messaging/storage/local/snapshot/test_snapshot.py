@@ -163,7 +163,7 @@ async def test_a_damaged_footer_under_a_snapshot_is_met_by_a_reader_and_repaired
     assert await ledgers_in(disk) == expected
 
 
-async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segments_are_reclaimed() -> None:
+async def test_a_ledger_deleted_after_the_snapshot_stays_deleted_when_its_segments_are_reclaimed() -> None:
     """While the snapshot lists a ledger, its DELETED record may not go: reclaim first makes a newer snapshot."""
     disk = FakeDisk()
     store = await filled(disk, 6, 60)

@@ -103,7 +103,7 @@ async def test_the_kept_space_may_end_too_and_the_store_lives_on() -> None:
     ],
     ids=["descriptors of the process", "descriptors of the system", "inodes", "memory"],
 )
-async def test_what_a_new_segment_needs_is_used_up_and_comes_back(
+async def test_a_new_segment_waits_for_what_is_used_up(
     monkeypatch: pytest.MonkeyPatch, code: int, kinds: set[str], said: str
 ) -> None:
     """It ended the log until a restart: nothing is wrong with a disk on which no file can be made now."""
