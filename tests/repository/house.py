@@ -24,6 +24,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tests.repository.private_names import private_names
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform")
 GENERATED = ("_pb2.py", "_pb2.pyi")
@@ -116,24 +118,7 @@ def empty_names(trees: Modules) -> int:
 
 def privates_reached(trees: Modules) -> Counter[str]:
     """Uses of a private name that the test's own module does not define, by test module."""
-    reached: Counter[str] = Counter()
-    for path, nodes in trees.items():
-        own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-        own |= {node.id for node in nodes if isinstance(node, ast.Name)}
-        own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and _is_self(node)}
-        for node in nodes:
-            names: list[str] = []
-            if isinstance(node, ast.Attribute) and not _is_self(node):
-                names = [node.attr]
-            elif isinstance(node, ast.ImportFrom):
-                names = [alias.name for alias in node.names]
-            private = [name for name in names if name.startswith("_") and not name.startswith("__") and name not in own]
-            reached[str(path.relative_to(ROOT))] += len(private)
-    return +reached
-
-
-def _is_self(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    return +Counter({str(path.relative_to(ROOT)): len(private_names(nodes)) for path, nodes in trees.items()})
 
 
 def crowded(*folders: str) -> dict[str, int]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository.private_names import private_names
+
 LINES_MAX = 500
-PUBLIC_IN_SPITE_OF_ITS_NAME = {"_replace", "_asdict", "_make", "_fields", "_meta", "_default_manager", "_exit"}
-SETTERS = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
 IMPORTED_TEST_MODULES: dict[str, int] = {}
 PRIVATE_NAMES: dict[str, int] = {}
@@ -53,7 +53,7 @@ def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module
 
 def test_tests_do_not_touch_what_is_private(modules: dict[str, ast.Module]) -> None:
     """What a test has to see has a public name. Names that a module gives itself are its own affair."""
-    found = Counter({path: len(private_names(tree)) for path, tree in modules.items()})
+    found = Counter({path: len(private_names(list(ast.walk(tree)))) for path, tree in modules.items()})
     assert beyond(found, PRIVATE_NAMES) == {}
 
 
@@ -74,7 +74,7 @@ def test(monkeypatch, broker):
     monkeypatch.setattr(broker, "_stop", None)
     broker.limits._replace(count_max=1)
 """
-    assert private_names(ast.parse(source)) == ["_hidden", "_topics", "_stop"]
+    assert private_names(list(ast.walk(ast.parse(source)))) == ["_hidden", "_topics", "_stop"]
 
 
 def _holds_tests(module: str) -> bool:
@@ -89,41 +89,3 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield node.module
         elif isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name.split(".")[0] == "tests")
-
-
-def private_names(tree: ast.Module) -> list[str]:
-    """Names with an underscore that belong to something else, in the order in which they stand in the source."""
-    own = PUBLIC_IN_SPITE_OF_ITS_NAME | set(_given(tree))
-    found = [(line, name) for line, name in _used(tree) if name.startswith("_") and not name.startswith("__") and name not in own]
-    return [name for _, name in sorted(found)]
-
-
-def _given(tree: ast.Module) -> Iterator[str]:
-    """What the module calls its own: its functions, classes, variables, and attributes that it sets on `self`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _of_itself(node.value):
-            yield node.attr
-
-
-def _used(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and not _of_itself(node.value):
-            yield node.lineno, node.attr
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, one.name) for one in node.names)
-        elif isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in SETTERS:
-                yield from (
-                    (node.lineno, one.value) for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)
-                )
-
-
-def _of_itself(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == "super"
-    return isinstance(value, ast.Name) and value.id in ("self", "cls")

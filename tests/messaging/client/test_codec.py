@@ -52,7 +52,7 @@ def test_receipts() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"result": "ok"}', '{"result": "ok", "context": "x"}', '{"endOfTopic": "true"}'])
-def test_what_is_no_answer(text: str) -> None:
+def test_texts_that_are_no_answers_are_refused(text: str) -> None:
     with pytest.raises(InvalidAnswer):
         decode_receipt(text)
 
@@ -61,7 +61,7 @@ def test_what_is_no_answer(text: str) -> None:
     "text",
     ["", "{}", '{"messageId": "a", "payload": "!", "publishTime": "x"}', '{"messageId": "a", "payload": "", "publishTime": "x"}'],
 )
-def test_what_is_no_message(text: str) -> None:
+def test_texts_that_are_no_messages_are_refused(text: str) -> None:
     with pytest.raises(InvalidAnswer):
         decode_message(text)
 

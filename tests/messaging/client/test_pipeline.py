@@ -114,7 +114,7 @@ def test_an_answer_to_what_timed_out_is_no_surprise() -> None:
     assert line.next_deadline_s is None
 
 
-def test_what_expired_is_not_written_again() -> None:
+def test_expired_messages_are_not_written_again() -> None:
     line = pipeline(send_timeout_s=10)
     admit(line, now_s=0), admit(line, now_s=5)
     written(line)

@@ -109,8 +109,8 @@ async def test_send_waits_for_room_in_the_order_of_the_calls_and_send_nowait_doe
 
 
 async def test_producers_of_a_client_share_its_memory(broker: ScriptedBroker) -> None:
-    async with broker.client(memory_bytes_max=10) as client, client.producer(TOPIC) as one, client.producer(TOPIC) as other:
-        first = one.send_nowait(b"x" * 8)
+    async with broker.client(memory_bytes_max=10) as client, client.producer(TOPIC) as producer, client.producer(TOPIC) as other:
+        first = producer.send_nowait(b"x" * 8)
         waiting = asyncio.create_task(other.send(b"y" * 8))
         await eventually(lambda: broker.channels[0].sent)
         assert not broker.channels[1].sent

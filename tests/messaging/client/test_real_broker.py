@@ -49,7 +49,7 @@ async def broker(settings: Settings) -> AsyncIterator[Broker]:
         await service.stop()
 
 
-async def test_one_round_trip_and_the_key_that_is_revoked(settings: Settings, broker: Broker) -> None:
+async def test_a_round_trip_and_the_key_that_is_revoked(settings: Settings, broker: Broker) -> None:
     key = issue_token(settings, "app@acme", "k1", int(time.time()))
     async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
         consumer = await client.consumer(TOPIC, "billing")

@@ -74,7 +74,7 @@ async def test_a_broker_that_restarts_loses_nothing() -> None:
             await consumer.ack(message)
         # Stored twice, because the namespace does not ask for deduplication, but under one sequence id.
         stored = [(message.payload, message.sequence_id) for message in await edge.stored(topic)]
-        assert [one for one in stored if one[0] == b"during"] == [(b"during", 1)] * 2
+        assert [message for message in stored if message[0] == b"during"] == [(b"during", 1)] * 2
         await producer.close()
         await consumer.close()
 

@@ -5,14 +5,14 @@ import threading
 from messaging.fairness.blocking import BlockingFairQueue
 
 
-def test_one_of_each_tenant_in_turn() -> None:
+def test_tenants_are_served_in_turn() -> None:
     queue: BlockingFairQueue[str] = BlockingFairQueue()
     for item in ("a1", "a2", "b1"):
         queue.put(item[0], item)
     assert [queue.take(), queue.take_waiting(), queue.take(), queue.take_waiting()] == ["a1", "b1", "a2", None]
 
 
-def test_what_was_put_in_is_taken_out_before_the_end() -> None:
+def test_items_put_in_are_taken_out_before_the_end() -> None:
     queue: BlockingFairQueue[str] = BlockingFairQueue()
     taken: list[str | None] = []
 

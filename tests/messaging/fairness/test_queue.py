@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from messaging.fairness.queue import FairQueue
 
 
-def test_one_of_each_tenant_in_turn() -> None:
+def test_tenants_are_served_in_turn() -> None:
     queue: FairQueue[str] = FairQueue()
     for item in ("a1", "a2", "a3", "b1", "c1", "b2"):
         queue.push(item[0], item)
@@ -22,7 +22,7 @@ def test_an_item_waits_once_and_keeps_its_place() -> None:
     assert (len(queue), queue.pop(), queue.pop(), queue.pop()) == (2, 1, 2, None)
 
 
-def test_who_does_not_fit_keeps_its_place_and_others_go_on() -> None:
+def test_an_item_that_does_not_fit_keeps_its_place_and_others_go_on() -> None:
     queue: FairQueue[int] = FairQueue()
     for tenant, size in (("a", 100), ("a", 1), ("b", 5)):
         queue.push(tenant, size)
@@ -31,7 +31,7 @@ def test_who_does_not_fit_keeps_its_place_and_others_go_on() -> None:
     assert [queue.pop(), queue.pop()] == [100, 1]
 
 
-def test_what_is_discarded_does_not_come() -> None:
+def test_discarded_items_do_not_come() -> None:
     queue: FairQueue[int] = FairQueue()
     queue.push("a", 1)
     queue.push("a", 2)

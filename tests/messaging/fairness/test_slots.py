@@ -87,7 +87,7 @@ class Slots(RuleBasedStateMachine):
 TestSlots = Slots.TestCase
 
 
-def test_one_tenant_has_half_of_the_slots_and_the_next_half_of_the_rest() -> None:
+def test_a_tenant_has_half_of_the_slots_and_the_next_half_of_the_rest() -> None:
     slots: FairSlots[str] = FairSlots(8)
     for tenant in "abcde":
         for index in range(8):
@@ -100,11 +100,11 @@ def test_one_tenant_has_half_of_the_slots_and_the_next_half_of_the_rest() -> Non
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=60))
-def test_nobody_waits_with_more_than_is_left_for_others(asked: list[str]) -> None:
+def test_a_tenant_waits_with_no_more_than_is_left_for_others(asked: list[str]) -> None:
     slots: FairSlots[int] = FairSlots(1, waiting_max=8)
     slots.ask("other", -1)
     slots.begin()
     for index, tenant in enumerate(asked):
-        held, room = slots.waiting[tenant], 8 - slots.waiting.total()
-        assert slots.ask(tenant, index) == (held < room)
+        waiting, room = slots.waiting[tenant], 8 - slots.waiting.total()
+        assert slots.ask(tenant, index) == (waiting < room)
     assert slots.waiting.total() <= 8

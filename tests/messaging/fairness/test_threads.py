@@ -58,7 +58,7 @@ def test_a_tenant_with_a_hundred_calls_leaves_threads_to_others(calls: Calls) ->
     threads.shutdown()
 
 
-def test_what_was_cancelled_before_its_turn_is_never_called(calls: Calls) -> None:
+def test_a_call_cancelled_before_its_turn_is_never_made(calls: Calls) -> None:
     threads = FairThreads(1, "test")
     first, second, third = (submit(threads, calls, name) for name in ("a1", "a2", "a3"))
     eventually_sync(lambda: calls.begun == ["a1"])
@@ -69,7 +69,7 @@ def test_what_was_cancelled_before_its_turn_is_never_called(calls: Calls) -> Non
     threads.shutdown()
 
 
-def test_what_fails_gives_its_thread_back(calls: Calls) -> None:
+def test_a_failed_call_gives_its_thread_back(calls: Calls) -> None:
     threads = FairThreads(1, "test")
     failed = threads.submit("a", lambda: 1 // 0)
     calls.let_go("b")
@@ -130,7 +130,7 @@ def test_nothing_is_lost_when_many_ask_and_give_up_at_the_same_time() -> None:
     threads.shutdown()
 
 
-def test_what_runs_at_the_end_answers_and_what_waits_is_cancelled(calls: Calls) -> None:
+def test_running_calls_answer_at_the_end_and_waiting_ones_are_cancelled(calls: Calls) -> None:
     threads = FairThreads(1, "test")
     first, second = (submit(threads, calls, name) for name in ("a1", "b1"))
     eventually_sync(lambda: calls.begun == ["a1"])

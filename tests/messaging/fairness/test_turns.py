@@ -63,7 +63,7 @@ async def test_a_tenant_that_asks_for_much_waits_behind_one_that_asks_for_little
     await work.end("a3")
 
 
-async def test_who_stops_waiting_takes_no_turn() -> None:
+async def test_a_caller_that_stops_waiting_takes_no_turn() -> None:
     work = Work(FairTurns(1))
     await work.ask("a1", "b1", "c1")
     await work.cancel("b1")

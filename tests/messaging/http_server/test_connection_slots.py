@@ -23,7 +23,7 @@ def test_a_network_of_one_customer_is_one_address() -> None:
         assert slots.arrive(f"crowd {number}", f"2001:db8:2::{number}") != "honest"
 
 
-def test_who_is_busy_stays_and_newcomers_find_a_reserve_that_nobody_can_hold() -> None:
+def test_busy_connections_stay_and_newcomers_find_a_reserve_that_no_peer_can_hold() -> None:
     slots: ConnectionSlots[str] = ConnectionSlots(2, reserved=2)
     for name in ("a1", "a2"):
         slots.arrive(name, "a")

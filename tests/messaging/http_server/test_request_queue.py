@@ -70,7 +70,7 @@ async def test_requests_wait_in_turn_of_addresses_and_metrics_do_not_wait() -> N
     assert (request_queues.requests.running, request_queues.requests.waiting) == (0, 0)
 
 
-async def test_nobody_waits_with_more_than_is_left_for_others() -> None:
+async def test_a_tenant_waits_with_no_more_than_is_left_for_others() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 10)
     crowd = [Request(request_queues, "/a") for _ in range(30)]
@@ -85,7 +85,7 @@ async def test_nobody_waits_with_more_than_is_left_for_others() -> None:
     assert request_queues.requests.running == request_queues.requests.waiting == 0
 
 
-async def test_whoever_stops_waiting_takes_no_turn() -> None:
+async def test_a_request_that_stops_waiting_takes_no_turn() -> None:
     app = App()
     request_queues = RequestQueues(app, 1, 10)
     first, second, third = [Request(request_queues, f"/{index}") for index in range(3)]
@@ -127,7 +127,7 @@ def of_path(scope: Any) -> str:
     return str(scope["path"][1])
 
 
-async def test_one_tenant_leaves_turns_to_others_whatever_its_address() -> None:
+async def test_a_tenant_leaves_turns_to_others_whatever_its_address() -> None:
     app = App()
     request_queues = RequestQueues(app, 4, 100, who=of_path)
     many = [Request(request_queues, f"/a{index}") for index in range(40)]

@@ -122,7 +122,7 @@ async def test_a_head_has_a_largest_size() -> None:
         assert here.app.asked == []
 
 
-async def test_what_comes_before_the_answer_is_bounded() -> None:
+async def test_bytes_before_the_answer_are_bounded() -> None:
     """Seen: 49 KB of requests one behind the other, unread: 2 GB of answers."""
     async with running() as here, peers(here.port, 1) as [peer]:
         peer.say(get("/held") + get("/") * 5000)
@@ -162,8 +162,8 @@ async def test_health_answers_where_all_connections_are_busy() -> None:
 
 
 def websocket_of(here: Running) -> WebSocketProtocol:
-    [found] = [one for one in here.server.server_state.connections if isinstance(one, WebSocketProtocol)]
-    return found
+    [websocket] = [connection for connection in here.server.server_state.connections if isinstance(connection, WebSocketProtocol)]
+    return websocket
 
 
 async def test_websocket_messages_are_read_as_they_are_taken() -> None:

@@ -30,7 +30,7 @@ def test_a_network_of_one_customer_is_one_address() -> None:
     assert unread.waits("crowd 7", "2001:db8:2::7", 10) == ["crowd 1"]
 
 
-def test_one_alone_is_not_cut_off() -> None:
+def test_a_response_alone_is_not_cut_off() -> None:
     unread = UnreadResponses[str](100)
     assert unread.waits("only", "10.0.0.1", 1_000) == []
     assert unread.waits("another", "10.0.0.2", 10) == ["only"]
@@ -38,12 +38,12 @@ def test_one_alone_is_not_cut_off() -> None:
 
 @given(st.lists(st.tuples(PEERS, st.integers(0, 60))))
 def test_the_bound_holds_and_nothing_is_counted_of_those_who_left(steps: list[tuple[int, int]]) -> None:
-    unread, held = UnreadResponses[int](100), Counter[int]()
+    unread, counted = UnreadResponses[int](100), Counter[int]()
     for peer, size in steps:
-        held[peer] = size
+        counted[peer] = size
         for leaves in unread.waits(peer, f"10.0.0.{peer % 3}", size):
-            del held[leaves]
-        assert unread.held_bytes == held.total()
+            del counted[leaves]
+        assert unread.held_bytes == counted.total()
         assert unread.held_bytes <= 100
     for peer in range(10):
         unread.leave(peer)

@@ -145,19 +145,19 @@ def test_the_messages_of_a_batch(codec: int) -> None:
 
 
 def test_a_message_that_is_no_batch() -> None:
-    (one,) = singles(stored(b"hello", None, partition_key="k", event_time=3), 1000)
-    assert one == (-1, 1, {}, "k", False, 3, 40, b"hello", False)
+    (message,) = singles(stored(b"hello", None, partition_key="k", event_time=3), 1000)
+    assert message == (-1, 1, {}, "k", False, 3, 40, b"hello", False)
 
 
 def test_a_batch_of_one_has_an_index() -> None:
-    (one,) = singles(stored(single(b"x"), 1), 1000)
-    assert (one.batch_index, one.batch_size) == (0, 1)
+    (message,) = singles(stored(single(b"x"), 1), 1000)
+    assert (message.batch_index, message.batch_size) == (0, 1)
 
 
 def test_an_encrypted_batch_stays_closed() -> None:
     closed = stored(b"secret", 3, encryption_keys=[pb.EncryptionKey(key="k", value=b"v")], compression=pb.ZLIB, uncompressed_size=9)
-    (one,) = singles(closed, 1000)
-    assert (one.batch_index, one.payload) == (-1, b"secret")
+    (message,) = singles(closed, 1000)
+    assert (message.batch_index, message.payload) == (-1, b"secret")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_a_batch_that_is_not_what_it_says(data: bytes, count: int) -> None:
 @given(st.binary(max_size=100), st.integers(-5, 2**31 - 1))
 def test_singles_of_garbage(data: bytes, count: int) -> None:
     try:
-        found = list(singles(stored(data, count), 1000))
+        messages = list(singles(stored(data, count), 1000))
     except ProtocolError:
         return
-    assert len(found) == count
-    assert sum(len(one.payload) for one in found) <= len(data)
+    assert len(messages) == count
+    assert sum(len(message.payload) for message in messages) <= len(data)
 
 
 def test_zlib_data_behind_the_end_is_not_counted() -> None:
@@ -201,8 +201,8 @@ def test_texts_of_a_message_that_are_not_utf8_are_shown_as_well_as_can_be() -> N
     metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=1, partition_key="<key>")
     metadata.properties.add(key="<key>", value="<key>")
     data = metadata.SerializeToString().replace(b"<key>", b"<\xffey>")
-    (one,) = batch.singles(parse_stored(len(data).to_bytes(4, "big") + data), b"")
-    assert (one.partition_key, one.properties) == ("<\ufffdey>", {"<\ufffdey>": "<\ufffdey>"})
+    (message,) = batch.singles(parse_stored(len(data).to_bytes(4, "big") + data), b"")
+    assert (message.partition_key, message.properties) == ("<\ufffdey>", {"<\ufffdey>": "<\ufffdey>"})
 
 
 def test_a_batch_of_more_messages_than_the_limits_allow_is_not_opened() -> None:

@@ -32,7 +32,7 @@ def made(body: FieldDescriptor, path: Path, value: Any) -> pb.Command:
     CASES,
     ids=[".".join((case[0].name, *(field.name for field in case[1]), case[2])) for case in CASES],
 )
-def test_one_over_the_limit_is_refused_and_exactly_at_it_is_not(
+def test_a_value_over_the_limit_is_refused_and_exactly_at_it_is_not(
     body: FieldDescriptor, path: Path, what: str, at: Any, over: Any
 ) -> None:
     assert over_limit(made(body, path, at)) is None
@@ -51,7 +51,7 @@ def test_every_kind_of_command_with_texts_has_cases() -> None:
 @pytest.mark.parametrize("name", ["producer", "subscribe"])
 def test_a_schema_of_hundreds_of_fields_is_taken(name: str) -> None:
     """A Protobuf schema lists its fields in one property, `__PARSING_INFO__`: with 80 of them that is more than labels have."""
-    (body,) = (one for one in client_bodies() if one.name == name)
+    (body,) = (path for path in client_bodies() if path.name == name)
     command = empty(body)
     schema = getattr(command, name).schema
     schema.name, schema.type, schema.schema_data = "Order", 3, bytes(100_000)
@@ -115,7 +115,9 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "path"), TEXTS, ids=[".".join((one[0].name, *(field.name for field in one[1]))) for one in TEXTS])
+@pytest.mark.parametrize(
+    ("body", "path"), TEXTS, ids=[".".join((where[0].name, *(field.name for field in where[1]))) for where in TEXTS]
+)
 def test_bytes_that_are_no_text_are_refused_as_such(body: FieldDescriptor, path: Path) -> None:
     """Protobuf takes them, and every reader of the field met bytes where it expected a text."""
     data = made(body, path, "text").SerializeToString()

@@ -35,15 +35,15 @@ def test_the_checksum_is_castagnoli() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "hashed"),
     [
         ([], "00000000"),
         (["persistent://public/default/a"], "e4a876e3"),
         (["persistent://public/default/b", "persistent://public/default/a"], "c7559e98"),
     ],
 )
-def test_hash_of_a_topic_list(names: list[str], found: str) -> None:
-    assert frames.topics_hash(names) == found
+def test_hash_of_a_topic_list(names: list[str], hashed: str) -> None:
+    assert frames.topics_hash(names) == hashed
 
 
 def test_the_body_of_a_command_has_the_number_of_its_type() -> None:
@@ -98,17 +98,17 @@ def test_a_stored_payload_taken_apart(checksum: bool, payload: bytes) -> None:
     metadata = pb.Metadata(producer_name="p", sequence_id=1, publish_time=2)
     send = frames.build_send(1, 1, metadata, payload)
     stored = send[8 + int.from_bytes(send[4:8], "big") :]
-    found = frames.parse_stored(memoryview(stored if checksum else stored[6:]))
-    assert found == (metadata, payload)
+    parsed = frames.parse_stored(memoryview(stored if checksum else stored[6:]))
+    assert parsed == (metadata, payload)
 
 
 @given(st.binary(max_size=60), st.booleans())
 def test_a_stored_payload_of_garbage(garbage: bytes, checksum: bool) -> None:
     try:
-        found = frames.parse_stored(b"\x0e\x01" + garbage if checksum else garbage)
+        parsed = frames.parse_stored(b"\x0e\x01" + garbage if checksum else garbage)
     except ProtocolError:
         return
-    assert len(found.payload) <= len(garbage)
+    assert len(parsed.payload) <= len(garbage)
 
 
 @pytest.mark.parametrize(("partition", "text"), [(-1, ""), (0, "1800"), (1, "1801"), (300, "18ac02")])

@@ -110,8 +110,8 @@ def test_a_batch_that_its_bytes_cannot_hold_is_doubtful_wherever_it_stands(hot: 
     buf = b"".join(build_send(1, sequence_id, metadata, payload, count) for sequence_id, payload in pairs)
     out: list[SendFrame] = []
     assert hot.scan(buf, 0, len(buf), out) == len(buf)
-    room = [(one.end - one.payload_start) // BATCHED_MESSAGE_BYTES_MIN for one in out]
-    assert [bool(one.flags & hot.DOUBTFUL) for one in out] == [count > each for each in room]
+    room = [(frame.end - frame.payload_start) // BATCHED_MESSAGE_BYTES_MIN for frame in out]
+    assert [bool(frame.flags & hot.DOUBTFUL) for frame in out] == [count > each for each in room]
     assert count < 100 or [count > each for each in room] == [False, False, True, False]
 
 

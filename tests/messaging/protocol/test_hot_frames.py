@@ -25,13 +25,13 @@ each_variant = pytest.mark.parametrize("hot", VARIANTS.values(), ids=VARIANTS)
 
 def commands(data: bytes) -> list[pb.Command]:
     """Simple commands of whole frames; fails on anything left over."""
-    found, place = [], 0
+    decoded, place = [], 0
     while place < len(data):
         total = int.from_bytes(data[place : place + 4], "big")
         assert place + 4 + total <= len(data)
-        found.append(frames.decode(data[place + 4 : place + 4 + total]))
+        decoded.append(frames.decode(data[place + 4 : place + 4 + total]))
         place += 4 + total
-    return found
+    return decoded
 
 
 @each_variant
@@ -60,9 +60,9 @@ def test_receipts_say_what_protobuf_would(
     assert hot.joined_receipts(sent, first, len(sent), ledger, entry, step) == written
     if step:
         assert hot.receipts(sent, first, len(sent), ledger, entry) == written
-    found = commands(written)
-    assert [command.type for command in found] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
-    for index, (command, (producer, sequence, highest)) in enumerate(zip(found, sends[first:], strict=True)):
+    receipts = commands(written)
+    assert [command.type for command in receipts] == [pb.Command.SEND_RECEIPT] * (len(sent) - first)
+    for index, (command, (producer, sequence, highest)) in enumerate(zip(receipts, sends[first:], strict=True)):
         receipt = command.send_receipt
         assert (receipt.producer_id, receipt.sequence_id, receipt.highest_sequence_id) == (producer, sequence, highest)
         assert (receipt.message_id.ledger_id, receipt.message_id.entry_id) == (ledger, entry + step * index)
@@ -107,14 +107,14 @@ def test_messages_carry_the_stored_bytes(
 def acknowledgements(draw: st.DrawFn) -> pb.Ack:
     ack = pb.Ack(consumer_id=draw(UINT64), ack_type=draw(st.sampled_from([pb.Ack.Individual] * 3 + [pb.Ack.Cumulative])))
     for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2, 12]))):
-        one = ack.message_id.add(ledger_id=draw(UINT64), entry_id=draw(UINT64))
+        message_id = ack.message_id.add(ledger_id=draw(UINT64), entry_id=draw(UINT64))
         for field in ("partition", "batch_index", "batch_size"):
             if draw(st.booleans()):
-                setattr(one, field, draw(st.integers(-1, 1000)))
+                setattr(message_id, field, draw(st.integers(-1, 1000)))
         if draw(st.integers(0, 5)) == 0:
-            one.ack_set.extend(draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2)))
+            message_id.ack_set.extend(draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=2)))
         if draw(st.integers(0, 5)) == 0:
-            one.first_chunk_message_id.CopyFrom(pb.MessageId(ledger_id=1, entry_id=1))
+            message_id.first_chunk_message_id.CopyFrom(pb.MessageId(ledger_id=1, entry_id=1))
     for field in ("validation_error", "txnid_least_bits", "txnid_most_bits", "request_id"):
         if draw(st.integers(0, 5)) == 0:
             setattr(ack, field, draw(st.integers(0, 5)))
@@ -127,11 +127,11 @@ def plain(ack: pb.Ack) -> bool:
         return False
     if any(ack.HasField(field) for field in ("validation_error", "txnid_least_bits", "txnid_most_bits", "request_id")):
         return False
-    return not any(one.ack_set or one.HasField("first_chunk_message_id") for one in ack.message_id)
+    return not any(message_id.ack_set or message_id.HasField("first_chunk_message_id") for message_id in ack.message_id)
 
 
 def ids_of(ack: pb.Ack) -> list[tuple[int, int, int]]:
-    return [(ack.consumer_id, one.ledger_id, one.entry_id) for one in ack.message_id]
+    return [(ack.consumer_id, message_id.ledger_id, message_id.entry_id) for message_id in ack.message_id]
 
 
 @each_variant
@@ -144,7 +144,7 @@ def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType,
     if stopped == offset:
         assert out == []
         # Passed on to protobuf without need only where ids cannot be ours.
-        assert not plain(ack) or max(max(one.ledger_id, one.entry_id) for one in ack.message_id) >= 2**63
+        assert not plain(ack) or max(max(message_id.ledger_id, message_id.entry_id) for message_id in ack.message_id) >= 2**63
         return
     assert plain(ack)
     assert stopped == offset + len(frame)
@@ -153,7 +153,7 @@ def test_plain_acknowledgements_are_read_as_protobuf_reads_them(hot: ModuleType,
 
 @each_variant
 @pytest.mark.parametrize("batch_index", [None, -1, 0, 3])
-def test_what_the_stock_clients_send_takes_the_hot_loop(hot: ModuleType, batch_index: int | None) -> None:
+def test_frames_of_the_stock_clients_take_the_hot_loop(hot: ModuleType, batch_index: int | None) -> None:
     message_id = pb.MessageId(ledger_id=3, entry_id=7, partition=-1)
     if batch_index is not None:
         message_id.batch_index = batch_index
@@ -261,5 +261,5 @@ def test_acknowledgements_are_parted_by_consumer_and_ledger(hot: ModuleType, ack
     expected: dict[tuple[int, int], list[int]] = {}
     for consumer_id, ledger_id, entry_id in acked:
         expected.setdefault((consumer_id, ledger_id), []).append(entry_id)
-    found = hot.group_acks(acked)
-    assert found == expected and list(found) == list(expected)
+    groups = hot.group_acks(acked)
+    assert groups == expected and list(groups) == list(expected)

@@ -130,14 +130,14 @@ def test_the_key_is_what_protobuf_reads(
 
 @each_variant
 def test_a_key_that_is_no_base64_is_none(hot: ModuleType) -> None:
-    found = [
+    hashes = [
         hashes_of(hot, metadata_with(partition_key=key, partition_key_b64_encoded=True))[0] for key in ("a b", "€", "YQ", "YQ==")
     ]
-    assert found == [VECTORS["NONE_KEY"]] * 2 + [VECTORS["a"]] * 2
+    assert hashes == [VECTORS["NONE_KEY"]] * 2 + [VECTORS["a"]] * 2
 
 
 @given(st.data(), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), max_size=4), st.integers(0, 60))
-def test_whatever_a_producer_writes_the_variants_agree(data: st.DataObject, changes: list[tuple[int, int]], cut: int) -> None:
+def test_the_variants_agree_whatever_a_producer_writes(data: st.DataObject, changes: list[tuple[int, int]], cut: int) -> None:
     """Bytes of the metadata, and its length, are anything; the frame itself was checked when it came."""
     frame = bytearray(metadata_with(partition_key="key", ordering_key=b"ordering", properties=[pb.KeyValue(key="a", value="b")]))
     body = 8 + int.from_bytes(frame[4:8], "big") + 6
@@ -146,9 +146,9 @@ def test_whatever_a_producer_writes_the_variants_agree(data: st.DataObject, chan
     stop = max(body + 4, len(frame) - cut)
     frame = frame[:stop]
     frame[:4] = (stop - 4).to_bytes(4, "big")
-    found = {tuple(hashes_of(hot, bytes(frame), send_frame(1, b"x", key="a"))) for hot in VARIANTS.values()}
-    assert len(found) == 1
-    assert next(iter(found))[1] == VECTORS["a"]
+    hashes = {tuple(hashes_of(hot, bytes(frame), send_frame(1, b"x", key="a"))) for hot in VARIANTS.values()}
+    assert len(hashes) == 1
+    assert next(iter(hashes))[1] == VECTORS["a"]
 
 
 @each_variant
@@ -173,13 +173,13 @@ def test_entries_go_to_the_owners_of_their_slots(
 ) -> None:
     uppers = [*sorted(bounds), 65535]
     owners = data.draw(st.lists(st.integers(0, 3), min_size=len(uppers), max_size=len(uppers)))
-    slots = [one % 65535 + 1 for one in hashes]
+    slots = [hashed % 65535 + 1 for hashed in hashes]
     closed = set(data.draw(st.lists(st.sampled_from(slots), max_size=3)))
     counts = [index % 4 + 1 for index in range(len(hashes))] if batches else None
     first = data.draw(st.integers(0, len(hashes) - 1))
     left, expected, aside_expected, reached = [room, *rooms], [[], [], [], []], [], first  # type: ignore[var-annotated]
     for index in range(first, len(hashes)):
-        owner = next(one for upper, one in zip(uppers, owners, strict=True) if slots[index] <= upper)
+        owner = next(owner_of_slot for upper, owner_of_slot in zip(uppers, owners, strict=True) if slots[index] <= upper)
         if left[0] <= 0:
             break
         if owner and left[owner] > 0 and slots[index] not in closed:
@@ -226,5 +226,5 @@ def test_frames_of_picked_entries_are_those_of_each_alone(
     sends = [send_frame(number, payload) for number, payload in enumerate(payloads)]
     block, end_offsets = b"".join(sends), array("I", accumulate(map(len, sends)))
     picked = sorted(data.draw(st.sets(st.integers(0, len(sends) - 1), min_size=1)))
-    alone = [hot.messages(block, end_offsets, one, one + 1, ledger_id, first_entry + one, 77, tail) for one in picked]
+    alone = [hot.messages(block, end_offsets, entry, entry + 1, ledger_id, first_entry + entry, 77, tail) for entry in picked]
     assert bytes(hot.picked_messages(block, end_offsets, picked, ledger_id, first_entry, 77, tail)) == b"".join(map(bytes, alone))

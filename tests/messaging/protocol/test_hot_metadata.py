@@ -58,8 +58,8 @@ def test_metadata_that_protobuf_cannot_read_asks_for_nothing_and_nothing_else_is
         read = pb.Metadata.FromString(data + b"\x0a\x01p\x10\x01\x18\x01").deliver_at_time
     except DecodeError:
         read = None
-    found = hot.deliver_at(data + b"\x98\x01\x09" * 4, 0, len(data))
-    assert found == 0 or found == read
+    at_ms = hot.deliver_at(data + b"\x98\x01\x09" * 4, 0, len(data))
+    assert at_ms == 0 or at_ms == read
 
 
 @each_variant

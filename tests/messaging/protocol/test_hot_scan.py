@@ -144,16 +144,17 @@ OTHERS = st.sampled_from(
 @given(st.lists(st.one_of(sends(), OTHERS), max_size=8))
 def test_a_read_of_mixed_frames_is_taken_apart_in_order(hot: ModuleType, commands: list[pb.Send | pb.Command]) -> None:
     frames = [
-        whole(encoded(one), body_of(b"m")) if isinstance(one, pb.Send) else whole(one.SerializeToString(), b"") for one in commands
+        whole(encoded(command), body_of(b"m")) if isinstance(command, pb.Send) else whole(command.SerializeToString(), b"")
+        for command in commands
     ]
     buf = b"".join(frames)
-    position, found = 0, []
-    for one, frame in zip(commands, frames, strict=True):
+    position, sequence_ids = 0, []
+    for sent, frame in zip(commands, frames, strict=True):
         out: list[SendFrame] = []
         stopped = hot.scan(buf, position, len(buf), out)
-        if isinstance(one, pb.Send):
+        if isinstance(sent, pb.Send):
             assert out[0].end == position + len(frame)
-            found.append(out[0].sequence_id if not out[0].flags & hot.MALFORMED else None)
+            sequence_ids.append(out[0].sequence_id if not out[0].flags & hot.MALFORMED else None)
         else:
             assert stopped == position
             assert out == []

@@ -46,24 +46,24 @@ def ready(admits: Any = lambda kind, size: True) -> Inbound:
 
 
 def taken(inbound: Inbound, messages_max: int = MANY) -> list[Any]:
-    found = []
+    events = []
     while (event := inbound.next_event(messages_max)) is not None:
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
 def said(events: list[Any]) -> list[tuple[str, int]]:
     """What each frame was, one by one."""
-    found: list[tuple[str, int]] = []
+    told: list[tuple[str, int]] = []
     for event in events:
         if isinstance(event, SendBlock):
-            assert all(event.data[one.start + 9] == pb.Command.SEND for one in event.frames)
-            found += [("send", one.sequence_id) for one in event.frames]
+            assert all(event.data[frame.start + 9] == pb.Command.SEND for frame in event.frames)
+            told += [("send", frame.sequence_id) for frame in event.frames]
         elif isinstance(event, Acks):
-            found += [("ack", entry_id) for _, _, entry_id in event.ids]
+            told += [("ack", entry_id) for _, _, entry_id in event.ids]
         else:
-            found.append(("lookup", event.message.lookup.request_id))
-    return found
+            told.append(("lookup", event.message.lookup.request_id))
+    return told
 
 
 STREAMS = st.lists(st.sampled_from(["send", "send", "send", "ack", "lookup"]), max_size=30)
@@ -74,18 +74,18 @@ MAKE: dict[str, Callable[[int], bytes]] = {"send": send, "ack": ack, "lookup": l
 def test_the_same_events_whatever_the_reads(stream: list[str], data: st.DataObject) -> None:
     """Messages in order, acknowledgements in order, and neither passes a command."""
     buf = b"".join(MAKE[kind](number) for number, kind in enumerate(stream))
-    inbound, found, at = ready(), [], 0
+    inbound, events, at = ready(), [], 0
     while at < len(buf):
         size = data.draw(st.integers(1, 200))
         if inbound.receive(buf[at : at + size]):
-            found += taken(inbound, data.draw(st.sampled_from([MANY, 100])))
+            events += taken(inbound, data.draw(st.sampled_from([MANY, 100])))
         at += size
     expected = [(kind, number) for number, kind in enumerate(stream)]
-    order = said(found)
-    assert sorted(order, key=lambda one: one[1]) == expected
+    order = said(events)
+    assert sorted(order, key=lambda event: event[1]) == expected
     for kind in ("send", "ack"):
-        alone = [one for one in order if one[0] in (kind, "lookup")]
-        assert alone == [one for one in expected if one[0] in (kind, "lookup")]
+        alone = [event for event in order if event[0] in (kind, "lookup")]
+        assert alone == [event for event in expected if event[0] in (kind, "lookup")]
     assert (inbound.stop, inbound.needed_bytes, inbound.buffered_bytes) == (INCOMPLETE, 0, 0)
 
 
@@ -94,7 +94,7 @@ def test_no_more_messages_at_once_than_asked_for(stream: list[str], most: int) -
     buf = b"".join(MAKE[kind](number) for number, kind in enumerate(stream))
     inbound = ready()
     inbound.receive(buf)
-    found = []
+    events = []
     for _ in range(len(stream)):
         slice_ = []
         left = most
@@ -102,14 +102,14 @@ def test_no_more_messages_at_once_than_asked_for(stream: list[str], most: int) -
             slice_.append(event)
             left -= len(said([event]))
         assert len(said(slice_)) <= most
-        found += slice_
+        events += slice_
         if inbound.stop is INCOMPLETE:
             break
         assert inbound.stop is BUDGET and inbound.buffered_bytes == len(buf)
-    assert sorted(number for _, number in said(found)) == list(range(len(stream)))
+    assert sorted(number for _, number in said(events)) == list(range(len(stream)))
 
 
-def test_one_read_of_one_kind_is_one_event() -> None:
+def test_a_read_of_a_single_kind_is_a_single_event() -> None:
     inbound = ready()
     inbound.receive(b"".join(send(number, producer_id=number % 3) for number in range(100)))
     (block,) = taken(inbound)

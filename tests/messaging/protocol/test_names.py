@@ -77,13 +77,13 @@ def test_a_parsed_name_parses_to_itself(text: str) -> None:
         "persistent://" + "a" * 256 + "/b/c",
     ],
 )
-def test_what_is_no_topic(text: str) -> None:
+def test_names_that_are_no_topics_are_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         parse_topic(text)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a/b/c", "a/", "/b", "a/..", "a\n/b", "a/b\n"])
-def test_what_is_no_namespace(text: str) -> None:
+def test_names_that_are_no_namespaces_are_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         parse_namespace(text)
 
@@ -113,7 +113,7 @@ def test_partitions(local: str, index: int, base: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a\nb", "\x00", "x" * 256, "pulsar.repl.east", "pulsar.dedup"])
-def test_what_is_no_subscription(text: str) -> None:
+def test_names_that_are_no_subscriptions_are_refused(text: str) -> None:
     with pytest.raises(InvalidSubscriptionName) as refused:
         subscription_name(text)
     assert refused.value.wire_code == pb.ProducerBusy  # after which clients do not try again, as they do after InvalidTopicName
@@ -125,6 +125,6 @@ def test_subscriptions_may_have_any_printable_name(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a/b", "a b", "a%20b", "é", "x" * 256, "a\n"])
-def test_what_is_no_entity(text: str) -> None:
+def test_names_that_are_no_entities_are_refused(text: str) -> None:
     with pytest.raises(InvalidName):
         entity_name("tenant", text)

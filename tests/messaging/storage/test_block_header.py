@@ -32,11 +32,11 @@ def test_cut_short(header: BlockHeader, data: st.DataObject) -> None:
     encoded = header.encode()
     size = data.draw(st.integers(0, len(encoded) - 1))
     try:
-        found = decode(encoded[:size])
+        cut = decode(encoded[:size])
     except ValueError:
         return
-    assert found.extensions == header.extensions[: len(found.extensions)]  # it ends between two extensions
-    assert found._replace(extensions=()) == header._replace(extensions=())
+    assert cut.extensions == header.extensions[: len(cut.extensions)]  # it ends between two extensions
+    assert cut._replace(extensions=()) == header._replace(extensions=())
 
 
 @given(st.binary(max_size=80))

@@ -111,7 +111,7 @@ async def test_an_entry_too_large_is_refused_outright(harness: Harness) -> None:
     assert len(block.data) == limit + 1
 
 
-async def test_what_was_written_is_counted(harness: Harness) -> None:
+async def test_written_bytes_are_counted(harness: Harness) -> None:
     before = harness.store.statistics()
     writer = await harness.store.create(harness.fence, 1, {})
     results = Results()

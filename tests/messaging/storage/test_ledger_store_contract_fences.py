@@ -31,7 +31,7 @@ async def test_a_former_owner_makes_seals_and_deletes_nothing(harness: Harness) 
     await harness.store.delete(newer, 1)
 
 
-async def test_what_a_former_owner_appended_is_answered_before_it_is_shut_out(harness: Harness) -> None:
+async def test_appends_of_a_former_owner_are_answered_before_it_is_shut_out(harness: Harness) -> None:
     """What was confirmed stays; nothing is confirmed once the takeover is done."""
     writer = await harness.store.create(await taken(harness, LOWER), 1, {})
     results = Results()
@@ -48,8 +48,8 @@ async def test_what_a_former_owner_appended_is_answered_before_it_is_shut_out(ha
     assert results.got == answered
     confirmed = [first for first, error in answered if error is None]
     assert confirmed == list(range(len(confirmed))) and info.last_entry >= len(confirmed) - 1
-    found = await read_all(await harness.store.open(1), info.last_entry)
-    assert found[: len(confirmed)] == [b"%d" % number for number in range(len(confirmed))]
+    stored = await read_all(await harness.store.open(1), info.last_entry)
+    assert stored[: len(confirmed)] == [b"%d" % number for number in range(len(confirmed))]
 
 
 async def test_other_ranges_do_not_notice(harness: Harness) -> None:
@@ -102,10 +102,10 @@ async def test_blocks_come_back_as_they_were_appended(harness: Harness) -> None:
         results.append(writer, payloads, b"header %d" % number)
     await results.wait(len(blocks))
     reader, entry = await harness.store.open(1), 0
-    found = []
+    read_blocks = []
     while entry <= writer.last_confirmed:
-        found += await reader.read(entry, entries_max=1000, bytes_max=1 << 20)
-        entry = found[-1].last_entry + 1
-    assert [(block.header, block.count, bytes(block.data)) for block in found] == [
+        read_blocks += await reader.read(entry, entries_max=1000, bytes_max=1 << 20)
+        entry = read_blocks[-1].last_entry + 1
+    assert [(block.header, block.count, bytes(block.data)) for block in read_blocks] == [
         (b"header %d" % number, len(payloads), b"".join(payloads)) for number, payloads in enumerate(blocks)
     ]

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_reopen_keeps_everything_and_raises_the_epoch(harness: Harness) -> None:
-    one = await harness.store.create(harness.fence, 1, {"k": "v"})
-    await append_all(one, b"a", b"b")
-    await one.close()
+    writer = await harness.store.create(harness.fence, 1, {"k": "v"})
+    await append_all(writer, b"a", b"b")
+    await writer.close()
     two = await harness.store.create(harness.fence, 2, {})
     await append_all(two, b"c")
     await harness.store.create(harness.fence, 3, {})
@@ -25,9 +25,9 @@ async def test_reopen_keeps_everything_and_raises_the_epoch(harness: Harness) ->
     epoch = harness.fence.epoch
     await harness.reopen()
     assert harness.fence.epoch > epoch
-    found = await harness.store.ledgers()
-    assert [(info.ledger_id, info.last_entry, info.length_bytes) for info in found] == [(1, 1, 2), (2, 0, 1)]
-    assert found[0].sealed and found[0].properties == {"k": "v"}
+    ledgers = await harness.store.ledgers()
+    assert [(info.ledger_id, info.last_entry, info.length_bytes) for info in ledgers] == [(1, 1, 2), (2, 0, 1)]
+    assert ledgers[0].sealed and ledgers[0].properties == {"k": "v"}
     info = await harness.store.seal(harness.fence, 2)
     assert (info.last_entry, info.sealed) == (0, True)
     assert await read_all(await harness.store.open(1), 1) == [b"a", b"b"]

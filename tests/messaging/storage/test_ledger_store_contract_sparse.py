@@ -28,11 +28,11 @@ async def write(writer: LedgerWriter, kept: Kept) -> None:
 
 async def read_through(reader: LedgerReader, last: int, first: int = 0, *, entries_max: int = 7) -> list[Block]:
     """One read after the other, as far as the ledger goes."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     while first <= last:
-        found += await reader.read(first, entries_max=entries_max, bytes_max=1 << 20)
-        first = found[-1].last_entry + 1
-    return found
+        blocks += await reader.read(first, entries_max=entries_max, bytes_max=1 << 20)
+        first = blocks[-1].last_entry + 1
+    return blocks
 
 
 def same(blocks: list[Block], kept: Kept) -> bool:
@@ -82,8 +82,8 @@ async def test_bounds_count_entries_not_ids(harness: Harness) -> None:
         (0, 1000, 3000, [100, 200, 300]),
         (1005, 1000, 1 << 20, [1000]),
     ):
-        found = await reader.read(first, entries_max=entries_max, bytes_max=bytes_max)
-        assert [block.first_entry for block in found] == firsts, (first, entries_max, bytes_max)
+        blocks = await reader.read(first, entries_max=entries_max, bytes_max=bytes_max)
+        assert [block.first_entry for block in blocks] == firsts, (first, entries_max, bytes_max)
 
 
 async def test_ids_are_never_given_twice_nor_left_out_elsewhere(harness: Harness) -> None:

@@ -69,19 +69,21 @@ async def test_many_topics_are_listed_in_pages(store: MetaStore) -> None:
 async def test_the_ledgers_that_topics_name_are_listed_in_pages_of_topics(store: MetaStore) -> None:
     assert await store.referenced_ledgers() == ([], None)
     names = sorted(f"persistent://acme/orders/t-{number}" for number in range(25))
-    held = {name: tuple(LedgerRecord(10 * at + one, 7, 9) for one in range(at % 3)) for at, name in enumerate(names)}
-    await asyncio.gather(*(store.cas_topic(FENCE, TopicRecord(name, ledgers=held[name], properties={"a": "b"})) for name in names))
+    ledgers_of = {name: tuple(LedgerRecord(10 * at + number, 7, 9) for number in range(at % 3)) for at, name in enumerate(names)}
+    await asyncio.gather(
+        *(store.cas_topic(FENCE, TopicRecord(name, ledgers=ledgers_of[name], properties={"a": "b"})) for name in names)
+    )
     ids, after = await store.referenced_ledgers(limit=10)
-    assert (sorted(ids), after) == (sorted(one.ledger_id for name in names[:10] for one in held[name]), names[9])
+    assert (sorted(ids), after) == (sorted(ledger.ledger_id for name in names[:10] for ledger in ledgers_of[name]), names[9])
     pages = 1
     while after is not None:
         more, after = await store.referenced_ledgers(after=after, limit=5)
         ids += more
         pages += 1
-    assert sorted(ids) == sorted(ledger.ledger_id for ledgers in held.values() for ledger in ledgers)
+    assert sorted(ids) == sorted(ledger.ledger_id for ledgers in ledgers_of.values() for ledger in ledgers)
     assert pages <= 5
     await store.delete_topic(FENCE, names[1])
-    assert await store.referenced_ledgers(limit=100) == ([one for one in ids if one // 10 != 1], None)
+    assert await store.referenced_ledgers(limit=100) == ([ledger_id for ledger_id in ids if ledger_id // 10 != 1], None)
 
 
 async def test_delete_topic_takes_its_subscriptions_and_is_idempotent(store: MetaStore) -> None:
@@ -94,25 +96,25 @@ async def test_delete_topic_takes_its_subscriptions_and_is_idempotent(store: Met
 
 
 async def test_subscription_ids_are_never_used_again(store: MetaStore) -> None:
-    one = await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=Position(3, 4), properties={"k": "v"})
-    assert (one.mark_delete, one.state, one.properties) == (Position(3, 4), b"", {"k": "v"})
+    first = await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=Position(3, 4), properties={"k": "v"})
+    assert (first.mark_delete, first.state, first.properties) == (Position(3, 4), b"", {"k": "v"})
     with pytest.raises(MetaConflict):
         await store.create_subscription(FENCE, TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
     await store.delete_subscription(FENCE, TOPIC, "s")
     await store.delete_subscription(FENCE, TOPIC, "s")
     two = await store.create_subscription(FENCE, TOPIC, "s", created_ms=2, mark_delete=EARLIEST, properties={})
-    assert two.subscription_id > one.subscription_id
+    assert two.subscription_id > first.subscription_id
 
 
 async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
-    one = await store.create_subscription(FENCE, TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
+    first = await store.create_subscription(FENCE, TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
     two = await store.create_subscription(FENCE, TOPIC, "b", created_ms=1, mark_delete=EARLIEST, properties={})
     await store.save_cursors(
         FENCE,
-        [(one.subscription_id, Position(1, 2), b"x"), (999, Position(1, 1), b"?"), (two.subscription_id, Position(5, 6), b"")],
+        [(first.subscription_id, Position(1, 2), b"x"), (999, Position(1, 1), b"?"), (two.subscription_id, Position(5, 6), b"")],
     )
-    found = await store.subscriptions(TOPIC)
-    assert [(s.name, s.mark_delete, s.state) for s in found] == [("a", Position(1, 2), b"x"), ("b", Position(5, 6), b"")]
+    subscriptions = await store.subscriptions(TOPIC)
+    assert [(s.name, s.mark_delete, s.state) for s in subscriptions] == [("a", Position(1, 2), b"x"), ("b", Position(5, 6), b"")]
 
 
 async def test_partitioned_records(store: MetaStore) -> None:
@@ -143,7 +145,7 @@ async def test_a_name_is_of_one_topic_partitioned_or_not(store: MetaStore) -> No
         store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1)),
         return_exceptions=True,
     )
-    assert [isinstance(one, MetaConflict) for one in both] == [False, True]
+    assert [isinstance(outcome, MetaConflict) for outcome in both] == [False, True]
 
 
 async def test_a_plain_topic_may_be_called_like_a_partition(store: MetaStore) -> None:
@@ -173,7 +175,7 @@ async def test_a_partition_of_a_partitioned_topic_is_one_of_its_number(store: Me
 @pytest.mark.parametrize(
     "local", ["t", "t-partition-0", "t-partition-12", "t-partition-07", "t-partition-", "-partition-1", "t-partition-1-partition-2"]
 )
-async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: str) -> None:
+async def test_the_name_of_a_partition_is_one_rule(store: MetaStore, local: str) -> None:
     """Names are parsed by the protocol; the store, which knows nothing of that, has the rule again."""
     name = parse_topic(f"acme/orders/{local}")
     await store.cas_partitioned(FENCE, PartitionedRecord(str(name.base), 1))
@@ -185,13 +187,13 @@ async def test_what_a_partition_is_called_is_one_rule(store: MetaStore, local: s
     assert made == (name.partition == 0)
 
 
-async def test_what_is_unfinished_is_found_after_a_restart(store: MetaStore) -> None:
+async def test_unfinished_partitioned_topics_are_found_after_a_restart(store: MetaStore) -> None:
     growing = await store.cas_partitioned(FENCE, PartitionedRecord(TOPIC, 1, growing_to=2))
     deleting = await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/in", 1, deleting=True))
     await store.cas_partitioned(FENCE, PartitionedRecord("persistent://acme/other/at-rest", 1))
     await store.stop()
     await store.start()
-    assert sorted(await store.unfinished_partitioned(), key=lambda one: one.name) == [growing, deleting]
+    assert sorted(await store.unfinished_partitioned(), key=lambda record: record.name) == [growing, deleting]
 
 
 async def test_ledger_ids_rise_across_restarts(store: MetaStore) -> None:
@@ -227,7 +229,7 @@ async def test_which_of_many_subscriptions_exist(store: MetaStore) -> None:
         for name in ("a", "b", "c")
     ]
     await store.delete_subscription(FENCE, TOPIC, "b")
-    ids = [one.subscription_id for one in made]
+    ids = [subscription.subscription_id for subscription in made]
     assert await store.existing_subscriptions([*ids, *range(10_000, 60_000)]) == {ids[0], ids[2]}
     assert await store.existing_subscriptions([]) == set()
     await store.delete_topic(FENCE, TOPIC)

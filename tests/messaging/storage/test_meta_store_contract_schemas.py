@@ -21,7 +21,7 @@ async def test_versions_come_back_in_order_after_a_restart(store: MetaStore) -> 
     assert await store.schema_versions(f"{TOPIC}2") == []
 
 
-async def test_one_version_is_read_without_the_others(store: MetaStore) -> None:
+async def test_a_version_is_read_without_the_others(store: MetaStore) -> None:
     for version in range(3):
         await store.add_schema_version(FENCE, TOPIC, version, b"x" * version)
     assert await store.schema_version_sizes(TOPIC) == [0, 1, 2]
@@ -34,7 +34,7 @@ async def test_only_the_next_version_is_stored(store: MetaStore) -> None:
     outcomes = await asyncio.gather(
         *(store.add_schema_version(FENCE, TOPIC, version, b"b") for version in (0, 2, 1, 1)), return_exceptions=True
     )
-    assert [type(one) for one in outcomes] == [MetaConflict, MetaConflict, type(None), MetaConflict]
+    assert [type(outcome) for outcome in outcomes] == [MetaConflict, MetaConflict, type(None), MetaConflict]
     assert await store.schema_versions(TOPIC) == [b"a", b"b"]
 
 

@@ -97,9 +97,9 @@ class World:
         for record in await self.meta.subscriptions("persistent://a/b/t"):
             if record.subscription_id in self.loaded:
                 continue
-            held = self.log.states.cursors.get(record.subscription_id)
-            if isinstance(held, Deltas):
-                self.loaded[record.subscription_id] = held
+            cursor = self.log.states.cursors.get(record.subscription_id)
+            if isinstance(cursor, Deltas):
+                self.loaded[record.subscription_id] = cursor
                 continue
             deltas = list_of(record.state)
             for delta in self.log.recovered_deltas(record.subscription_id):

@@ -41,10 +41,10 @@ async def fill(disk: FakeDisk, entries: int) -> None:
     """One entry a commit, in ledger 1, never sealed; every third one also in ledger 2."""
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     fence = await started(store)
-    one = await store.create(fence, 1, {})
+    writer = await store.create(fence, 1, {})
     two = await store.create(fence, 2, {})
     for entry in range(entries):
-        await append(one, PAYLOAD % entry)
+        await append(writer, PAYLOAD % entry)
         if entry % 3 == 0:
             await append(two, b"other")
     await store.stop()

@@ -73,8 +73,8 @@ class FakeFile:
             return bytes(self._inode.current[offset : offset + size])
 
     def begin_read(self, size: int, offset: int, aio: Any, done: Got) -> bool:
-        found: list[memoryview] = []
-        aio.begin(lambda: found.append(memoryview(self.read(size, offset))), lambda _: done(found[0] if found else None))
+        views: list[memoryview] = []
+        aio.begin(lambda: views.append(memoryview(self.read(size, offset))), lambda _: done(views[0] if views else None))
         return True
 
     def sync(self) -> None:

@@ -66,9 +66,9 @@ class FaultyLedgerStore:
 
     def release(self) -> None:
         """Calls what was kept back, in order, on the next turn of the loop."""
-        held, self.held = self.held or [], None
+        calls, self.held = self.held or [], None
         loop = asyncio.get_running_loop()
-        for call in held:
+        for call in calls:
             loop.call_soon(call)
 
     @property
@@ -275,7 +275,9 @@ class FaultyLedgerReader:
         blocks = await self.store.call("read", lambda: self._reader.read(first, entries_max=entries_max, bytes_max=bytes_max))
         for index, block in enumerate(blocks):
             damaged = [
-                one for one in self.store.damaged if one[0] == block.ledger_id and block.first_entry <= one[1] <= block.last_entry
+                place
+                for place in self.store.damaged
+                if place[0] == block.ledger_id and block.first_entry <= place[1] <= block.last_entry
             ]
             for ledger_id, entry_id in damaged:
                 self.store.fired(f"damage of {ledger_id}:{entry_id}")

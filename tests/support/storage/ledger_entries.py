@@ -52,19 +52,19 @@ async def append_all(writer: LedgerWriter, *payloads: bytes) -> None:
 
 
 def entries(blocks: list[Block]) -> list[bytes]:
-    found = []
+    payloads = []
     for block in blocks:
         begin = 0
         for stop in block.end_offsets:
-            found.append(bytes(block.data[begin:stop]))
+            payloads.append(bytes(block.data[begin:stop]))
             begin = stop
-    return found
+    return payloads
 
 
 async def read_all(reader: LedgerReader, last: int) -> list[bytes]:
-    found: list[bytes] = []
-    while len(found) <= last:
-        blocks = await reader.read(len(found), entries_max=1000, bytes_max=1 << 20)
-        assert blocks[0].first_entry == len(found)
-        found += entries(blocks)
-    return found
+    payloads: list[bytes] = []
+    while len(payloads) <= last:
+        blocks = await reader.read(len(payloads), entries_max=1000, bytes_max=1 << 20)
+        assert blocks[0].first_entry == len(payloads)
+        payloads += entries(blocks)
+    return payloads

@@ -101,14 +101,14 @@ class LogAndCursorsModel(RuleBasedStateMachine):
     def forget(self) -> None:
         """The model lets go of what the log dropped: always the oldest, and whole ledgers."""
         ledger_list = self.ledger.ledger_list
-        kept = [one for one in self.entries if ledger_list.holds(one)]
-        gone = [one for one in self.entries if not ledger_list.holds(one)]
+        kept = [position for position in self.entries if ledger_list.holds(position)]
+        gone = [position for position in self.entries if not ledger_list.holds(position)]
         assert not gone or not kept or (max(gone) < min(kept) and max(gone).ledger_id < min(kept).ledger_id)
-        for one in gone:
-            del self.entries[one]
+        for position in gone:
+            del self.entries[position]
 
     async def read_all(self) -> list[tuple[Position, bytes, int]]:
-        ledger_list, found = self.ledger.ledger_list, []
+        ledger_list, entries = self.ledger.ledger_list, []
         position = ledger_list.resolve(ledger_list.first)
         while ledger_list.holds(position):
             for block in await self.ledger.read(position, entries_max=5, bytes_max=100):
@@ -116,7 +116,7 @@ class LogAndCursorsModel(RuleBasedStateMachine):
                 for index, stop in enumerate(block.end_offsets):
                     place = Position(block.ledger_id, block.first_entry + index)
                     if place >= position and ledger_list.holds(place):
-                        found.append((place, bytes(block.data[start:stop]), decode(block.header).broker_time_ms))
+                        entries.append((place, bytes(block.data[start:stop]), decode(block.header).broker_time_ms))
                     start = stop
-            position = ledger_list.resolve(ledger_list.next_after(found[-1][0]))
-        return found
+            position = ledger_list.resolve(ledger_list.next_after(entries[-1][0]))
+        return entries

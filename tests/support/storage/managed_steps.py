@@ -11,20 +11,20 @@ from tests.support.storage.managed_world import World
 from tests.support.waiting import eventually
 
 
-async def world(**limits: int) -> World:
+async def new_world(**limits: int) -> World:
     return await World(**limits).start()  # type: ignore[arg-type]
 
 
-async def confirmed(held: World, count: int) -> None:
-    await eventually(lambda: len(held.outcomes) >= count)
+async def confirmed(world: World, count: int) -> None:
+    await eventually(lambda: len(world.outcomes) >= count)
 
 
-async def rolled(held: World, ledgers: int) -> None:
+async def rolled(world: World, ledgers: int) -> None:
     """The topic has that many ledgers, and rolling has come to its end."""
     await eventually(
         lambda: (
-            len(held.ledger.record.ledgers) == ledgers
-            and all(one.last_entry is not None for one in held.ledger.record.ledgers[:-1])
+            len(world.ledger.record.ledgers) == ledgers
+            and all(ledger.last_entry is not None for ledger in world.ledger.record.ledgers[:-1])
         )
     )
 

@@ -81,7 +81,7 @@ class World:
 
     async def read_all(self) -> list[tuple[Position, bytes]]:
         """Every entry that a reader from the beginning comes by."""
-        ledger_list, found = self.ledger.ledger_list, []
+        ledger_list, entries = self.ledger.ledger_list, []
         position = ledger_list.resolve(ledger_list.first)
         while ledger_list.holds(position):
             blocks = await self.ledger.read(position, entries_max=100, bytes_max=1 << 20)
@@ -91,7 +91,7 @@ class World:
                 for index, stop in enumerate(block.end_offsets):
                     place = Position(block.ledger_id, block.first_entry + index)
                     if place >= position and ledger_list.holds(place):
-                        found.append((place, bytes(block.data[start:stop])))
+                        entries.append((place, bytes(block.data[start:stop])))
                     start = stop
-            position = ledger_list.next_after(found[-1][0])
-        return found
+            position = ledger_list.next_after(entries[-1][0])
+        return entries

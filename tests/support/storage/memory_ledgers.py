@@ -60,15 +60,15 @@ class _Ledger:
         at = max(0, bisect_right(self.firsts, first) - 1)
         if self.blocks[at].last_entry < first:
             at += 1
-        found: list[Block] = []
+        blocks_read: list[Block] = []
         size = entries = 0
         for block in self.blocks[at:]:
             size += len(block.data)
-            if found and (size > bytes_max or entries >= entries_max):
+            if blocks_read and (size > bytes_max or entries >= entries_max):
                 break
-            found.append(block)
+            blocks_read.append(block)
             entries += block.last_entry + 1 - max(first, block.first_entry)
-        return found
+        return blocks_read
 
     def info(self, ledger_id: int) -> LedgerInfo:
         return LedgerInfo(ledger_id, self.last_entry, self.length_bytes, self.sealed, dict(self.properties))
@@ -236,7 +236,7 @@ class MemoryLedgerStore:
 
     def statistics(self) -> StoreStatistics:
         """Memory is no file and is never forced anywhere; the bytes are those of ledgers that exist."""
-        return StoreStatistics(0, 0.0, self.written_bytes, 0, sum(one.info(0).length_bytes for one in self._ledgers.values()))
+        return StoreStatistics(0, 0.0, self.written_bytes, 0, sum(ledger.info(0).length_bytes for ledger in self._ledgers.values()))
 
     def _get(self, ledger_id: int) -> _Ledger:
         ledger = self._ledgers.get(ledger_id)

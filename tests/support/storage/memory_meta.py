@@ -89,12 +89,12 @@ class MemoryMetaStore:
     async def count_topics(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
         namespaces = map(namespace_of, self._topics)
-        return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
+        return dict(Counter(namespace for namespace in namespaces if namespace.startswith(f"{tenant}/")))
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
         namespaces = (namespace_of(topic) for topic, _ in self._subscriptions)
-        return dict(Counter(one for one in namespaces if one.startswith(f"{tenant}/")))
+        return dict(Counter(namespace for namespace in namespaces if namespace.startswith(f"{tenant}/")))
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
@@ -189,7 +189,7 @@ class MemoryMetaStore:
 
     async def existing_subscriptions(self, ids: Iterable[int]) -> set[int]:
         await asyncio.sleep(0)
-        return {one for one in ids if one in self._by_id}
+        return {subscription_id for subscription_id in ids if subscription_id in self._by_id}
 
     async def schema_versions(self, topic: str) -> list[bytes]:
         return list(self._schemas.get(topic, ()))

@@ -30,9 +30,9 @@ async def snapshotted(disk: FakeDisk, ledgers: int = 6, rounds: int = 60) -> Non
 
 async def ledgers_in(disk: FakeDisk) -> list[LedgerInfo]:
     store = await opened(disk, NEVER)
-    found = await store.ledgers()
-    for info in found:
+    ledgers = await store.ledgers()
+    for info in ledgers:
         if info.entries:
             await blocks_read_back(store, info.ledger_id)
     await store.stop()
-    return found
+    return ledgers

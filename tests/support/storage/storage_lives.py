@@ -68,11 +68,11 @@ class Life:
     async def load(self) -> None:
         """The topic is loaded, and its subscription knows everything that was durable."""
         (record,) = await self._left.meta.subscriptions(TOPIC)
-        held = Deltas(list_of(record.state))
-        held += [delta for delta in self.cursors.recovered_deltas(record.subscription_id) if delta not in held]
-        self.cursors.claim(record.subscription_id, held)
-        assert set(self._left.durable) <= set(held)
-        self._subscription_id, self._held = record.subscription_id, held
+        deltas = Deltas(list_of(record.state))
+        deltas += [delta for delta in self.cursors.recovered_deltas(record.subscription_id) if delta not in deltas]
+        self.cursors.claim(record.subscription_id, deltas)
+        assert set(self._left.durable) <= set(deltas)
+        self._subscription_id, self._held = record.subscription_id, deltas
 
     async def acknowledge(self, number: int) -> StoreError | None:
         delta = b"%04d" % number

@@ -101,13 +101,13 @@ class Workload:
 
 async def check(store: LedgerStore, fence: Fence, promises: dict[int, Promise]) -> None:
     """Everything promised holds; nothing is there that was never appended; entries read back whole and in order."""
-    found = {info.ledger_id for info in await store.ledgers()}
+    existing = {info.ledger_id for info in await store.ledgers()}
     for ledger_id, promise in promises.items():
         if promise.deleted:
-            assert ledger_id not in found, f"ledger {ledger_id} came back"
+            assert ledger_id not in existing, f"ledger {ledger_id} came back"
         elif promise.created and not promise.deleting:
-            assert ledger_id in found, f"ledger {ledger_id} was lost"
-    for ledger_id in found:
+            assert ledger_id in existing, f"ledger {ledger_id} was lost"
+    for ledger_id in existing:
         promise = promises.get(ledger_id, Promise(asked=1 << 30))
         before = await store.info(ledger_id)
         info = await store.seal(fence, ledger_id)

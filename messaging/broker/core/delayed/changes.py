@@ -43,12 +43,12 @@ class Reached(NamedTuple):
 def reached(subscriptions: Iterable[Subscription], position: Position, stored_ms: int) -> Reached:
     """`stored_ms`: when the broker stored it. A subscription that was created later and begins behind it never had it."""
     delivered, acknowledged = [], []
-    for one in subscriptions:
-        where = trace_in(one, position, ()).where
+    for subscription in subscriptions:
+        where = trace_in(subscription, position, ()).where
         if where in DELIVERED:
-            delivered.append(one.name)
-        elif where is TraceState.ACKNOWLEDGED and one.created_ms <= stored_ms:
-            acknowledged.append(one.name)
+            delivered.append(subscription.name)
+        elif where is TraceState.ACKNOWLEDGED and subscription.created_ms <= stored_ms:
+            acknowledged.append(subscription.name)
     return Reached(delivered, acknowledged)
 
 
@@ -75,8 +75,8 @@ def why_full(overrides: Overrides | None, *, reschedules: bool, batch: bool) -> 
 def words_without(overrides: Overrides | None, position: Position, batch_index: int, messages: int) -> tuple[int, ...] | None:
     """The ack set of a batch of `messages` once this message of it is cancelled, too; empty: nothing of it is left. None: it was
     cancelled before."""
-    held = None if overrides is None else overrides.batches.bits(position)
-    before = (1 << messages) - 1 if held is None else held
+    open_bits = None if overrides is None else overrides.batches.bits(position)
+    before = (1 << messages) - 1 if open_bits is None else open_bits
     left = before & ~(1 << batch_index)
     if left == before:
         return None

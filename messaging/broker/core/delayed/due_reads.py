@@ -26,18 +26,18 @@ class DueRead(NamedTuple):
 
 def take_read(entries: EntrySets, ledger_id: int, entry_bytes: int) -> DueRead:
     """Removes from `entries` what the next read of this ledger brings. `entry_bytes`: of the ledger, on average."""
-    held = entries[ledger_id]
-    first = held.min()
+    due = entries[ledger_id]
+    first = due.min()
     span = min(ENTRIES_MAX, max(1, READ_BYTES // max(1, entry_bytes)))
     gap = max(1, GAP_BYTES // max(1, entry_bytes))
     last = first
-    near = held & BitMap(range(first, min(first + span, ENTRY_IDS)))
+    near = due & BitMap(range(first, min(first + span, ENTRY_IDS)))
     for entry in near:
         if entry - last > gap:
             break
         last = entry
-    held.remove_range(first, last + 1)
-    if not held:
+    due.remove_range(first, last + 1)
+    if not due:
         del entries[ledger_id]
     near.remove_range(last + 1, ENTRY_IDS)
     return DueRead(ledger_id, first, last, near)

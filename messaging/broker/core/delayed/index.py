@@ -89,5 +89,5 @@ class MemoryIndex:
         return Due(entry_sets.take(self.pending, due.entries), due.until_ms)
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
-        for gone in [held for held in self.pending if held < ledger_id]:
+        for gone in [earlier for earlier in self.pending if earlier < ledger_id]:
             del self.pending[gone]

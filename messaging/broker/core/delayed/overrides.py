@@ -106,10 +106,10 @@ class Overrides:
 
     def left_out(self) -> EntrySets:
         """The entries that are not due when the index says so: copies, for a thread."""
-        found = entry_sets.copied(self.cancelled)
+        left_out = entry_sets.copied(self.cancelled)
         for ledger_id, entries in self.rescheduled.items():
-            entry_sets.add(found, ledger_id, entries)
-        return found
+            entry_sets.add(left_out, ledger_id, entries)
+        return left_out
 
     # --- deciding
 
@@ -128,8 +128,8 @@ class Overrides:
         self._slots.add(*position, at_ms)
         if self._stale > len(self._times) + STALE_MAX:
             self._slots, self._stale = TimeSlots(), 0
-            for one, time in self._times.items():
-                self._slots.add(*one, time.at_ms)
+            for place, time in self._times.items():
+                self._slots.add(*place, time.at_ms)
 
     def _forget(self, ledger_id: int, entries: BitMap) -> None:
         """These were rescheduled."""
@@ -148,26 +148,26 @@ class Overrides:
         def gone(ledger_id: int) -> bool:
             return ledger_id not in kept
 
-        for ledger_id in [one for one in self.cancelled if gone(one) and not ledger_list.compacts(one)]:
+        for ledger_id in [candidate for candidate in self.cancelled if gone(candidate) and not ledger_list.compacts(candidate)]:
             self.cancelled_count -= len(self.cancelled.pop(ledger_id))
-        batches = [one for one, _ in self.batches.items()]
-        for position in [one for one in batches if gone(one.ledger_id) and not ledger_list.compacts(one.ledger_id)]:
-            self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
-        for ledger_id in [one for one in self.rescheduled if gone(one)]:
+        for position in [position for position, _ in self.batches.items()]:
+            if gone(position.ledger_id) and not ledger_list.compacts(position.ledger_id):
+                self.batches.drop(position.ledger_id, BitMap([position.entry_id]))
+        for ledger_id in [candidate for candidate in self.rescheduled if gone(candidate)]:
             self._forget(ledger_id, self.rescheduled[ledger_id])
-        released = {one: entries - self.later.get(one, BitMap()) for one, entries in self.rescheduled.items()}
+        released = {candidate: entries - self.later.get(candidate, BitMap()) for candidate, entries in self.rescheduled.items()}
         if 0 <= cutoff_ms - self._forgot_ms < sum(map(len, released.values())) // FORGOTTEN_A_MS:
             return
         self._forgot_ms = cutoff_ms
         for ledger_id, entries in released.items():
             idle = entries - pending.get(ledger_id, BitMap())
-            past = [one for one in idle if max(self._times[Position(ledger_id, one)]) <= cutoff_ms]
+            past = [entry for entry in idle if max(self._times[Position(ledger_id, entry)]) <= cutoff_ms]
             self._forget(ledger_id, BitMap(past))
 
     def compacted_without(self, entries: EntrySets, ledger_list: LedgerList) -> None:
         """The compacted ledger was made without these cancelled entries: where their ledger is gone nobody can be sent them."""
         kept = set(ledger_list.ids)
-        left_out = {ledger_id: one for ledger_id, one in entries.items() if ledger_id not in kept}
+        left_out = {ledger_id: left for ledger_id, left in entries.items() if ledger_id not in kept}
         self.cancelled_count -= sum(map(len, entry_sets.take(self.cancelled, left_out).values()))
 
     # --- the index releases, or looks for what is due
@@ -181,7 +181,7 @@ class Overrides:
         for ledger_id, entries in self._slots.take_due(until_ms).entries.items():
             entry_sets.add(self._reached, ledger_id, entries)
             self._reached_ms = max(self._reached_ms, until_ms)
-        found: EntrySets = {}
+        taken: EntrySets = {}
         left = JUDGED_MAX
         while self._reached and left > 0:
             ledger_id, reached = next(iter(self._reached.items()))
@@ -190,9 +190,9 @@ class Overrides:
             entry_sets.take(self._reached, {ledger_id: judged})
             times, asked = self._times, judged & self.later.get(ledger_id, BitMap())
             due = [entry for entry in asked if times[Position(ledger_id, entry)].at_ms <= self._reached_ms]
-            entry_sets.add(found, ledger_id, due)
-        entry_sets.take(self.later, found)
-        return found
+            entry_sets.add(taken, ledger_id, due)
+        entry_sets.take(self.later, taken)
+        return taken
 
     def take_back(self, due: EntrySets) -> EntrySets:
         """Takes the entries out of `due` that were rescheduled to later, and returns them."""
@@ -204,13 +204,13 @@ class Overrides:
         rescheduled = self.rescheduled.get(ledger_id, BitMap()) & asked
         if not rescheduled:
             return times
-        found = dict(times)
+        judged_times = dict(times)
         for entry in rescheduled:
-            found.pop(entry, None)
+            judged_times.pop(entry, None)
             at_ms = self._times[Position(ledger_id, entry)].at_ms
             if at_ms > cutoff_ms:
-                found[entry] = at_ms
-        return sorted(found.items())
+                judged_times[entry] = at_ms
+        return sorted(judged_times.items())
 
     # --- storing
 
@@ -237,12 +237,12 @@ class Overrides:
     @classmethod
     def decode(cls, data: bytes) -> Overrides:
         """Raises `ValueError`."""
-        found = cls()
+        overrides = cls()
         try:
-            found._decode(data)
+            overrides._decode(data)
         except struct.error as error:
             raise ValueError(f"decisions on delayed messages of {len(data)} bytes are cut short: {error}") from None
-        return found
+        return overrides
 
     def _decode(self, data: bytes) -> None:
         version, count = _HEAD.unpack_from(data)

@@ -23,19 +23,19 @@ class DelayedReading(ReadPosition):
         self.position = position
 
     def next_position(self) -> Position | None:
-        found = super().next_position()
-        while found is not None:
-            ledger_id, entry = found
+        position = super().next_position()
+        while position is not None:
+            ledger_id, entry = position
             pending = self._pending.get(ledger_id)
             if not pending:
-                return found
+                return position
             entry = self._next_open(ledger_id, pending, entry)
             if entry >= 0:
                 self.position = Position(ledger_id, entry)
                 return self.position
             last = Position(ledger_id, self._ledger_list.deliverable_in(ledger_id))
             self.position = self._ledger_list.next_after(last)
-            found = super().next_position()
+            position = super().next_position()
         return None
 
     def _next_open(self, ledger_id: int, pending: BitMap, entry: int) -> int:

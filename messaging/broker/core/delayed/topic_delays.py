@@ -68,21 +68,21 @@ class TopicDelays:
     @property
     def memory_bytes(self) -> int:
         index, overrides = self.index, 0 if self.overrides is None else self.overrides.memory_bytes
-        held = index.memory_bytes + entry_sets.memory_bytes(index.pending) + self._sets_bytes
-        return held + self.ahead.memory_bytes + overrides
+        index_bytes = index.memory_bytes + entry_sets.memory_bytes(index.pending) + self._sets_bytes
+        return index_bytes + self.ahead.memory_bytes + overrides
 
     def join(self, reader: Reader) -> DelayedEntries:
         """For a subscription that delays messages."""
-        one = DelayedEntries(reader, self.index.pending)
-        self.entries[one] = None
-        return one
+        of_subscription = DelayedEntries(reader, self.index.pending)
+        self.entries[of_subscription] = None
+        return of_subscription
 
-    def leave(self, one: DelayedEntries) -> None:
+    def leave(self, of_subscription: DelayedEntries) -> None:
         """The subscription is gone, or does not delay messages any more. Idempotent."""
-        if one in self.entries:
-            del self.entries[one]
-            one.clear()
-            self.count(one)
+        if of_subscription in self.entries:
+            del self.entries[of_subscription]
+            of_subscription.clear()
+            self.count(of_subscription)
 
     def published(self, ledger_id: int, first_entry: int, times: Sequence[int], cutoff_ms: int) -> bool:
         """A block with delivery times is durable; nobody has read it. `cutoff_ms`: what is due up to then is delivered as it is.
@@ -121,9 +121,9 @@ class TopicDelays:
             for ledger_id, entries in self.overrides.take_back(due).items():
                 entry_sets.add(self.index.pending, ledger_id, entries)
         again = entry_sets.take(self._again, due) if self._again else {}
-        released = [one for one in self.entries if one.release(due, again)]
-        for one in released:
-            self.count(one)
+        released = [of_subscription for of_subscription in self.entries if of_subscription.release(due, again)]
+        for delayed in released:
+            self.count(delayed)
         return released
 
     def next_ms(self) -> int | None:
@@ -166,8 +166,8 @@ class TopicDelays:
             entries = [entry for entry, _ in times]
             self.index.add(ledger_id, times)
             entry_sets.add(self._again, ledger_id, entries)
-            for one in self.entries:
-                one.waits_again(ledger_id, entries)
+            for of_subscription in self.entries:
+                of_subscription.waits_again(ledger_id, entries)
 
     # --- what is decided after publishing
 
@@ -214,10 +214,10 @@ class TopicDelays:
 
     def _forget(self, ledger_id: int, entries: BitMap) -> None:
         entry_sets.take(self._again, {ledger_id: entries})
-        for one in self.entries:
-            one.waits_again(ledger_id, list(entries))
+        for of_subscription in self.entries:
+            of_subscription.waits_again(ledger_id, list(entries))
 
-    def count(self, one: DelayedEntries) -> None:
+    def count(self, of_subscription: DelayedEntries) -> None:
         """Called after some of it was sent: its memory is measured."""
-        before, one.counted_bytes = one.counted_bytes, one.memory_bytes
-        self._sets_bytes += one.counted_bytes - before
+        before, of_subscription.counted_bytes = of_subscription.counted_bytes, of_subscription.memory_bytes
+        self._sets_bytes += of_subscription.counted_bytes - before

@@ -76,7 +76,7 @@ def test_every_row_of_the_table(mode: AccessMode, occupancy: Occupancy) -> None:
 
 
 @pytest.mark.parametrize("mode", [EXCLUSIVE, WAITING, FENCING])
-def test_whoever_was_replaced_while_it_was_away_stays_out_and_fences_nobody(mode: AccessMode) -> None:
+def test_a_producer_replaced_while_it_was_away_stays_out_and_fences_no_other(mode: AccessMode) -> None:
     table = ProducerTable(topic_epoch=4)
     with pytest.raises(ProducerFenced):
         table.attach(producer("late", mode, topic_epoch=3))
@@ -130,8 +130,8 @@ def test_those_that_wait_come_in_order_and_may_have_the_name_of_the_owner() -> N
     owner = producer("same", EXCLUSIVE)
     table.attach(owner)
     first, second, third = (producer("same", WAITING) for _ in range(3))
-    for one in (first, second, third):
-        table.attach(one)
+    for waiter in (first, second, third):
+        table.attach(waiter)
     assert table.detach(second) is None  # it left the queue
     departure = table.detach(owner)
     assert departure is not None and departure.promoted is first and first.topic_epoch == 1
@@ -142,13 +142,13 @@ def test_those_that_wait_come_in_order_and_may_have_the_name_of_the_owner() -> N
 
 def test_the_last_of_those_that_share_a_topic_makes_room() -> None:
     table = occupied(Occupancy.AWAITED)
-    one, two = table
-    assert table.detach(one) is None
-    departure = table.detach(two)
+    first, second = table
+    assert table.detach(first) is None
+    departure = table.detach(second)
     assert departure is not None and departure.promoted is table.owner is not None
 
 
-def test_one_that_waits_with_an_epoch_that_is_over_is_passed_over() -> None:
+def test_a_waiting_producer_whose_epoch_is_over_is_passed_over() -> None:
     table, sink = ProducerTable(topic_epoch=2), ProducerEnd()
     owner = producer("owner", EXCLUSIVE, sink=sink)
     table.attach(owner)
@@ -175,17 +175,17 @@ def test_only_so_many_wait() -> None:
 def test_clearing_promotes_nobody() -> None:
     table = occupied(Occupancy.OWNED)
     members, waiting = table.clear()
-    assert [one.name for one in members] == ["owner"] and [one.name for one in waiting] == ["waits"]
+    assert [waiter.name for waiter in members] == ["owner"] and [member.name for member in waiting] == ["waits"]
     assert len(table) == 0 and table.waiting == 0 and table.topic_epoch == 0
     assert table.detach(members[0]) is None and table.detach(waiting[0]) is None
 
 
-def test_who_is_asked_whether_it_is_alive() -> None:
+def test_only_rivals_are_asked_whether_they_are_alive() -> None:
     shared = occupied(Occupancy.SHARED)
-    assert [one.name for one in shared.rivals("one", SHARED)] == ["one"] and shared.rivals("new", SHARED) == []
+    assert [rival.name for rival in shared.rivals("one", SHARED)] == ["one"] and shared.rivals("new", SHARED) == []
     assert len(shared.rivals("new", EXCLUSIVE)) == 2
     owned = occupied(Occupancy.OWNED)
-    assert [one.name for one in owned.rivals("new", SHARED)] == ["owner"]
+    assert [rival.name for rival in owned.rivals("new", SHARED)] == ["owner"]
     assert owned.rivals("new", FENCING) == []
 
 
@@ -200,16 +200,16 @@ class Producers(RuleBasedStateMachine):
         self.left: list[Producer] = []
         self.epochs: list[tuple[int, Producer]] = []  # in the order in which owners got the topic
 
-    def _owns(self, one: Producer) -> None:
+    def _owns(self, owner: Producer) -> None:
         if self.epochs:
             epoch, before = self.epochs[-1]
-            assert one.topic_epoch > epoch or (one.topic_epoch == epoch and one.name == before.name)
-        self.epochs.append((one.topic_epoch, one))
+            assert owner.topic_epoch > epoch or (owner.topic_epoch == epoch and owner.name == before.name)
+        self.epochs.append((owner.topic_epoch, owner))
 
-    def _attach(self, one: Producer) -> None:
+    def _attach(self, member: Producer) -> None:
         before = (list(self.table), self.table.waiting, self.table.topic_epoch)
         try:
-            admission = self.table.attach(one)
+            admission = self.table.attach(member)
         except (ProducerBusy, ProducerFenced):
             assert before == (list(self.table), self.table.waiting, self.table.topic_epoch)
             return
@@ -218,11 +218,11 @@ class Producers(RuleBasedStateMachine):
         self.waiting = [other for other in self.waiting if other not in gone]
         self.left += gone
         if admission.answer is Answer.WAIT:
-            self.waiting.append(one)
+            self.waiting.append(member)
             return
-        self.open.append(one)
+        self.open.append(member)
         if admission.answer is not Answer.JOIN:
-            self._owns(one)
+            self._owns(member)
 
     @rule(name=st.sampled_from("abcd"), mode=st.sampled_from(list(AccessMode)))
     def join(self, name: str, mode: AccessMode) -> None:
@@ -232,12 +232,12 @@ class Producers(RuleBasedStateMachine):
     def connect_again(self, index: int, same_connection: bool) -> None:
         known = [*self.open, *self.waiting, *self.left]
         if known:
-            one = known[index % len(known)]
-            again = producer(one.name, one.access, one.topic_epoch, one.epoch + 1)
-            if same_connection and isinstance(one.sink, ProducerEnd):
-                again.sink = one.sink
-            if one in self.waiting:  # as `open_producer` does
-                self._leave(one)
+            known_producer = known[index % len(known)]
+            again = producer(known_producer.name, known_producer.access, known_producer.topic_epoch, known_producer.epoch + 1)
+            if same_connection and isinstance(known_producer.sink, ProducerEnd):
+                again.sink = known_producer.sink
+            if known_producer in self.waiting:  # as `open_producer` does
+                self._leave(known_producer)
             self._attach(again)
 
     @rule(index=st.integers(0, 20))
@@ -246,11 +246,11 @@ class Producers(RuleBasedStateMachine):
         if known:
             self._leave(known[index % len(known)])
 
-    def _leave(self, one: Producer) -> None:
-        departure = self.table.detach(one)
-        self.open = [other for other in self.open if other is not one]
-        self.waiting = [other for other in self.waiting if other is not one]
-        self.left.append(one)
+    def _leave(self, member: Producer) -> None:
+        departure = self.table.detach(member)
+        self.open = [other for other in self.open if other is not member]
+        self.waiting = [other for other in self.waiting if other is not member]
+        self.left.append(member)
         if departure is not None:
             self.waiting = [other for other in self.waiting if other not in departure.refused and other is not departure.promoted]
             if departure.promoted is not None:
@@ -268,7 +268,7 @@ class Producers(RuleBasedStateMachine):
     def one_owner_and_nobody_beside_it(self) -> None:
         members = list(self.table)
         assert sorted(map(id, members)) == sorted(map(id, self.open))
-        owners = [one for one in members if one.access is not SHARED]
+        owners = [member for member in members if member.access is not SHARED]
         assert len(owners) <= 1 and (not owners or members == owners)
         assert self.table.owner is (owners[0] if owners else None)
         assert self.table.waiting == len(self.waiting)

@@ -13,7 +13,7 @@ KINDS = [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE, SubscriptionType.F
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 10])
-def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: SubscriptionType, size: int) -> None:
+def test_messages_sent_and_neither_open_nor_wanted_again_are_acknowledged(kind: SubscriptionType, size: int) -> None:
     world = World()
     consumer = world.attach(kind, 1_000)
     first, second, third, _ = world.publish([size] * 4)
@@ -33,7 +33,7 @@ def test_what_was_sent_and_is_neither_open_nor_wanted_again(kind: SubscriptionTy
     assert counted(consumer) == 3 * size
 
 
-def test_one_nack_of_shared_is_one_message() -> None:
+def test_messages_nacked_from_shared_are_not_acknowledged() -> None:
     world = World()
     consumer = world.attach(SubscriptionType.SHARED, 1_000)
     first, _ = world.publish([5, 3])
@@ -41,9 +41,9 @@ def test_one_nack_of_shared_is_one_message() -> None:
     assert (consumer.messages_redelivered, world.subscription.acknowledged_messages(consumer)) == (5, 0)
 
 
-def test_who_waits_in_failover_has_acknowledged_nothing() -> None:
+def test_a_consumer_that_waits_in_failover_has_acknowledged_nothing() -> None:
     world = World()
     active, waiting = world.attach(SubscriptionType.FAILOVER, 10), world.attach(SubscriptionType.FAILOVER, 10)
-    (one,) = world.publish([1])
-    world.ack(active, one)
+    (position,) = world.publish([1])
+    world.ack(active, position)
     assert [world.subscription.acknowledged_messages(who) for who in (active, waiting)] == [1, 0]

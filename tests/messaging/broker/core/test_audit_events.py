@@ -21,10 +21,10 @@ INNOCENT = Event("broker.denied", "app@acme", "k-acme", "10.0.0.9", "acme", "u1"
 
 def drained(table: AuditEvents) -> list[Entry]:
     """Everything, taken and acknowledged page by page."""
-    found: list[Entry] = []
-    while page := table.take(found[-1].sequence if found else 0):
-        found += page
-    return found
+    entries: list[Entry] = []
+    while page := table.take(entries[-1].sequence if entries else 0):
+        entries += page
+    return entries
 
 
 def attack(number: int, **fields: Any) -> Event:
@@ -41,7 +41,7 @@ def test_equal_events_are_one_entry_with_first_and_last() -> None:
     assert (table.recorded, table.further, table.pending) == (3, 0, 3)
 
 
-def test_what_was_taken_comes_again_until_it_is_acknowledged_and_does_not_change() -> None:
+def test_events_taken_come_again_until_they_are_acknowledged_and_do_not_change() -> None:
     table = AuditEvents()
     table.record(INNOCENT, 1)
     first = table.take(0)
@@ -65,9 +65,9 @@ def test_pages_are_bounded_and_in_order() -> None:
     for number in range(TAKEN_MAX + 5):
         table.record(attack(number, action="subscription.create"), number)
     assert (len(table.take(0)), table.waiting) == (TAKEN_MAX, 5)
-    found = drained(table)
-    assert [entry.sequence for entry in found] == list(range(1, TAKEN_MAX + 6))
-    assert [entry.first_ms for entry in found] == list(range(TAKEN_MAX + 5))
+    entries = drained(table)
+    assert [entry.sequence for entry in entries] == list(range(1, TAKEN_MAX + 6))
+    assert [entry.first_ms for entry in entries] == list(range(TAKEN_MAX + 5))
 
 
 FLOODS = {
@@ -88,14 +88,14 @@ def test_no_flood_hides_anybody_else_and_nothing_is_lost_from_the_counts() -> No
             table.record(event(number), number)
         table.record(INNOCENT, 50_000)
         assert table.bytes <= REFUSED_BYTES_MAX // 2 + FURTHER_BYTES_MAX, f"{name}: one attacker has more than half"
-        found = drained(table)
-        assert INNOCENT in [entry.event for entry in found], name
-        assert sum(entry.count for entry in found) == table.recorded == 4_001, name
+        entries = drained(table)
+        assert INNOCENT in [entry.event for entry in entries], name
+        assert sum(entry.count for entry in entries) == table.recorded == 4_001, name
         assert table.further, name
         assert (table.pending, table.bytes, dict(table.shares)) == (0, 0, {}), name
 
 
-def test_what_did_not_fit_is_counted_with_its_caller_and_its_tenant() -> None:
+def test_events_that_did_not_fit_are_counted_with_their_caller_and_their_tenant() -> None:
     table = AuditEvents()
     for number in range(5_000):
         table.record(attack(number, tenant="acme", tenant_uid="u1"), number)
@@ -121,9 +121,9 @@ def test_a_flood_of_refusals_makes_few_records_and_hides_nothing_that_was_done()
         table.record(attack(number), number)
     for number in range(300):
         table.record(attack(number, action="subscription.create", tenant="evil", tenant_uid="u9"), number)
-    found = drained(table)
-    assert sum(entry.event.action == "broker.denied" for entry in found) < 40
-    made = [entry for entry in found if entry.event.action == "subscription.create"]
+    entries = drained(table)
+    assert sum(entry.event.action == "broker.denied" for entry in entries) < 40
+    made = [entry for entry in entries if entry.event.action == "subscription.create"]
     assert len(made) == 300 and not any(entry.event.further for entry in made)
 
 

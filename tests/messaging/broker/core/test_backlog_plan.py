@@ -50,8 +50,8 @@ class Backlog:
     def arrive(self, read: BacklogRead, entries: int = READ) -> Steps:
         read.state = ReadState.UNDER_WAY
         steps = self.plan.arrived(read, [self.block(read.first.entry_id + index) for index in range(entries)])
-        for one in steps.start:
-            one.forecast(READ)
+        for begun in steps.start:
+            begun.forecast(READ)
         return steps
 
     def block(self, entry_id: int, data: bytes | None = None) -> Block:
@@ -159,12 +159,12 @@ def test_a_subscription_that_skips_ahead_of_its_reads_gives_all_of_them_back() -
 
 def test_subscriptions_at_the_same_place_share_a_read_until_the_last_leaves() -> None:
     backlog = Backlog()
-    one, other = backlog.subscription(), backlog.subscription()
-    (read,) = backlog.find(one, 0)[1].start
+    first, other = backlog.subscription(), backlog.subscription()
+    (read,) = backlog.find(first, 0)[1].start
     there, steps = backlog.find(other, READ - 1)
     assert not there and steps.start == [] and steps.joined == 1
-    assert set(backlog.arrive(read).dispatch) == {one, other}
-    assert backlog.plan.forget(one) == Steps()
+    assert set(backlog.arrive(read).dispatch) == {first, other}
+    assert backlog.plan.forget(first) == Steps()
     assert backlog.plan.forget(other) == Steps(cancel=[read])
     assert not backlog.plan.reads and not backlog.plan.subscriptions
 
@@ -195,7 +195,7 @@ def test_a_read_that_fails_names_those_that_waited_for_it() -> None:
     assert firsts(backlog.find(waiting, READ)[1].start) == [READ], "tried again"
 
 
-def test_what_is_no_block_of_ours_is_said_and_not_returned() -> None:
+def test_a_block_that_is_not_ours_is_reported_and_not_returned() -> None:
     backlog = Backlog()
     subscription = backlog.subscription()
     (read,) = backlog.find(subscription, 0)[1].start
@@ -206,11 +206,11 @@ def test_what_is_no_block_of_ours_is_said_and_not_returned() -> None:
     assert backlog.plan.block_in_memory(Position(LEDGER, 0)) is None
 
 
-def test_what_was_read_for_one_is_found_by_others() -> None:
+def test_blocks_read_for_a_subscription_are_found_by_others() -> None:
     backlog = Backlog()
     begun(backlog, backlog.subscription())
-    found = backlog.plan.block_in_memory(Position(LEDGER, 3))
-    assert found is not None and found.first_entry <= 3 <= found.last_entry
+    block = backlog.plan.block_in_memory(Position(LEDGER, 3))
+    assert block is not None and block.first_entry <= 3 <= block.last_entry
     assert backlog.plan.block_in_memory(Position(LEDGER, READ)) is None
 
 

@@ -30,7 +30,7 @@ sizes = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 5000)), min_size=1
 
 
 @given(sizes, st.data())
-def test_what_is_left_fits_and_one_entry_more_would_not(counts: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_the_backlog_left_fits_and_with_an_entry_more_would_not(counts: list[tuple[int, int]], data: st.DataObject) -> None:
     ledgers = [LedgerSize(number, entries, entries and length) for number, (entries, length) in enumerate(counts)]
     total = bytes_after(ledgers, EARLIEST)
     wanted = data.draw(st.integers(0, total))

@@ -29,7 +29,7 @@ def test_trends(backlogs: list[int], grows: bool) -> None:
     assert trend.grows == grows
 
 
-def test_what_is_older_than_the_window_does_not_count() -> None:
+def test_samples_older_than_the_window_do_not_count() -> None:
     trend = BacklogTrend()
     for index in range(12):
         trend.sample(index * SPACING_MS, index)

@@ -42,14 +42,14 @@ class Held:
         else:
             row = TOPIC_PATHS[path]
             changes = dict.fromkeys(policy.name for policy in row.policies) if method == "DELETE" else row.changes(value)
-            held = {**self.policies, **changes}
-            self.policies = {name: one for name, one in held.items() if one is not None}
+            merged = {**self.policies, **changes}
+            self.policies = {name: value for name, value in merged.items() if value is not None}
 
 
 def read(encoded: bytes) -> dict[str, Any]:
-    found = schemaless_reader(io.BytesIO(encoded), parse_schema(EVENT), None)
-    assert isinstance(found, dict)
-    return found
+    event = schemaless_reader(io.BytesIO(encoded), parse_schema(EVENT), None)
+    assert isinstance(event, dict)
+    return event
 
 
 def without_replication(encoded: bytes) -> bytes:
@@ -70,13 +70,13 @@ def test_each_change_is_encoded_as_pulsar_encodes_it() -> None:
     topics: dict[str, Held] = {}
     compared = 0
     for method, topic, path, value, encoded in RECORDED["events"]:
-        held = topics.setdefault(topic, Held())
+        kept = topics.setdefault(topic, Held())
         if not encoded:  # all policies are removed, or the topic is deleted: a message of the key without a value
             topics[topic] = Held()
             continue
-        held.take(method, path, value)
+        kept.take(method, path, value)
         name = parse_topic(f"{RECORDED['namespace']}/{topic}")
-        ours = encoded_event(name, held.policies, held.subscriptions, CLUSTER)
+        ours = encoded_event(name, kept.policies, kept.subscriptions, CLUSTER)
         assert ours == without_replication(bytes.fromhex(encoded)), (method, topic, path, read(ours))
         compared += 1
     assert compared == 34
@@ -85,7 +85,7 @@ def test_each_change_is_encoded_as_pulsar_encodes_it() -> None:
 @pytest.mark.parametrize("path", [path for path, row in TOPIC_PATHS.items() if row.policies and row.policies[0].enforced])
 def test_every_policy_of_a_topic_has_its_field(path: str) -> None:
     row, examples = TOPIC_PATHS[path], {**EXAMPLES, **OF_TOPICS}
-    changes = {name: one for name, one in row.changes(examples[row.of or path][0]).items() if one is not None}
+    changes = {name: value for name, value in row.changes(examples[row.of or path][0]).items() if value is not None}
     event = read(encoded_event(parse_topic("non-persistent://t/n/x"), changes, {}, CLUSTER))["topicPoliciesEvent"]
     assert (event["domain"], event["tenant"], event["namespace"], event["topic"]) == ("non-persistent", "t", "n", "x")
     unset = read(encoded_event(parse_topic("non-persistent://t/n/x"), {}, {}, CLUSTER))["topicPoliciesEvent"]["policies"]
@@ -95,11 +95,11 @@ def test_every_policy_of_a_topic_has_its_field(path: str) -> None:
 def test_values_that_pulsar_cannot_hold_are_written_as_near_as_possible() -> None:
     policies: dict[str, Any] = {"max_producers_per_topic": 2**40, "retention_time_min": 5}  # the size alone is not set
     policies["schema_compatibility"] = "OF_A_LATER_RELEASE"
-    held = read(encoded_event(parse_topic("t/n/x"), policies, {"s": {"max_unacked_per_consumer": 1}}, CLUSTER))
-    found = held["topicPoliciesEvent"]["policies"]
-    assert found["maxProducerPerTopic"] == 2**31 - 1
-    assert found["retentionPolicies"]["retentionTimeInMinutes"] == 5
-    assert found["schemaCompatibilityStrategy"] is None and found["subscriptionPolicies"] == {}
+    event = read(encoded_event(parse_topic("t/n/x"), policies, {"s": {"max_unacked_per_consumer": 1}}, CLUSTER))
+    fields = event["topicPoliciesEvent"]["policies"]
+    assert fields["maxProducerPerTopic"] == 2**31 - 1
+    assert fields["retentionPolicies"]["retentionTimeInMinutes"] == 5
+    assert fields["schemaCompatibilityStrategy"] is None and fields["subscriptionPolicies"] == {}
 
 
 @pytest.mark.parametrize("number", [0, -1, 1, 63, 64, -64, -65, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)])
@@ -116,5 +116,5 @@ def test_texts_of_any_length_are_read_as_they_were_written() -> None:
 def test_a_named_type_is_known_after_a_field_that_is_null() -> None:
     """The rate of the topic, in which the type is written out, is not set, and that of its subscriptions is."""
     policies = {"subscription_dispatch_rate_messages": 5, "subscription_dispatch_rate_bytes": 6}
-    found = read(encoded_event(parse_topic("t/n/x"), policies, {}, CLUSTER))["topicPoliciesEvent"]["policies"]
-    assert found["dispatchRate"] is None and found["subscriptionDispatchRate"]["dispatchThrottlingRateInByte"] == 6
+    fields = read(encoded_event(parse_topic("t/n/x"), policies, {}, CLUSTER))["topicPoliciesEvent"]["policies"]
+    assert fields["dispatchRate"] is None and fields["subscriptionDispatchRate"]["dispatchThrottlingRateInByte"] == 6

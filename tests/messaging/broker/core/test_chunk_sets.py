@@ -25,28 +25,28 @@ def test_all_chunks_of_a_message_go_to_one_consumer_over_blocks_and_between_othe
     first = world.publish_frames(*chunks_of(1, 0), send_frame(2, b"plain"), *chunks_of(3, 0), *chunks_of(1, 1))
     second = world.publish_frames(*chunks_of(3, 1, 2), *chunks_of(1, 2))
     sent = {position: consumer for consumer in consumers for position in received(consumer)}
-    assert len({sent[one] for one in (first[0], first[3], second[2])}) == 1
-    assert len({sent[one] for one in (first[2], second[0], second[1])}) == 1
+    assert len({sent[position] for position in (first[0], first[3], second[2])}) == 1
+    assert len({sent[position] for position in (first[2], second[0], second[1])}) == 1
     assert len(sent) == 7
 
 
 def test_the_rest_of_a_message_comes_although_its_consumer_has_no_permits_left() -> None:
     world = ChunkWorld()
-    one, other = world.attach(SHARED, permits=1), world.attach(SHARED, permits=1)
+    consumer, other = world.attach(SHARED, permits=1), world.attach(SHARED, permits=1)
     positions = world.publish_frames(*chunks_of(1, 0, 1, 2))
-    assert received(one) == positions
-    assert (one.permits, received(other)) == (-2, [])
+    assert received(consumer) == positions
+    assert (consumer.permits, received(other)) == (-2, [])
 
 
 def test_a_rejected_chunk_brings_the_whole_message_with_one_count() -> None:
     world = ChunkWorld()
-    one = world.attach(SHARED, permits=100)
+    consumer = world.attach(SHARED, permits=100)
     positions = world.publish_frames(*chunks_of(1, 0, 1, 2), send_frame(2, b"plain"))
-    received(one)
-    world.nack(one, positions[2])
-    assert counted(one) == [(position, 1) for position in positions[:3]]
-    world.nack(one)
-    assert counted(one) == [*((position, 2) for position in positions[:3]), (positions[3], 1)]
+    received(consumer)
+    world.nack(consumer, positions[2])
+    assert counted(consumer) == [(position, 1) for position in positions[:3]]
+    world.nack(consumer)
+    assert counted(consumer) == [*((position, 2) for position in positions[:3]), (positions[3], 1)]
 
 
 def test_a_part_is_forgotten_again_if_that_raised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,27 +71,27 @@ def test_a_part_is_forgotten_again_if_that_raised(monkeypatch: pytest.MonkeyPatc
 
 def test_a_message_whose_consumer_left_goes_to_another_from_its_start() -> None:
     world = ChunkWorld()
-    one, other = world.attach(SHARED, permits=100), world.attach(SHARED)
+    consumer, other = world.attach(SHARED, permits=100), world.attach(SHARED)
     positions = world.publish_frames(*chunks_of(1, 0, 1))
-    assert received(one) == positions
+    assert received(consumer) == positions
     world.flow(other, 10)
-    world.detach(one)
+    world.detach(consumer)
     rest = world.publish_frames(*chunks_of(1, 2))
     assert received(other) == [*positions, *rest]
 
 
 def test_acknowledging_any_chunk_of_a_whole_message_acknowledges_it() -> None:
     world = ChunkWorld()
-    one = world.attach(SHARED, permits=100)
+    consumer = world.attach(SHARED, permits=100)
     positions = world.publish_frames(*chunks_of(1, 0, 1, 2), *chunks_of(2, 0))
-    world.ack(one, positions[2])
+    world.ack(consumer, positions[2])
     assert world.subscription.backlog_entries == 1
-    assert one.unacked_messages == 1
-    world.ack(one, positions[3])
+    assert consumer.unacked_messages == 1
+    world.ack(consumer, positions[3])
     assert world.subscription.backlog_entries == 0, "an incomplete one is acknowledged chunk by chunk"
 
 
-def test_what_nobody_completes_is_let_go() -> None:
+def test_a_message_that_is_not_completed_is_let_go() -> None:
     world = ChunkWorld()
     world.attach(SHARED, permits=100)
     positions = world.publish_frames(*chunks_of(1, 0, 1), *chunks_of(2, 0, 1, 2))
@@ -101,17 +101,17 @@ def test_what_nobody_completes_is_let_go() -> None:
     assert state.unfinished_chunks(world.now_ms + 601, 600) == []
 
 
-def test_what_may_still_be_read_is_waited_for() -> None:
+def test_chunks_that_may_still_be_read_are_waited_for() -> None:
     world = ChunkWorld()
-    one = world.attach(SHARED, permits=2)
+    consumer = world.attach(SHARED, permits=2)
     world.publish_frames(*chunks_of(1, 0, 1))
     world.publish([1])
     state = world.subscription.state
-    assert one.permits == 0
+    assert consumer.permits == 0
     assert state.unfinished_chunks(world.now_ms + 10_000, 600) == [], "the rest may lie beyond what was read"
 
 
-def test_what_is_kept_of_hostile_names_is_limited() -> None:
+def test_memory_for_hostile_names_is_limited() -> None:
     sets, consumer = ChunkSets(lambda ledger_id, entries: None), Consumer(1, "c", Sink())
     for number in range(CHUNKS_MAX + 50):
         sets.sent(consumer, Position(1, number), Chunk(b"%d" % number, 0, 2), 0, counted=True)
@@ -124,12 +124,12 @@ def test_what_is_kept_of_hostile_names_is_limited() -> None:
 
 
 @pytest.mark.parametrize(("chunk_id", "chunks"), [(3, 3), (-1, 3), (0, 0)])
-def test_what_says_no_valid_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
+def test_a_frame_without_a_valid_chunk_number_is_no_chunk(chunk_id: int, chunks: int) -> None:
     frame = chunk_frame(1, b"x", chunk_id, chunks)
     assert EntryBlock(1, 0, frame, [len(frame)], 0, 1, chunked=True).chunk_at(0) is None
 
 
-def test_what_was_sent_of_a_message_that_began_anew_is_let_go_too() -> None:
+def test_former_chunks_of_a_message_that_began_anew_are_let_go_too() -> None:
     """It held mark-delete for ever."""
     world = ChunkWorld()
     world.attach(SHARED, permits=100)

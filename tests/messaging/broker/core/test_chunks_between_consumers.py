@@ -21,7 +21,7 @@ def readable(world: ChunkWorld, consumer: Consumer, value: bool) -> None:
     world.dispatch()
 
 
-def test_what_follows_a_chunk_goes_to_others_while_its_consumer_does_not_read() -> None:
+def test_messages_behind_a_chunk_go_to_others_while_its_consumer_does_not_read() -> None:
     world = ChunkWorld()
     slow = world.attach(SHARED, permits=100)
     first = world.publish_frames(*chunks_of(1, 0))
@@ -67,26 +67,26 @@ def test_a_message_that_did_not_come_whole_is_not_counted_as_rejected_and_dies_i
     """Else its first chunks become dead letters, and one consumer gets the rest; if the policy changes, another gets them."""
     world = ChunkWorld()
     world.subscription.state.redeliveries.limit_counts(0)
-    one = world.attach(kind, permits=100)
+    holder = world.attach(kind, permits=100)
     first = world.publish_frames(*chunks_of(1, 0, 1), send_frame(2, b"plain"))
-    world.nack(one, *(() if everything else first))
+    world.nack(holder, *(() if everything else first))
     assert world.subscription.state.redeliveries.first_dead(10) == first[2:]
     rest = world.publish_frames(*chunks_of(1, 2))
-    assert counted(one) == [*((position, 0) for position in (*first, *first[:2], *rest))]
-    world.nack(one, *(() if everything else first))
+    assert counted(holder) == [*((position, 0) for position in (*first, *first[:2], *rest))]
+    world.nack(holder, *(() if everything else first))
     assert world.subscription.state.redeliveries.first_dead(10) == [*first, *rest], "whole it is rejected, and dies whole"
 
 
-def test_what_a_consumer_rejects_that_another_holds_stays_with_that_one() -> None:
+def test_a_rejected_message_stays_with_the_consumer_that_has_it_now() -> None:
     """A client may ask late for what it gave back already."""
     world = ChunkWorld()
-    one = world.attach(SHARED, permits=100)
+    consumer = world.attach(SHARED, permits=100)
     first = world.publish_frames(*chunks_of(1, 0))
     others = [world.attach(SHARED, permits=100) for _ in range(2)]
-    readable(world, one, False)
-    world.nack(one, *first)
+    readable(world, consumer, False)
+    world.nack(consumer, *first)
     [holder] = [other for other in others if received(other) == first]
-    world.nack(one, *first)
+    world.nack(consumer, *first)
     rest = world.publish_frames(*chunks_of(1, 1, 2))
     assert received(holder) == rest
 
@@ -94,15 +94,15 @@ def test_what_a_consumer_rejects_that_another_holds_stays_with_that_one() -> Non
 def test_a_part_that_is_skipped_is_left_out_of_no_count() -> None:
     """It stayed among what does not count towards the limits, so the consumer was sent more than its limit."""
     world = ChunkWorld()
-    one = world.attach(SHARED, permits=100)
+    holder = world.attach(SHARED, permits=100)
     parts = world.publish_frames(*chunks_of(1, 0, 1))
     world.subscription.acknowledge_up_to(parts[0], world.now_ms)
     world.publish_frames(send_frame(2, b"plain"))
-    assert received(one)[:2] == parts
-    assert (one.unacked_messages, one.uncounted) == (2, 1)
+    assert received(holder)[:2] == parts
+    assert (holder.unacked_messages, holder.uncounted) == (2, 1)
 
 
-def test_what_waits_for_a_consumer_is_not_given_up() -> None:
+def test_chunks_that_wait_for_a_consumer_are_not_given_up() -> None:
     world = ChunkWorld()
     slow = world.attach(SHARED, permits=100)
     world.publish_frames(*chunks_of(1, 0))
@@ -116,11 +116,11 @@ def test_what_waits_for_a_consumer_is_not_given_up() -> None:
 @pytest.mark.parametrize(("of_consumer", "of_all"), [(1, 0), (0, 1)])
 def test_a_message_of_more_chunks_than_may_be_held_comes_whole(kind: SubscriptionType, of_consumer: int, of_all: int) -> None:
     world = ChunkWorld(unacked_max=of_consumer, unacked_of_all_max=of_all)
-    one = world.attach(kind, permits=100)
+    holder = world.attach(kind, permits=100)
     positions = world.publish_frames(*chunks_of(1, 0, 1, 2), send_frame(2, b"plain"))
-    assert received(one) == positions[:3], "and then as many as may be held have come"
-    world.ack(one, positions[2])
-    assert received(one) == positions[3:]
+    assert received(holder) == positions[:3], "and then as many as may be held have come"
+    world.ack(holder, positions[2])
+    assert received(holder) == positions[3:]
 
 
 # --- Key_Shared
@@ -182,7 +182,7 @@ def test_out_of_order_delivery_brings_it_whole_too() -> None:
     other = world.attach(KEY_SHARED, permits=1_000, key_shared=mode)
     rest = world.publish_frames(*(frame for number, key in enumerate(keys) for frame in chunks_of(number, 1, 2, key=key)))
     got = received(other)
-    first = [one for one in got if one in parts]
+    first = [position for position in got if position in parts]
     assert 0 < len(first) < len(keys)
     assert len(got) == 3 * len(first)
     assert len(received(former)) == len(parts) + len(rest) - 2 * len(first)

@@ -58,9 +58,9 @@ KEYED = st.tuples(st.sampled_from([None, "", *(f"key-{number}" for number in ran
 @pytest.mark.usefixtures("small")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entries=st.lists(st.one_of(st.lists(KEYED, min_size=1, max_size=8), KEYED), max_size=40), null_keys=st.booleans())
-def test_what_stays_is_what_a_dictionary_has(entries: list[list[Keyed] | Keyed], null_keys: bool) -> None:
+def test_compaction_keeps_what_a_dictionary_has(entries: list[list[Keyed] | Keyed], null_keys: bool) -> None:
     rules = CompactionRules(null_keys, 1 << 20)
-    messages = [one for entry in entries for one in (entry if isinstance(entry, list) else [entry])]
+    messages = [message for entry in entries for message in (entry if isinstance(entry, list) else [entry])]
     last = {key: number for number, (key, _) in enumerate(messages)}
     stays = [null_keys if key is None else last[key] == number and value != b"" for number, (key, value) in enumerate(messages)]
     frames = [batch(entry) if isinstance(entry, list) else keyed(*entry) for entry in entries]
@@ -71,14 +71,14 @@ def test_what_stays_is_what_a_dictionary_has(entries: list[list[Keyed] | Keyed],
         surviving = first.surviving()
         second = SecondPass(surviving, rules)
         frames = [kept for frame in frames if (kept := second.keep(frame)) is not None]
-        found = [
+        survivors = [
             key
             for frame in frames
             for key, kind in zip(*_looked(frame), strict=True)
             if kind == 0 or (key is None and kind == 1)  # a message without a key and without content stays too
         ]
         expected = [key and key.encode() for (key, _), kept in zip(messages, stays, strict=True) if kept]
-        assert [key or None for key in found] == [key or None for key in expected]
+        assert [key or None for key in survivors] == [key or None for key in expected]
         assert len(surviving) == sum(stays)
 
 
@@ -100,7 +100,7 @@ def test_a_part_with_too_many_keys_is_gone_through_several_times() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_what_belongs_to_chunked_messages_is_written_to_a_file() -> None:
+def test_chunks_seen_are_written_to_a_file() -> None:
     files: dict[object, Pieces] = {}
     first = first_pass(files)
     frames = [chunk(number, f"m{number // 5}", number % 5, 5, f"k{number // 10}") for number in range(100)]

@@ -47,7 +47,7 @@ def test_a_network_of_one_customer_is_one_address() -> None:
         assert shares.arrive(number, f"2001:db8:2::{number:x}") != "client"
 
 
-def test_who_was_driven_out_cannot_sign_in_any_more() -> None:
+def test_a_connection_driven_out_cannot_sign_in_any_more() -> None:
     shares = table(unauthenticated_max=1)
     shares.arrive("first", "1.1.1.1")
     assert shares.arrive("second", "1.1.1.1") == "first"
@@ -56,7 +56,7 @@ def test_who_was_driven_out_cannot_sign_in_any_more() -> None:
     assert (shares.unauthenticated, shares.authenticated) == (1, 0)
 
 
-def test_one_key_has_a_third_one_tenant_half_and_others_the_rest() -> None:
+def test_a_key_has_a_third_a_tenant_half_and_others_the_rest() -> None:
     shares = table(connections_max=160)  # 10 of them reserved
     assert fill(shares, ConnectionOwner("acme", "a")) == 50
     assert fill(shares, ConnectionOwner("acme", "b")) == 25  # acme now has half of 150
@@ -65,7 +65,7 @@ def test_one_key_has_a_third_one_tenant_half_and_others_the_rest() -> None:
     assert fill(shares, ADMIN, most=5) == 5
 
 
-def test_nobody_takes_what_is_reserved_for_superusers() -> None:
+def test_the_reserve_of_superusers_is_left_to_them() -> None:
     shares = table(connections_max=32)
     for number in range(200):
         fill(shares, ConnectionOwner(f"tenant-{number}", f"key-{number}"))

@@ -25,54 +25,54 @@ def change(version: int, kind: str, key: str, state: dict[str, Any] | None) -> F
 
 
 def test_changes_that_join_on_are_taken() -> None:
-    held = view()
-    assert held.apply(0, 2, [change(1, "tenant", "a", {}), change(2, "key", "k", {"revoked": False})], full=False) == {
+    control_view = view()
+    assert control_view.apply(0, 2, [change(1, "tenant", "a", {}), change(2, "key", "k", {"revoked": False})], full=False) == {
         ("tenant", "a"),
         ("key", "k"),
     }
-    assert held.version == 2
-    assert held.key_revoked("k") is False
-    assert held.key_revoked("other") is None
+    assert control_view.version == 2
+    assert control_view.key_revoked("k") is False
+    assert control_view.key_revoked("other") is None
 
 
 def test_a_gap_is_not_taken() -> None:
-    held = view()
-    assert held.apply(1, 2, [change(2, "tenant", "a", {})], full=False) == set()
-    assert held.version == 0
-    assert held.tenants == {}
+    control_view = view()
+    assert control_view.apply(1, 2, [change(2, "tenant", "a", {})], full=False) == set()
+    assert control_view.version == 0
+    assert control_view.tenants == {}
 
 
-def test_what_is_old_changes_nothing() -> None:
-    held = view()
-    held.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
-    assert held.apply(0, 4, [change(4, "key", "k", {"revoked": False})], full=False) == set()
-    assert held.apply(0, 5, [change(4, "key", "k", {"revoked": False})], full=False) == set()
-    assert held.key_revoked("k") is True
+def test_an_old_version_changes_nothing() -> None:
+    control_view = view()
+    control_view.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
+    assert control_view.apply(0, 4, [change(4, "key", "k", {"revoked": False})], full=False) == set()
+    assert control_view.apply(0, 5, [change(4, "key", "k", {"revoked": False})], full=False) == set()
+    assert control_view.key_revoked("k") is True
 
 
 def test_only_the_new_part_of_an_overlap_is_taken() -> None:
-    held = view()
-    held.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
+    control_view = view()
+    control_view.apply(0, 5, [change(5, "key", "k", {"revoked": True})], full=False)
     overlap = [change(4, "key", "k", {"revoked": False}), change(6, "key", "l", {"revoked": False})]
-    assert held.apply(3, 6, overlap, full=False) == {("key", "l")}
-    assert held.key_revoked("k") is True
+    assert control_view.apply(3, 6, overlap, full=False) == {("key", "l")}
+    assert control_view.key_revoked("k") is True
 
 
 def test_everything_replaces_everything() -> None:
-    held = view()
-    held.apply(0, 1, [change(1, "tenant", "a", {}), change(1, "key", "k", {"revoked": False})], full=True)
-    assert held.apply(0, 9, [change(9, "tenant", "b", {})], full=True) == {("tenant", "a"), ("key", "k"), ("tenant", "b")}
-    assert set(held.tenants) == {"b"}
-    assert held.key_revoked("k") is None
-    assert held.version == 9
+    control_view = view()
+    control_view.apply(0, 1, [change(1, "tenant", "a", {}), change(1, "key", "k", {"revoked": False})], full=True)
+    assert control_view.apply(0, 9, [change(9, "tenant", "b", {})], full=True) == {("tenant", "a"), ("key", "k"), ("tenant", "b")}
+    assert set(control_view.tenants) == {"b"}
+    assert control_view.key_revoked("k") is None
+    assert control_view.version == 9
 
 
 def test_deletion_and_kinds_of_a_newer_control_plane() -> None:
-    held = view()
-    held.apply(0, 1, [change(1, "tenant", "a", {})], full=False)
-    held.apply(1, 3, [change(2, "tenant", "a", None), change(3, "galaxy", "g", {})], full=False)
-    assert held.tenants == {}
-    assert held.version == 3
+    control_view = view()
+    control_view.apply(0, 1, [change(1, "tenant", "a", {})], full=False)
+    control_view.apply(1, 3, [change(2, "tenant", "a", None), change(3, "galaxy", "g", {})], full=False)
+    assert control_view.tenants == {}
+    assert control_view.version == 3
 
 
 @given(
@@ -100,8 +100,8 @@ def test_any_split_of_the_feed_gives_one_view(changes: list[tuple[str, str, bool
 
 
 def filled(*, anonymous: bool = True) -> ControlView:
-    held = view(anonymous=anonymous)
-    held.apply(
+    control_view = view(anonymous=anonymous)
+    control_view.apply(
         0,
         1,
         [
@@ -122,7 +122,7 @@ def filled(*, anonymous: bool = True) -> ControlView:
         ],
         full=True,
     )
-    return held
+    return control_view
 
 
 def topic(text: str, subscription: str = "") -> Resource:
@@ -151,7 +151,7 @@ T = "persistent://acme/orders/t"
         (ANONYMOUS, Action.TENANT_ADMIN, Resource("public", "public/default"), False),
     ],
 )
-def test_who_may_what(role: str, action: Action, resource: Resource, may: bool) -> None:
+def test_roles_may_what_their_grants_say(role: str, action: Action, resource: Resource, may: bool) -> None:
     assert allowed(filled(), Principal(role), action, resource) is may
 
 
@@ -160,50 +160,50 @@ def test_anonymous_may_nothing_where_it_is_turned_off() -> None:
 
 
 def test_policies_come_from_the_nearest_level() -> None:
-    held = filled()
-    assert held.policy("retention_time_min", "acme/orders") == (5, "namespace")
-    assert held.policy("message_ttl_s", "acme/orders") == (0, "broker")
-    assert held.policy("retention_size_mb", "acme/orders") == (0, "broker")
-    assert held.policy("message_ttl_s", "no/such") == (0, "broker")
+    control_view = filled()
+    assert control_view.policy("retention_time_min", "acme/orders") == (5, "namespace")
+    assert control_view.policy("message_ttl_s", "acme/orders") == (0, "broker")
+    assert control_view.policy("retention_size_mb", "acme/orders") == (0, "broker")
+    assert control_view.policy("message_ttl_s", "no/such") == (0, "broker")
 
 
 def test_a_policy_that_was_asked_for_follows_every_change() -> None:
-    held = filled()
-    name, version = ("message_ttl_s", "acme/orders"), held.version
-    assert held.policy(*name) == (0, "broker")
+    control_view = filled()
+    name, version = ("message_ttl_s", "acme/orders"), control_view.version
+    assert control_view.policy(*name) == (0, "broker")
     nearer = FeedChange(version=version + 1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}})
-    held.apply(version, version + 1, [nearer], full=False)
-    assert held.policy(*name) == (7, "namespace")
-    held.apply(0, version + 2, [], full=True)
-    assert held.policy(*name) == (0, "broker")
+    control_view.apply(version, version + 1, [nearer], full=False)
+    assert control_view.policy(*name) == (7, "namespace")
+    control_view.apply(0, version + 2, [], full=True)
+    assert control_view.policy(*name) == (0, "broker")
 
 
 def test_policies_of_a_topic_apply_to_its_partitions_and_end_with_it() -> None:
-    held = filled()
-    version, name = held.version, parse_topic(T)
+    control_view = filled()
+    version, name = control_view.version, parse_topic(T)
     of_topic = {"policies": {"message_ttl_s": 9}, "subscriptions": {"s": {"subscription_dispatch_rate_messages": 4}}}
     of_namespace = {"policies": {"message_ttl_s": 7, "retention_time_min": 5}}
     changes = [
         FeedChange(version=version + 1, kind="namespace", key="acme/orders", state=of_namespace),
         FeedChange(version=version + 1, kind="topic", key=T, state=of_topic),
     ]
-    held.apply(version, version + 1, changes, full=False)
-    for one in (name, name.of_partition(3)):
-        assert held.policy("message_ttl_s", "acme/orders", one) == (9, "topic")
-        assert held.policy("message_ttl_s", "acme/orders", one) == (9, "topic"), "as it is remembered"
-        assert held.policy("retention_time_min", "acme/orders", one) == (5, "namespace")
-    assert held.policy("message_ttl_s", "acme/orders", parse_topic(f"{T}-other")) == (7, "namespace")
-    assert held.policy("message_ttl_s", "acme/orders") == (7, "namespace")
+    control_view.apply(version, version + 1, changes, full=False)
+    for each in (name, name.of_partition(3)):
+        assert control_view.policy("message_ttl_s", "acme/orders", each) == (9, "topic")
+        assert control_view.policy("message_ttl_s", "acme/orders", each) == (9, "topic"), "as it is remembered"
+        assert control_view.policy("retention_time_min", "acme/orders", each) == (5, "namespace")
+    assert control_view.policy("message_ttl_s", "acme/orders", parse_topic(f"{T}-other")) == (7, "namespace")
+    assert control_view.policy("message_ttl_s", "acme/orders") == (7, "namespace")
     rate = "subscription_dispatch_rate_messages"
-    assert held.policy_of_subscription(rate, name.of_partition(1), "s") == (4, "subscription")
-    assert held.policy_of_subscription("message_ttl_s", name, "another") == (9, "topic")
+    assert control_view.policy_of_subscription(rate, name.of_partition(1), "s") == (4, "subscription")
+    assert control_view.policy_of_subscription("message_ttl_s", name, "another") == (9, "topic")
     gone = FeedChange(version=version + 2, kind="topic", key=T, state=None)
-    held.apply(version + 1, version + 2, [gone], full=False)
-    assert held.policy("message_ttl_s", "acme/orders", name) == (7, "namespace")
-    held.apply(0, version + 3, [changes[1]], full=True)
-    assert held.policy("message_ttl_s", "acme/orders", name) == (9, "topic")
-    held.apply(0, version + 4, [], full=True)
-    assert held.policy("message_ttl_s", "acme/orders", name) == (0, "broker")
+    control_view.apply(version + 1, version + 2, [gone], full=False)
+    assert control_view.policy("message_ttl_s", "acme/orders", name) == (7, "namespace")
+    control_view.apply(0, version + 3, [changes[1]], full=True)
+    assert control_view.policy("message_ttl_s", "acme/orders", name) == (9, "topic")
+    control_view.apply(0, version + 4, [], full=True)
+    assert control_view.policy("message_ttl_s", "acme/orders", name) == (0, "broker")
 
 
 def test_policies_of_topics_are_not_in_force_where_they_are_disabled() -> None:
@@ -211,26 +211,26 @@ def test_policies_of_topics_are_not_in_force_where_they_are_disabled() -> None:
         FeedChange(version=1, kind="namespace", key="acme/orders", state={"policies": {"message_ttl_s": 7}}),
         FeedChange(version=1, kind="topic", key=T, state={"policies": {"message_ttl_s": 9}}),
     ]
-    for enabled, found in ((True, (9, "topic")), (False, (7, "namespace"))):
-        held = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False, topic_policies=enabled)
-        held.apply(0, 1, changes, full=True)
-        assert held.policy("message_ttl_s", "acme/orders", parse_topic(T)) == found
-        assert ("topic", T) in {(kind, key) for kind, key, _ in held.entities()}, "they are kept for when they are enabled"
+    for enabled, expected in ((True, (9, "topic")), (False, (7, "namespace"))):
+        control_view = ControlView(superuser_roles=(), policy_defaults={}, anonymous_public=False, topic_policies=enabled)
+        control_view.apply(0, 1, changes, full=True)
+        assert control_view.policy("message_ttl_s", "acme/orders", parse_topic(T)) == expected
+        assert ("topic", T) in {(kind, key) for kind, key, _ in control_view.entities()}, "they are kept for when they are enabled"
 
 
 def test_asking_for_namespaces_that_are_not_there_leaves_nothing_behind() -> None:
-    held = filled()
+    control_view = filled()
     for number in range(1000):
-        held.policy("message_ttl_s", f"no/such-{number}")
-    assert not held.resolved_policies
+        control_view.policy("message_ttl_s", f"no/such-{number}")
+    assert not control_view.resolved_policies
 
 
 def test_a_setting_that_was_changed_comes_before_the_configured_one() -> None:
-    held = view()
-    before = held.policy("message_ttl_s", "a/b")
-    changed = held.apply(0, 2, [change(1, "broker", "all", {"settings": {"message_ttl_s": 60, "of_later": 1}})], full=False)
-    assert changed == {("broker", "all")} and (before.value, held.policy("message_ttl_s", "a/b").value) == (0, 60)
-    held.apply(2, 3, [change(3, "namespace", "a/b", {"policies": {"message_ttl_s": 5}})], full=False)
-    assert held.policy("message_ttl_s", "a/b").value == 5
-    held.apply(0, 4, [], full=True)
-    assert held.policy("message_ttl_s", "a/b").value == 0
+    control_view = view()
+    before = control_view.policy("message_ttl_s", "a/b")
+    changed = control_view.apply(0, 2, [change(1, "broker", "all", {"settings": {"message_ttl_s": 60, "of_later": 1}})], full=False)
+    assert changed == {("broker", "all")} and (before.value, control_view.policy("message_ttl_s", "a/b").value) == (0, 60)
+    control_view.apply(2, 3, [change(3, "namespace", "a/b", {"policies": {"message_ttl_s": 5}})], full=False)
+    assert control_view.policy("message_ttl_s", "a/b").value == 5
+    control_view.apply(0, 4, [], full=True)
+    assert control_view.policy("message_ttl_s", "a/b").value == 0

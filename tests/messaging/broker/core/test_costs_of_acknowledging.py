@@ -59,7 +59,7 @@ def cursor_delta(entry_id: int) -> bytes:
     return Cursor().acknowledge(1, [entry_id], LedgerList([(1, entry_id)]))
 
 
-def test_what_mark_delete_moves_over_is_forgotten_and_no_more_is_looked_at() -> None:
+def test_entries_that_mark_delete_moves_over_are_forgotten_and_no_more_are_looked_at() -> None:
     cursor, ledger_list = with_partial_batches(MANY)
     kept = cursor.batches.memory_bytes
     cursor.acknowledge_up_to(Position(1, MANY // 2), ledger_list)

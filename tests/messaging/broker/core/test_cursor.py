@@ -56,29 +56,29 @@ class CursorMachine(RuleBasedStateMachine):
         if not exist:
             return
         ledger_id = exist[indexes[0] % len(exist)].ledger_id
-        own = [one for one in exist if one.ledger_id == ledger_id]
+        own = [position for position in exist if position.ledger_id == ledger_id]
         chosen = [own[index % len(own)] for index in indexes]
         before = set(self.acked)
         delta = self.cursor.acknowledge(
-            ledger_id, [one.entry_id for one in chosen] + [x for x in extra if x > len(own)], self.ledger_list
+            ledger_id, [position.entry_id for position in chosen] + [x for x in extra if x > len(own)], self.ledger_list
         )
         self.acked.update(chosen)
-        for one in chosen:
-            self.open_bits.pop(one, None)
+        for position in chosen:
+            self.open_bits.pop(position, None)
         assert bool(delta) == (self.acked != before)
         self.took(delta)
 
     @rule(index=INDEX)
     def acknowledge_in_a_run(self, index: int) -> None:
         exist = self.positions()
-        left = [one for one in exist if one not in self.acked]
+        left = [position for position in exist if position not in self.acked]
         if left:
             start = left[0]
-            run = [one for one in exist if one.ledger_id == start.ledger_id and one >= start][: index % 30 + 1]
-            self.took(self.cursor.acknowledge(start.ledger_id, [one.entry_id for one in run], self.ledger_list))
+            run = [position for position in exist if position.ledger_id == start.ledger_id and position >= start][: index % 30 + 1]
+            self.took(self.cursor.acknowledge(start.ledger_id, [position.entry_id for position in run], self.ledger_list))
             self.acked.update(run)
-            for one in run:
-                self.open_bits.pop(one, None)
+            for position in run:
+                self.open_bits.pop(position, None)
 
     @rule(index=INDEX, beyond=st.booleans())
     def acknowledge_up_to(self, index: int, beyond: bool) -> None:
@@ -88,8 +88,8 @@ class CursorMachine(RuleBasedStateMachine):
         to = Position(self.ledger_list.last_id + 5, 3) if beyond else exist[index % len(exist)]
         self.took(self.cursor.acknowledge_up_to(to, self.ledger_list))
         if not beyond:  # what does not exist acknowledges nothing
-            self.acked.update(one for one in exist if one <= to)
-        self.open_bits = {one: bits for one, bits in self.open_bits.items() if one not in self.acked}
+            self.acked.update(position for position in exist if position <= to)
+        self.open_bits = {position: bits for position, bits in self.open_bits.items() if position not in self.acked}
 
     @rule(index=INDEX)
     def acknowledge_up_to_a_ledger_that_is_gone(self, index: int) -> None:
@@ -128,7 +128,7 @@ class CursorMachine(RuleBasedStateMachine):
         exist = self.positions()
         mark = EARLIEST if to_earliest or not exist else exist[index % len(exist)]
         self.took(self.cursor.reset(mark, self.ledger_list))
-        self.acked = {one for one in exist if one <= mark}
+        self.acked = {position for position in exist if position <= mark}
         self.open_bits.clear()
 
     @precondition(lambda self: len(self.ledger_list.ids) > 1)
@@ -136,11 +136,11 @@ class CursorMachine(RuleBasedStateMachine):
     def trim(self) -> None:
         """Only ledgers that are acknowledged whole are dropped."""
         first = self.ledger_list.ids[0]
-        if all(one in self.acked for one in self.positions() if one.ledger_id == first) and self.cursor.mark_delete >= Position(
-            first, self.ledger_list.lasts[0]
-        ):
+        if all(
+            position in self.acked for position in self.positions() if position.ledger_id == first
+        ) and self.cursor.mark_delete >= Position(first, self.ledger_list.lasts[0]):
             self.ledger_list.drop_first()
-            self.acked = {one for one in self.acked if one.ledger_id != first}
+            self.acked = {position for position in self.acked if position.ledger_id != first}
 
     @rule()
     def snapshot(self) -> None:
@@ -158,9 +158,9 @@ class CursorMachine(RuleBasedStateMachine):
         self.same(again)
 
     def same(self, copy: Cursor) -> None:
-        for one in self.positions():
-            assert copy.acknowledged(one) == (one in self.acked)
-        assert {one: bits_of(list(words)) for one, words in copy.batches.items()} == self.open_bits
+        for position in self.positions():
+            assert copy.acknowledged(position) == (position in self.acked)
+        assert {position: bits_of(list(words)) for position, words in copy.batches.items()} == self.open_bits
         assert copy.backlog_entries(self.ledger_list) == len(self.positions()) - len(self.acked)
 
     @invariant()
@@ -169,13 +169,13 @@ class CursorMachine(RuleBasedStateMachine):
             return
         self.same(self.cursor)
         exist = self.positions()
-        following = [one for one in exist if one > self.cursor.mark_delete]
+        following = [position for position in exist if position > self.cursor.mark_delete]
         assert not following or following[0] not in self.acked, "mark-delete lags"
         for ledger_id, last in zip(self.ledger_list.ids, self.ledger_list.lasts, strict=True):
-            found = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 0, last) for entry in range(first, stop + 1)]
-            assert found == [entry for entry in range(last + 1) if Position(ledger_id, entry) not in self.acked]
+            unacked = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 0, last) for entry in range(first, stop + 1)]
+            assert unacked == [entry for entry in range(last + 1) if Position(ledger_id, entry) not in self.acked]
             part = [entry for first, stop in self.cursor.unacked_ranges(ledger_id, 2, last - 1) for entry in range(first, stop + 1)]
-            assert part == [entry for entry in found if 2 <= entry <= last - 1]
+            assert part == [entry for entry in unacked if 2 <= entry <= last - 1]
 
     @invariant()
     def keeps_nothing_behind_the_mark(self) -> None:

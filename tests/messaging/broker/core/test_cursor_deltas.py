@@ -66,7 +66,7 @@ def test_neighbours_of_one_ledger_become_one() -> None:
     }
 
 
-def test_what_follows_one_another_is_stored_as_a_range_where_that_is_shorter() -> None:
+def test_consecutive_entries_are_stored_as_a_range_where_that_is_shorter() -> None:
     ledger_list = LedgerList([(3, 100_000)])
     for entries in ([5], [8, 7, 6, 5], [4, 5, 6, 7, 8], [9, 5, 7, 6, 8], [5, 6, 7, 8, 10], list(range(7, 5_000)), [2, 3, 90_000]):
         cursor, replayed = Cursor(EARLIEST), Cursor(EARLIEST)

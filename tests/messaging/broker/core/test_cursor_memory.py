@@ -58,7 +58,7 @@ def test_the_oldest_are_forgotten_and_what_waited_of_them_is_sent() -> None:
     assert tenant.account.used_bytes == 0
 
 
-def test_what_was_acknowledged_is_given_back() -> None:
+def test_memory_of_acknowledged_entries_is_given_back() -> None:
     tenant = Tenant()
     world = tenant.subscription()
     sent = world.publish_frames(*chunks_of(1, 0, 1, 2))

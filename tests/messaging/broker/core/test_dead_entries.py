@@ -27,7 +27,7 @@ class RejectingWorld(World):
             self.nack(consumer, *positions)
 
 
-def test_what_was_redelivered_too_often_is_dead() -> None:
+def test_an_entry_redelivered_too_often_is_dead() -> None:
     world = RejectingWorld()
     positions = world.publish([1] * 5)
     world.reject(world.consumer, positions[1], positions[3], times=2)
@@ -38,7 +38,7 @@ def test_what_was_redelivered_too_often_is_dead() -> None:
 
 
 @pytest.mark.parametrize("how", ["one by one", "all up to them", "by expiry"])
-def test_what_is_acknowledged_is_not_dead_any_more(how: str) -> None:
+def test_an_acknowledged_entry_is_not_dead_any_more(how: str) -> None:
     world = RejectingWorld()
     positions = world.publish([1] * 5)
     world.reject(world.consumer, *positions[:3], times=2)

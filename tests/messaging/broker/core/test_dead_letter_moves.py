@@ -22,18 +22,18 @@ def entry(number: int, size: int = 40, *, chunk: tuple[bytes, int, int] | None =
 
 def selected(*entries: FoundEntry) -> list[int]:
     taken = MoveEntries()
-    for one in entries:
+    for entry in entries:
         if taken.full:
             break
-        taken.offer(one)
-    return [one.position.entry_id for one in taken.ordered()]
+        taken.offer(entry)
+    return [entry.position.entry_id for entry in taken.ordered()]
 
 
 def test_plain_entries_up_to_the_size_of_a_block() -> None:
     assert selected(*(entry(number) for number in range(5))) == [0, 1]
 
 
-def test_one_that_is_larger_goes_alone() -> None:
+def test_a_message_larger_than_a_move_goes_alone() -> None:
     assert selected(entry(0, 500), entry(1, 1)) == [0]
 
 
@@ -43,13 +43,20 @@ def test_nothing_overtakes_one_for_which_there_is_no_room() -> None:
 
 def test_a_message_is_taken_whole_and_no_other_is_begun_for_it() -> None:
     a, b = [(b"a", number, 4) for number in range(4)], [(b"b", number, 2) for number in range(2)]
-    found = [entry(0, chunk=a[0]), entry(1, chunk=a[1]), entry(2, chunk=b[0]), entry(3, chunk=a[2]), entry(4), entry(5, chunk=a[3])]
-    assert selected(*found, entry(6, chunk=b[1])) == [0, 1, 3, 5]
+    entries = [
+        entry(0, chunk=a[0]),
+        entry(1, chunk=a[1]),
+        entry(2, chunk=b[0]),
+        entry(3, chunk=a[2]),
+        entry(4),
+        entry(5, chunk=a[3]),
+    ]
+    assert selected(*entries, entry(6, chunk=b[1])) == [0, 1, 3, 5]
 
 
 def test_the_chunks_of_a_message_follow_one_another() -> None:
-    found = [entry(0, 10, chunk=(b"a", 0, 2)), entry(1, 10), entry(2, 10, chunk=(b"a", 1, 2))]
-    assert selected(*found) == [0, 2, 1]
+    entries = [entry(0, 10, chunk=(b"a", 0, 2)), entry(1, 10), entry(2, 10, chunk=(b"a", 1, 2))]
+    assert selected(*entries) == [0, 2, 1]
 
 
 def test_a_message_of_which_something_is_missing_keeps_nobody() -> None:
@@ -62,9 +69,9 @@ def test_a_message_of_which_something_is_missing_keeps_nobody() -> None:
 
 
 def test_parts_keep_one_sequence_id_for_a_message() -> None:
-    found = [entry(0, 40, messages=5), *(entry(number, 60, chunk=(b"a", number - 1, 3)) for number in (1, 2, 3)), entry(4, 40)]
-    assert parts_of(found, 7) == (Part(2, 7), Part(1, 13, 12), Part(2, 14, 12))
-    assert next_sequence_id(found, 7) == 16
+    entries = [entry(0, 40, messages=5), *(entry(number, 60, chunk=(b"a", number - 1, 3)) for number in (1, 2, 3)), entry(4, 40)]
+    assert parts_of(entries, 7) == (Part(2, 7), Part(1, 13, 12), Part(2, 14, 12))
+    assert next_sequence_id(entries, 7) == 16
 
 
 def test_a_move_names_the_entries_of_its_parts() -> None:

@@ -24,7 +24,7 @@ from messaging.storage.managed.ledger_list import LedgerList
 from tests.support.subscription_world import World
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
-NUMBERS = st.one_of(st.integers(-3, 60), st.sampled_from(EDGES), st.sampled_from([-one for one in EDGES]))
+NUMBERS = st.one_of(st.integers(-3, 60), st.sampled_from(EDGES), st.sampled_from([-edge for edge in EDGES]))
 POSITIONS = st.builds(Position, st.one_of(st.integers(2, 9), NUMBERS), NUMBERS)
 ENTRIES = st.lists(NUMBERS, max_size=12)
 WORDS = st.lists(st.one_of(NUMBERS, st.integers(0, 2**64 - 1)), max_size=4)
@@ -93,7 +93,7 @@ def test_a_cursor_raises_and_stays_or_its_delta_makes_the_new_state(calls: list[
 
 @pytest.mark.parametrize("position", [Position(8, 2**64 - 1), Position(2**64 - 1, 2**64 - 1), Position(1, 2**64 - 1), EARLIEST])
 @pytest.mark.parametrize("method", ["acknowledge_up_to", "acknowledge_batch", "acknowledge", "acknowledge_range"])
-def test_what_no_entry_has_acknowledges_nothing(position: Position, method: str) -> None:
+def test_numbers_that_no_entry_has_acknowledge_nothing(position: Position, method: str) -> None:
     ledger_list = LedgerList([(3, 40), (8, 12)])
     cursor = Cursor()
     calls: dict[str, Callable[[], Any]] = {
@@ -133,14 +133,14 @@ SUBSCRIPTION_CALL = st.sampled_from(sorted(SUBSCRIPTION)).flatmap(lambda name: s
 
 
 def whole_state(subscription: Subscription) -> tuple[Any, ...]:
-    held = [
-        (one.unacked_messages, {key: list(bitmap) for key, bitmap in one.held.items()}, dict(one.held_batches))
-        for one in subscription.consumers
+    held_entries = [
+        (consumer.unacked_messages, {key: list(bitmap) for key, bitmap in consumer.held.items()}, dict(consumer.held_batches))
+        for consumer in subscription.consumers
     ]
     redeliveries = subscription.state.redeliveries
     again = {key: list(bitmap) for key, bitmap in redeliveries.entries.items()}
     counts = {key: redeliveries.counts.of_each(key, range(10)) for key in range(4)}
-    return state_of(subscription.cursor), subscription.read_position, held, again, counts
+    return state_of(subscription.cursor), subscription.read_position, held_entries, again, counts
 
 
 @settings(max_examples=300)

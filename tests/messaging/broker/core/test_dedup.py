@@ -65,14 +65,14 @@ def test_a_batch_counts_up_to_its_last_message() -> None:
     assert ([frame.sequence_id for frame in fresh], repeated) == ([20], True)
 
 
-def test_what_is_taken_and_not_stored_is_a_duplicate_already_and_not_in_a_snapshot() -> None:
+def test_a_message_taken_and_not_stored_is_a_duplicate_already_and_not_in_a_snapshot() -> None:
     dedup = Deduplication()
     take(dedup, NAME, [sent(0), sent(1)])
     assert dedup.sift(NAME, [sent(1)], 1) == ([], True)
     assert Deduplication.restore(dedup.snapshot(Position(7, 3))).highest_taken(NAME) == -1
 
 
-def test_what_was_sifted_and_then_refused_by_the_log_is_no_duplicate() -> None:
+def test_a_message_sifted_and_then_refused_by_the_log_is_no_duplicate() -> None:
     dedup = Deduplication()
     block = [sent(0), sent(1)]
     assert dedup.sift(NAME, block, 1) == (block, False)
@@ -119,7 +119,7 @@ def test_a_name_beyond_the_most_takes_the_place_of_one_unused_longest(monkeypatc
     assert take(dedup, b"d", [sent(7)], 5) == ([], True)
 
 
-def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
+def test_memory_for_all_names_of_a_topic_is_bounded() -> None:
     """Every name had 2,000 positions: 380 MB for a thousand producers of a topic."""
     dedup, names = Deduplication(), [b"%d" % number for number in range(500)]
     for name in names:
@@ -128,7 +128,7 @@ def test_what_is_remembered_of_all_names_of_a_topic_is_bounded() -> None:
         for sequence_id in range(300):
             dedup.stored(name, [sent(sequence_id)], Position(1, sequence_id), 1)
         assert dedup.position_of(name, 299) == Position(1, 299)
-    assert sum(one.remembered_entries for one in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
+    assert sum(sequences.remembered_entries for sequences in dedup.names.values()) <= 2 * TOPIC_WINDOW_ENTRIES
 
 
 def charged(limit_bytes: int) -> tuple[Deduplication, MemoryAccount]:
@@ -202,7 +202,7 @@ def test_a_tenant_with_many_topics_takes_no_more_than_its_part_and_others_forget
     assert victim.position_of(b"199", 1_000 - TOPIC_WINDOW_ENTRIES // (2 * NAMES_KEPT) + 1) != NOWHERE
 
 
-def test_whoever_holds_little_keeps_some_names_however_full_the_account_is() -> None:
+def test_a_topic_that_holds_little_keeps_some_names_however_full_the_account_is() -> None:
     account = MemoryLimiter(64 << 20).records
     account.take("others", account.limit_bytes)
     topics = [Deduplication(Charge(account, "acme")) for _ in range(20)]
@@ -267,7 +267,7 @@ def _store_while_packing(meanwhile: list[tuple[int, int]], at: int) -> None:
             for number, count in meanwhile:
                 name = b"%d" % number
                 first = dedup.highest_taken(name) + 1
-                block = [sent(one) for one in range(first, first + count)]
+                block = [sent(sequence_id) for sequence_id in range(first, first + count)]
                 take(dedup, name, block)
                 dedup.stored(name, block, Position(7, entry), 1)
                 blocks.append((name, block, Position(7, entry)))
@@ -277,7 +277,9 @@ def _store_while_packing(meanwhile: list[tuple[int, int]], at: int) -> None:
     assert again.snapshot_position == Position(7, 9_999)
     for name, block, first_position in blocks:
         again.replay(name, block, first_position, 1)
-    assert {name: held.taken for name, held in again.names.items()} == {name: held.taken for name, held in dedup.names.items()}
+    assert {name: sequences.taken for name, sequences in again.names.items()} == {
+        name: sequences.taken for name, sequences in dedup.names.items()
+    }
 
 
 def test_a_snapshot_is_read_in_slices() -> None:

@@ -79,7 +79,7 @@ def test_an_interrupted_message_sent_again_whole_is_stored_once() -> None:
     assert [log.position_of(5, part) for part in parts] == [0, 1, 2, 3]
 
 
-def test_what_consumers_have_given_up_is_stored_anew() -> None:
+def test_chunks_that_consumers_have_given_up_are_stored_anew() -> None:
     log, parts = Log(), chunks(3)
     log.send((5, parts[0]), (5, parts[1]))
     assert log.send((5, parts[1]), now_ms=CONTINUED_MS_MAX + 1) == []  # it does not begin again: its receipt was lost
@@ -143,7 +143,7 @@ MESSAGES = st.lists(st.integers(1, 4), min_size=1, max_size=6)  # the chunks of 
 
 
 @given(MESSAGES, st.data())
-def test_whatever_is_sent_again_and_wherever_it_crashes_every_part_is_stored_once_and_in_order(
+def test_every_part_is_stored_once_and_in_order_whatever_is_sent_again_and_wherever_it_crashes(
     counts: list[int], data: st.DataObject
 ) -> None:
     """A client that sends again from some part that may have no receipt, with the broker restarting in between."""
@@ -160,10 +160,10 @@ def test_whatever_is_sent_again_and_wherever_it_crashes_every_part_is_stored_onc
     expected = [(number, part.chunk_id if part else -1) for number, part in wanted]
     assert log.stored == expected
     log.restart(None)
-    assert [log.position_of(*one) for one in wanted] == list(range(len(wanted)))
+    assert [log.position_of(*part) for part in wanted] == list(range(len(wanted)))
 
 
-def test_what_the_metadata_of_a_chunk_says() -> None:
+def test_a_chunk_is_known_by_its_metadata() -> None:
     frames = [
         chunk_frame(5, b"a", 0, 2),
         chunk_frame(5, b"b", 1, 2),

@@ -28,9 +28,9 @@ def test_each_entry_comes_once_and_not_before_its_time(
     now_ms = 0
     for step in [*steps, 100_000]:
         now_ms += step
-        found, until_ms = _taken(index, now_ms)
+        due, until_ms = _taken(index, now_ms)
         assert until_ms == now_ms
-        assert all(left.pop(position) <= now_ms for position in found)
+        assert all(left.pop(position) <= now_ms for position in due)
         assert all(at_ms > now_ms - resolution_ms for at_ms in left.values())
         following = index.next_ms()
         assert (following is None) == (not left)
@@ -55,12 +55,12 @@ def test_more_than_one_turn_takes_comes_in_several() -> None:
     index = MemoryIndex()
     count = 2 * MOVED_MAX + 10
     index.add(1, [(entry, 4_096 + entry % 4_000) for entry in range(count)])
-    found: set[Position] = set()
+    due: set[Position] = set()
     turns = 0
-    while len(found) < count:
+    while len(due) < count:
         taken, until_ms = _taken(index, 50_000)
         assert until_ms == 50_000 or until_ms < 4_096 + 4_000
-        found |= taken
+        due |= taken
         turns += 1
     assert turns == 3
 

@@ -57,7 +57,7 @@ def test_every_subscription_gets_each_message_once() -> None:
         assert sorted(positions(consumer)) == entries
 
 
-def test_what_is_due_waits_for_permits_and_comes_in_the_order_of_the_topic() -> None:
+def test_due_messages_wait_for_permits_and_come_in_the_order_of_the_topic() -> None:
     world = DelayedWorld(strict=True, tick_ms=1)
     consumer = world.attach("s", 1)
     world.publish([None])
@@ -68,8 +68,8 @@ def test_what_is_due_waits_for_permits_and_comes_in_the_order_of_the_topic() -> 
     assert len(positions(consumer)) == 2
     consumer.flow(10, world.now_ms)
     world.dispatch()
-    found = positions(consumer)
-    assert len(found) == 2 and found == sorted(found) and set(found) < set(entries)
+    sent = positions(consumer)
+    assert len(sent) == 2 and sent == sorted(sent) and set(sent) < set(entries)
 
 
 def test_a_type_change_gives_at_once_what_the_other_type_held_back() -> None:
@@ -123,7 +123,7 @@ def test_a_seek_back_delivers_what_was_due_and_waits_for_the_rest_once() -> None
     assert world.subscriptions["s"].delayed_entries == 0
 
 
-def test_what_is_acknowledged_while_it_waits_never_comes() -> None:
+def test_a_message_acknowledged_while_it_waits_never_comes() -> None:
     """As by expiry or by skipping."""
     world = DelayedWorld(strict=True, tick_ms=1)
     consumer = world.attach("s", 100)
@@ -205,7 +205,7 @@ def test_a_seek_to_the_beginning_does_not_bring_back_what_a_deleted_ledger_held(
     assert positions(consumer) == [] and world.delays.memory_bytes == 0, late
 
 
-def test_what_is_acknowledged_while_it_is_due_is_not_asked_for_when_its_ledger_is_deleted() -> None:
+def test_a_due_message_that_is_acknowledged_is_not_asked_for_when_its_ledger_is_deleted() -> None:
     world = DelayedWorld(strict=True, tick_ms=1)
     consumer = world.attach("s", 1)
     late, due = world.publish([1_000, 1_000])

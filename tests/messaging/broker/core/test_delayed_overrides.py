@@ -16,36 +16,36 @@ ONE, OTHER = Position(1, 1), Position(1, 2)
 
 def test_a_message_that_is_put_off_again_and_again_takes_no_more_memory() -> None:
     """Each time is in a slot of its own, far ahead."""
-    found = Overrides()
-    found.reschedule(OTHER, START_MS, START_MS)
+    overrides = Overrides()
+    overrides.reschedule(OTHER, START_MS, START_MS)
     for number in range(1, STALE_MAX + 1):
-        found.reschedule(ONE, START_MS + number * STEP_MS, START_MS)
-    most = found.memory_bytes
+        overrides.reschedule(ONE, START_MS + number * STEP_MS, START_MS)
+    most = overrides.memory_bytes
     last_ms = START_MS + 10 * STALE_MAX * STEP_MS
     for number in range(STALE_MAX, 10 * STALE_MAX + 1):
-        found.reschedule(ONE, START_MS + number * STEP_MS, START_MS)
-        most = max(most, found.memory_bytes)
+        overrides.reschedule(ONE, START_MS + number * STEP_MS, START_MS)
+        most = max(most, overrides.memory_bytes)
     assert most < 2 * STALE_MAX * 1_000
-    assert found.take_due(START_MS) == {1: BitMap([2])}
-    assert found.take_due(last_ms - 1) == {}
-    assert found.take_due(last_ms) == {1: BitMap([1])}
+    assert overrides.take_due(START_MS) == {1: BitMap([2])}
+    assert overrides.take_due(last_ms - 1) == {}
+    assert overrides.take_due(last_ms) == {1: BitMap([1])}
 
 
 def test_rescheduling_and_cancelling_in_turn_takes_no_more_memory() -> None:
-    found = Overrides()
+    overrides = Overrides()
     for number in range(10 * STALE_MAX):
-        found.reschedule(Position(1, number), START_MS + number * STEP_MS, START_MS)
-        found.cancel(1, BitMap([number]))
-    assert found.rescheduled_count == 0
-    assert found.memory_bytes < 2 * STALE_MAX * 1_000
+        overrides.reschedule(Position(1, number), START_MS + number * STEP_MS, START_MS)
+        overrides.cancel(1, BitMap([number]))
+    assert overrides.rescheduled_count == 0
+    assert overrides.memory_bytes < 2 * STALE_MAX * 1_000
 
 
-def test_what_is_left_of_the_largest_batches_is_bounded_in_bytes() -> None:
+def test_ack_sets_of_the_largest_batches_are_bounded_in_bytes() -> None:
     """All of it is written with each decision."""
-    found, count = Overrides(), 0
-    while not why_full(found, reschedules=False, batch=True):
-        found.batches.put(Position(1, count), (1,) * ACK_SET_WORDS_MAX)
+    overrides, count = Overrides(), 0
+    while not why_full(overrides, reschedules=False, batch=True):
+        overrides.batches.put(Position(1, count), (1,) * ACK_SET_WORDS_MAX)
         count += 1
-    assert count < BATCHES_MAX and len(found.encode()) < BATCH_BITS_BYTES_MAX + (1 << 17)
-    assert "bytes about messages of batches" in why_full(found, reschedules=False, batch=True)
-    assert why_full(found, reschedules=False, batch=False) == ""
+    assert count < BATCHES_MAX and len(overrides.encode()) < BATCH_BITS_BYTES_MAX + (1 << 17)
+    assert "bytes about messages of batches" in why_full(overrides, reschedules=False, batch=True)
+    assert why_full(overrides, reschedules=False, batch=False) == ""

@@ -89,7 +89,7 @@ class IndexMachine(RuleBasedStateMachine):
         ledger_id = max(ledger_id, self.first_ledger_id)
         first = self.next_entry[ledger_id]
         self.next_entry[ledger_id] += len(after) + 1
-        times = array("q", [self.now_ms + one for one in after])
+        times = array("q", [self.now_ms + delay_ms for delay_ms in after])
         for index in (self.twin, self.index):
             index.add_block(ledger_id, first, times)
         self.times.update({Position(ledger_id, first + at): time for at, time in enumerate(times)})
@@ -113,18 +113,18 @@ class IndexMachine(RuleBasedStateMachine):
         """`in_between`: jobs are under way while entries are released."""
         self.now_ms += time_ms
         jobs = self.disk.jobs(self.index, self.now_ms) if in_between else []
-        found = self.taken(self.index, self.now_ms)
+        due = self.taken(self.index, self.now_ms)
         for job in jobs:
             self.disk.do(self.index, job)
         self.disk.full = False
         for _ in range(200):
             self.disk.work(self.index, self.now_ms)
-            found |= self.taken(self.index, self.now_ms)
+            due |= self.taken(self.index, self.now_ms)
             following = self.index.next_ms()
             if following is None or following > self.now_ms:
                 break
-        assert found == self.taken(self.twin, self.now_ms)
-        assert all(self.times[position] <= self.now_ms for position in found)
+        assert due == self.taken(self.twin, self.now_ms)
+        assert all(self.times[position] <= self.now_ms for position in due)
 
     @rule()
     def crash(self) -> None:
@@ -180,7 +180,7 @@ def test_runs_stay_few() -> None:
     assert len(disk.runs) == len(index.runs)
 
 
-def test_what_cannot_be_sealed_waits_in_memory_and_no_more_is_taken_then() -> None:
+def test_entries_that_cannot_be_sealed_wait_in_memory_and_no_more_are_taken_then() -> None:
     index, disk = RunIndex(seal_entries=10), RunDisk()
     disk.full = True
     for first in range(0, 10 * ROOM_FACTOR, 10):

@@ -88,13 +88,13 @@ class DelayedMachine(RuleBasedStateMachine):
         consumer = self.consumer(name, pick)
         if consumer is None:
             return
-        held = self.held(consumer)
+        positions = self.held(consumer)
         subscription = self.world.subscriptions[name]
         if ask_again:
-            self.again(name, held)
+            self.again(name, positions)
             subscription.redeliver(consumer, None)
         else:
-            for position in held[::2]:
+            for position in positions[::2]:
                 self.wanted[name].discard(position)
                 subscription.acknowledge(consumer, position.ledger_id, [position.entry_id], self.world.now_ms)
         self.world.dispatch()
@@ -126,7 +126,7 @@ class DelayedMachine(RuleBasedStateMachine):
 
     @rule(picks=st.lists(PICK, min_size=1, max_size=4))
     def cancel(self, picks: list[int]) -> None:
-        chosen = [one for one in self.delayed(picks) if self.world.may_change(one)]
+        chosen = [position for position in self.delayed(picks) if self.world.may_change(position)]
         if chosen:
             self.cancelled.update(chosen)
             for wanted in self.wanted.values():
@@ -173,10 +173,10 @@ class DelayedMachine(RuleBasedStateMachine):
     def look(self) -> None:
         for name in self.wanted:
             subscription = self.world.subscriptions[name]
-            found = self.world.received.pop(name, [])
+            deliveries = self.world.received.pop(name, [])
             for consumer in subscription.consumers:
-                found += taken(consumer)
-            for position, at_ms in found:
+                deliveries += taken(consumer)
+            for position, at_ms in deliveries:
                 assert at_ms >= self.world.times[position] - self.early_ms, "early"
                 assert position not in self.cancelled, "cancelled"
                 self.times_sent[name][position] += 1
@@ -201,8 +201,8 @@ class DelayedMachine(RuleBasedStateMachine):
         self.look()
         for name, wanted in self.wanted.items():
             subscription = world.subscriptions[name]
-            held = {position for consumer in subscription.consumers for position in self.held(consumer)}
-            assert held == wanted, "lost"
+            all_held = {position for consumer in subscription.consumers for position in self.held(consumer)}
+            assert all_held == wanted, "lost"
             assert subscription.next_due() is None and subscription.delayed_entries == 0
         assert world.delays.index.next_ms() is None
         assert world.delays.index.memory_bytes == 0
@@ -210,8 +210,8 @@ class DelayedMachine(RuleBasedStateMachine):
     # --- helpers
 
     def consumer(self, name: str, pick: int) -> Consumer | None:
-        held = self.consumers[name]
-        return held[pick % len(held)] if held else None
+        consumer = self.consumers[name]
+        return consumer[pick % len(consumer)] if consumer else None
 
     def held(self, consumer: Consumer) -> list[Position]:
         return [Position(ledger_id, entry) for ledger_id, entries in consumer.held.items() for entry in entries]

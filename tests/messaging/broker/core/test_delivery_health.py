@@ -65,7 +65,7 @@ def test_a_standby_changes_nothing() -> None:
     assert judged(world, STILL_MS)[0] == "blocked"
 
 
-def test_what_holds_up_delivery_for_a_moment_is_no_advice() -> None:
+def test_a_moment_without_delivery_is_no_advice() -> None:
     """A consumer that keeps up was told to acknowledge, to add consumers and to wait, in turns, once a second."""
     world = World()
     consumer = world.attach(SHARED, permits=1)
@@ -75,7 +75,7 @@ def test_what_holds_up_delivery_for_a_moment_is_no_advice() -> None:
         world.publish([1])
         assert judged(world, 500) == ("good", Reason.DELIVERING)  # the next one waits for it
         world.flow(consumer, 1)
-        world.ack(consumer, position, *[one for one, _ in consumer.sink.received])  # type: ignore[attr-defined]
+        world.ack(consumer, position, *[received_position for received_position, _ in consumer.sink.received])  # type: ignore[attr-defined]
         assert judged(world, 500) == ("good", Reason.NOTHING)
         world.flow(consumer, 1)
 
@@ -96,6 +96,6 @@ def test_messages_that_nobody_acknowledges_are_said_of_after_a_while() -> None:
 
 def test_the_health_of_partitions_is_that_of_the_worst() -> None:
     order = ["good", "idle", "blocked", "abandoned"]
-    assert [one.value for one in DeliveryHealth] == order
+    assert [health.value for health in DeliveryHealth] == order
     assert worse("blocked", "good") == worse("good", "blocked") == "blocked"
     assert worse("abandoned", "blocked") == "abandoned"

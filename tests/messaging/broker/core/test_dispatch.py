@@ -41,7 +41,7 @@ def test_a_disconnect_hands_on_without_counting() -> None:
     assert counted(stays) == [(entry, 0) for entry in entries if entry != entries[2]]
 
 
-def test_what_comes_back_goes_before_what_is_new() -> None:
+def test_redeliveries_go_before_new_entries() -> None:
     world = World()
     gone, stays = world.attach(SubscriptionType.SHARED, permits=5), world.attach(SubscriptionType.SHARED)
     entries = world.publish([1] * 10)

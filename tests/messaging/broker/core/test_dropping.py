@@ -14,7 +14,7 @@ ALL = list(SubscriptionType)
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_what_has_permits_is_sent_and_the_rest_is_dropped(kind: SubscriptionType) -> None:
+def test_messages_with_permits_are_sent_and_the_rest_are_dropped(kind: SubscriptionType) -> None:
     world = DroppingWorld()
     consumer = world.attach(kind, permits=3)
     world.publish(1, 1)
@@ -68,10 +68,10 @@ def test_without_consumers_nothing_is_sent() -> None:
 
 def test_shared_consumers_take_turns_with_every_entry() -> None:
     world = DroppingWorld()
-    one, other, third = (world.attach(permits=100) for _ in range(3))
+    first, second, third = (world.attach(permits=100) for _ in range(3))
     world.publish(*[1] * 4)
     world.publish(*[1] * 4)
-    assert [world.received[consumer] for consumer in (one, other, third)] == [[0, 3, 6], [1, 4, 7], [2, 5]]
+    assert [world.received[consumer] for consumer in (first, second, third)] == [[0, 3, 6], [1, 4, 7], [2, 5]]
 
 
 def test_shared_goes_on_with_those_that_have_permits_left() -> None:
@@ -83,10 +83,10 @@ def test_shared_goes_on_with_those_that_have_permits_left() -> None:
 
 def test_batches_of_a_shared_subscription_take_turns_too() -> None:
     world = DroppingWorld()
-    one, other = world.attach(permits=4), world.attach(permits=100)
+    first, second = world.attach(permits=4), world.attach(permits=100)
     world.publish(3, 2, 3, 1, 1)
-    assert (world.received[one], world.received[other]) == ([0, 2], [1, 3, 4])
-    assert (one.permits, other.permits) == (-2, 96)
+    assert (world.received[first], world.received[second]) == ([0, 2], [1, 3, 4])
+    assert (first.permits, second.permits) == (-2, 96)
 
 
 def test_the_lower_priority_level_is_sent_messages_first() -> None:
@@ -117,13 +117,13 @@ def test_a_key_belongs_to_one_consumer_and_is_dropped_when_that_one_cannot_take_
     world.publish(*[1] * 100, keys=keys)
     owners = {key: {c.name for c in consumers for index in world.received[c] if keys[index] == key} for key in keys}
     assert all(len(owner) == 1 for owner in owners.values()) and len(set.union(*owners.values())) == 3
-    assert sum(len(world.received[one]) for one in consumers) == 100
+    assert sum(len(world.received[consumer]) for consumer in consumers) == 100
     stalled = consumers[0]
     world.read(stalled, False)
     world.publish(*[1] * 100, keys=keys)
     lost = sum(owners[key] == {stalled.name} for key in keys)
     assert lost > 0 and world.subscription.messages_dropped == lost
-    assert sum(len(world.received[one]) for one in consumers) == 200 - lost
+    assert sum(len(world.received[consumer]) for consumer in consumers) == 200 - lost
 
 
 def test_a_key_changes_hands_at_once() -> None:
@@ -158,11 +158,11 @@ def test_it_is_explained(kind: SubscriptionType) -> None:
     world = DroppingWorld()
     consumer = world.attach(kind, permits=1, name="me")
     world.publish(1)
-    (found,) = explain(world.subscription, DeliveryState())
-    assert found.reason is Reason.NO_PERMITS and "'me' has not asked" in found.sentence and "dropped" in found.sentence
+    (finding,) = explain(world.subscription, DeliveryState())
+    assert finding.reason is Reason.NO_PERMITS and "'me' has not asked" in finding.sentence and "dropped" in finding.sentence
     world.publish(1, 1)
     world.flow(consumer, 10)
-    (found,) = explain(world.subscription, DeliveryState())
-    assert found.reason is Reason.DELIVERING and "2 messages were dropped" in found.sentence
+    (finding,) = explain(world.subscription, DeliveryState())
+    assert finding.reason is Reason.DELIVERING and "2 messages were dropped" in finding.sentence
     world.read(consumer, False)
     assert explain(world.subscription, DeliveryState())[0].reason is Reason.NOT_READING

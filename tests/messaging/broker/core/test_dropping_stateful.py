@@ -48,27 +48,27 @@ class Dropping(RuleBasedStateMachine):
     @rule(sizes=st.lists(st.sampled_from([1, 1, 1, 2, 5]), min_size=1, max_size=30), data=st.data())
     def publish(self, sizes: list[int], data: st.DataObject) -> None:
         keys = [data.draw(st.sampled_from("abcdefgh")) for _ in sizes]
-        permits = {one: one.permits for one in self.consumers}
-        reads = {one: self.world.sinks[one].writable for one in self.consumers}
+        permits = {consumer: consumer.permits for consumer in self.consumers}
+        reads = {consumer: self.world.sinks[consumer].writable for consumer in self.consumers}
         dropped = self.world.subscription.messages_dropped
         begin = self.world.published
         deliveries = self.world.publish(*sizes, keys=keys)
         self.messages += sum(sizes)
-        given = [index for one in self.consumers for index in self.world.received[one] if index >= begin]
+        given = [index for consumer in self.consumers for index in self.world.received[consumer] if index >= begin]
         assert len(given) == len(set(given))
         assert sum(sizes) - sum(sizes[index - begin] for index in given) == self.world.subscription.messages_dropped - dropped
-        for one in deliveries:
-            indexes = list(range(one.first, one.last)) if one.picked is None else one.picked
-            assert reads[one.consumer] and permits[one.consumer] > 0
-            assert permits[one.consumer] > sum(sizes[index] for index in indexes[:-1])
-            assert one.consumer.permits == permits[one.consumer] - sum(sizes[index] for index in indexes)
+        for delivery in deliveries:
+            indexes = list(range(delivery.first, delivery.last)) if delivery.picked is None else delivery.picked
+            assert reads[delivery.consumer] and permits[delivery.consumer] > 0
+            assert permits[delivery.consumer] > sum(sizes[index] for index in indexes[:-1])
+            assert delivery.consumer.permits == permits[delivery.consumer] - sum(sizes[index] for index in indexes)
             assert indexes == sorted(indexes)
             if self.kind is SubscriptionType.KEY_SHARED:
-                assert all(self.owners.setdefault(keys[index], one.consumer) is one.consumer for index in indexes)
+                assert all(self.owners.setdefault(keys[index], delivery.consumer) is delivery.consumer for index in indexes)
         if self.kind in SINGLE:
-            assert {one.consumer for one in deliveries} <= {self.world.subscription.active}
+            assert {delivery.consumer for delivery in deliveries} <= {self.world.subscription.active}
         if len(given) < len(sizes) and self.kind is SubscriptionType.SHARED:
-            assert not any(reads[one] and one.permits > 0 for one in self.consumers)
+            assert not any(reads[consumer] and consumer.permits > 0 for consumer in self.consumers)
         if len(given) < len(sizes) and self.kind in SINGLE and (active := self.world.subscription.active) is not None:
             assert active.permits <= 0 or not reads[active]
 
@@ -78,7 +78,7 @@ class Dropping(RuleBasedStateMachine):
             state = self.world.subscription.state
             assert not state.redeliveries.entries and state.chunks is None and state.delayed is None
             assert not state.cursor.individual_acks and state.cursor.memory_bytes == 0
-            assert not any(one.held or one.unacked_messages or one.blocked for one in self.consumers)
+            assert not any(consumer.held or consumer.unacked_messages or consumer.blocked for consumer in self.consumers)
             assert self.messages == self.world.subscription.messages_out + self.world.subscription.messages_dropped
 
 

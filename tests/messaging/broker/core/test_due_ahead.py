@@ -22,8 +22,8 @@ def block(first: int, count: int, *, batched: bool = False, stored_ms: int = 100
     return EntryBlock(7, first, b"".join(texts), array("I", accumulate(map(len, texts))), stored_ms, count * (2 if batched else 1))
 
 
-def text_of(found: EntryBlock, index: int) -> int:
-    return int(bytes(found.data[found.start_of(index) : found.end_offsets[index]]))
+def text_of(block: EntryBlock, index: int) -> int:
+    return int(bytes(block.data[block.start_of(index) : block.end_offsets[index]]))
 
 
 def test_entries_near_each_other_come_with_one_read() -> None:
@@ -39,27 +39,27 @@ def test_entries_near_each_other_come_with_one_read() -> None:
     st.integers(0, 1 << 24),
 )
 def test_every_entry_comes_with_one_read_and_no_read_is_too_large(wanted: set[int], entry_bytes: int) -> None:
-    found: list[int] = []
+    texts: list[int] = []
     entries = {7: BitMap(wanted)}
     while entries:
         read = take_read(entries, 7, entry_bytes)
         assert (read.wanted.min(), read.wanted.max()) == (read.first, read.last)
         assert read.last - read.first < ENTRIES_MAX
         assert read.first == read.last or (read.last + 1 - read.first) * entry_bytes <= READ_BYTES
-        found += read.wanted
-    assert found == sorted(wanted)
+        texts += read.wanted
+    assert texts == sorted(wanted)
 
 
-def test_what_was_read_of_a_ledger_is_sent_as_one_block() -> None:
+def test_entries_read_of_a_ledger_are_sent_as_one_block() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 12, 19])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
     assert read is not None and ahead.waits(Position(7, 12), "s") and ahead.waiting == {"s": None}
     ahead.arrived(read, [block(0, 10), block(10, 10, stored_ms=900)], 19)
     assert not ahead.waits(Position(7, 12), "s")
-    found = ahead.find(Position(7, 3), BitMap([3, 12, 19, 30]))
-    assert found is not None and list(found.ids) == [3, 12, 19] and (found.first_entry, found.last_entry) == (3, 19)
-    assert [text_of(found, index) for index in range(3)] == [3, 12, 19] and found.broker_time_ms == 900
+    gathered = ahead.find(Position(7, 3), BitMap([3, 12, 19, 30]))
+    assert gathered is not None and list(gathered.ids) == [3, 12, 19] and (gathered.first_entry, gathered.last_entry) == (3, 19)
+    assert [text_of(gathered, index) for index in range(3)] == [3, 12, 19] and gathered.broker_time_ms == 900
 
 
 def test_a_block_ends_before_an_entry_that_is_not_there() -> None:
@@ -68,12 +68,12 @@ def test_a_block_ends_before_an_entry_that_is_not_there() -> None:
     read = ahead.next_read(lambda ledger_id: 10)
     assert read is not None
     ahead.arrived(read, [block(0, 10)], 9)
-    found = ahead.find(Position(7, 3), BitMap([3, 4, 5]))
-    assert found is not None and list(found.ids) == [3]
+    gathered = ahead.find(Position(7, 3), BitMap([3, 4, 5]))
+    assert gathered is not None and list(gathered.ids) == [3]
     assert ahead.find(Position(7, 4), BitMap([4, 5])) is None and ahead.find(Position(8, 3), BitMap([3])) is None
 
 
-def test_what_may_have_expired_is_looked_at_one_by_one() -> None:
+def test_entries_that_may_have_expired_are_looked_at_one_by_one() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -83,7 +83,7 @@ def test_what_may_have_expired_is_looked_at_one_by_one() -> None:
     assert ahead.find(Position(7, 3), BitMap([3]), 1000) is not None
 
 
-def test_what_will_be_read_next_is_waited_for_while_something_is_read() -> None:
+def test_entries_to_be_read_next_are_waited_for_while_something_is_read() -> None:
     ahead = DueAhead(bytes_max=200)
     ahead.want({7: BitMap([3]), 8: BitMap([3])}, 5_000)
     assert not ahead.waits(Position(8, 3), "s")
@@ -107,7 +107,7 @@ def test_batches_are_left_to_whoever_sends_them() -> None:
     assert ahead.find(Position(7, 3), BitMap([3])) is None and not ahead.waits(Position(7, 3), "s") and not ahead.memory_bytes
 
 
-def test_what_a_read_did_not_reach_is_read_again_and_what_failed_is_not() -> None:
+def test_entries_that_a_read_did_not_reach_are_read_again_and_failed_ones_are_not() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 12])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -134,7 +134,7 @@ def test_nothing_is_wanted_twice_and_what_is_kept_long_enough_is_forgotten() -> 
     assert ahead.find(Position(7, 3), BitMap([3])) is None and ahead.memory_bytes == 0
 
 
-def test_what_was_forgotten_while_it_was_read_is_not_kept() -> None:
+def test_entries_forgotten_while_they_were_read_are_not_kept() -> None:
     ahead = DueAhead()
     ahead.want({7: BitMap([3, 4])}, 5_000)
     read = ahead.next_read(lambda ledger_id: 10)
@@ -156,8 +156,8 @@ def test_no_more_is_read_than_there_is_room_for() -> None:
 
 
 def test_entries_of_a_gathered_block_are_told_by_its_ids() -> None:
-    found = GatheredBlock(7, array("I", [3, 12, 19]), b"abbccc", array("I", [1, 3, 6]), 5)
-    assert found.indexes_in([(0, 12)]) == [0, 1] and found.indexes_in([(3, 3), (13, 19)]) == [0, 2]
-    assert (found.last_within(3, 3), found.last_within(3, 5), found.last_within(12, 1)) == (12, 12, 12)
-    one = found.single(1)
-    assert (one.first_entry, one.last_entry, bytes(one.data), list(one.end_offsets)) == (12, 12, b"bb", [2])
+    block = GatheredBlock(7, array("I", [3, 12, 19]), b"abbccc", array("I", [1, 3, 6]), 5)
+    assert block.indexes_in([(0, 12)]) == [0, 1] and block.indexes_in([(3, 3), (13, 19)]) == [0, 2]
+    assert (block.last_within(3, 3), block.last_within(3, 5), block.last_within(12, 1)) == (12, 12, 12)
+    single = block.single(1)
+    assert (single.first_entry, single.last_entry, bytes(single.data), list(single.end_offsets)) == (12, 12, b"bb", [2])

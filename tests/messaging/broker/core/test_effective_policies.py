@@ -12,7 +12,7 @@ from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 
 
-def test_what_holds_for_change_events() -> None:
+def test_change_events_follow_policies_of_their_own() -> None:
     view = ControlView(superuser_roles=(), policy_defaults=defaults(Settings()), anonymous_public=False)
     policies = EffectivePolicies(view)
     events, other = parse_topic("acme/orders/__change_events"), parse_topic("acme/orders/t")

@@ -39,13 +39,13 @@ def test_there_and_back(sends: list[tuple[bytes, int, bool]]) -> None:
     read = from_log(stored)
     assert (read.broker_time_ms, read.message_count) == (7_000, total)
     assert (read.first_entry, read.last_entry) == (100, 100 + len(sends) - 1)
-    for entry, one in enumerate(sent, 100):
-        assert read.payload(entry) == buf[one.payload_start : one.end]
+    for entry, frame in enumerate(sent, 100):
+        assert read.payload(entry) == buf[frame.payload_start : frame.end]
         assert bytes(read.payload(entry)).endswith(sends[entry - 100][0])
     assert read.counts == [count for _, count, _ in sends]
     assert read.uniform == (set(read.counts) == {1})
     assert read.messages_in(0, len(sends)) == total
-    assert [one.sequence_id for one in scanned(stored)] == list(range(len(sends)))
+    assert [frame.sequence_id for frame in scanned(stored)] == list(range(len(sends)))
     header = decode(stored.header)
     assert (header.producer, header.first_sequence, header.last_sequence) == (b"name", 0, len(sends) - 1)
 
@@ -94,7 +94,7 @@ def test_as_many_entries_as_fit(payloads: list[bytes], bytes_max: int, data: st.
     assert last == len(frames) - 1 or sum(map(len, frames[first : last + 2])) > bytes_max
 
 
-def test_what_a_block_costs_in_memory() -> None:
+def test_a_block_counts_its_memory() -> None:
     """A view of a part keeps all of the buffer."""
     data = bytes(10_000)
     end_offsets = array("I", [600])

@@ -17,8 +17,8 @@ def why(world: World, **state: object) -> list[Finding]:
     return explain(world.subscription, DeliveryState(**state))  # type: ignore[arg-type]
 
 
-def reasons(found: list[Finding]) -> list[Reason]:
-    return [one.reason for one in found]
+def reasons(findings: list[Finding]) -> list[Reason]:
+    return [finding.reason for finding in findings]
 
 
 def test_every_reason_has_a_remedy_or_needs_none() -> None:
@@ -30,9 +30,9 @@ def test_nothing_to_deliver_and_nobody_to_deliver_to() -> None:
     world = World()
     assert reasons(why(world)) == [Reason.NOTHING]
     world.publish([1, 1])
-    (found,) = why(world)
-    assert found.reason is Reason.NO_CONSUMER and "2 entries are not acknowledged" in found.sentence
-    assert found.remedy == REMEDIES[Reason.NO_CONSUMER]
+    (finding,) = why(world)
+    assert finding.reason is Reason.NO_CONSUMER and "2 entries are not acknowledged" in finding.sentence
+    assert finding.remedy == REMEDIES[Reason.NO_CONSUMER]
 
 
 def test_a_change_under_way_comes_before_everything() -> None:
@@ -47,8 +47,8 @@ def test_a_consumer_without_permits() -> None:
     world = World()
     consumer = world.attach(SHARED, name="slow")
     (entry,) = world.publish([1])
-    (found,) = why(world)
-    assert (found.reason, found.consumer, found.position) == (Reason.NO_PERMITS, "slow", entry)
+    (finding,) = why(world)
+    assert (finding.reason, finding.consumer, finding.position) == (Reason.NO_PERMITS, "slow", entry)
     world.flow(consumer, 1)
     assert reasons(why(world)) == [Reason.SENT]
 
@@ -59,16 +59,16 @@ def test_a_consumer_that_does_not_read() -> None:
     assert isinstance(consumer.sink, Sink)
     consumer.sink.writable = False
     world.publish([1])
-    (found,) = why(world)
-    assert (found.reason, found.consumer) == (Reason.NOT_READING, "deaf")
+    (finding,) = why(world)
+    assert (finding.reason, finding.consumer) == (Reason.NOT_READING, "deaf")
 
 
 def test_a_consumer_at_its_limit() -> None:
     world = World(unacked_max=2)
     world.attach(SHARED, permits=10, name="full")
     world.publish([1] * 3)
-    (found,) = why(world)
-    assert found.reason is Reason.CONSUMER_LIMIT and "holds 2" in found.sentence and "limit is 2" in found.sentence
+    (finding,) = why(world)
+    assert finding.reason is Reason.CONSUMER_LIMIT and "holds 2" in finding.sentence and "limit is 2" in finding.sentence
 
 
 def test_a_subscription_at_its_limit() -> None:
@@ -76,8 +76,8 @@ def test_a_subscription_at_its_limit() -> None:
     world.subscription.state.limit_unacked(0, 2)
     world.attach(SHARED, permits=10)
     world.publish([1] * 3)
-    found = why(world)
-    assert reasons(found) == [Reason.SUBSCRIPTION_LIMIT] and "limit of 2" in found[0].sentence
+    findings = why(world)
+    assert reasons(findings) == [Reason.SUBSCRIPTION_LIMIT] and "limit of 2" in findings[0].sentence
 
 
 def test_several_consumers_are_counted_and_named() -> None:
@@ -88,9 +88,9 @@ def test_several_consumers_are_counted_and_named() -> None:
     assert isinstance(deaf.sink, Sink)
     deaf.sink.writable = False
     world.publish([1])
-    found = why(world)
-    assert found[0].sentence == "None of the 4 consumers can be sent messages: 3 without permits, 1 not reading the connection."
-    assert {one.consumer for one in found[1:]} == {"a", "b", "c", "deaf"}
+    findings = why(world)
+    assert findings[0].sentence == "None of the 4 consumers can be sent messages: 3 without permits, 1 not reading the connection."
+    assert {finding.consumer for finding in findings[1:]} == {"a", "b", "c", "deaf"}
 
 
 def test_a_standby_of_failover_is_not_in_the_way() -> None:
@@ -98,10 +98,10 @@ def test_a_standby_of_failover_is_not_in_the_way() -> None:
     world.attach(SubscriptionType.FAILOVER, name="active", permits=1)
     world.attach(SubscriptionType.FAILOVER, name="standby")
     world.publish([1, 1])
-    assert [(one.reason, one.consumer) for one in why(world)] == [(Reason.NO_PERMITS, "active")]
+    assert [(finding.reason, finding.consumer) for finding in why(world)] == [(Reason.NO_PERMITS, "active")]
 
 
-def test_what_is_on_its_way() -> None:
+def test_messages_on_their_way_are_explained() -> None:
     """A consumer could take messages."""
     world = World()
     consumer = world.attach(SHARED, permits=1)
@@ -112,16 +112,16 @@ def test_what_is_on_its_way() -> None:
     assert reasons(why(world, reads_under_way=1)) == [Reason.BACKLOG_READ]
     assert reasons(why(world, reads_waiting=1)) == [Reason.MEMORY]
     assert reasons(why(world, no_room=True)) == [Reason.NO_ROOM]
-    (found,) = why(world, draining=[WaitingKey("k", "former", Position(1, 0))])
-    assert (found.reason, found.key, found.consumer, found.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
+    (finding,) = why(world, draining=[WaitingKey("k", "former", Position(1, 0))])
+    assert (finding.reason, finding.key, finding.consumer, finding.position) == (Reason.KEY_DRAINING, "k", "former", Position(1, 0))
 
 
-def test_what_waits_for_the_consumer_of_its_key_was_not_sent() -> None:
+def test_a_message_that_waits_for_the_consumer_of_its_key_was_not_sent() -> None:
     world = World()
     slow = world.attach(SubscriptionType.KEY_SHARED, permits=5, name="slow")
     world.publish_keyed([f"k{index}" for index in range(8)])
-    (found,) = why(world)
-    assert (found.reason, found.consumer) == (Reason.NO_PERMITS, "slow")
+    (finding,) = why(world)
+    assert (finding.reason, finding.consumer) == (Reason.NO_PERMITS, "slow")
     other = world.attach(SubscriptionType.KEY_SHARED, permits=50, name="other")
     assert reasons(why(world)) == [Reason.NO_PERMITS]
     assert "wait for the consumers of their keys: Consumer 'slow' has not" in why(world)[0].sentence
@@ -137,13 +137,13 @@ def test_delayed_messages_that_wait_and_those_that_were_sent() -> None:
     world = DelayedWorld()
     world.attach("s", 10)
     world.publish([60_000, 70_000, 80_000])
-    (found,) = explain(world.subscriptions["s"], DeliveryState(next_delayed_ms=START_MS + 60_000))
-    assert found.reason is Reason.DELAYED and found.until_ms == START_MS + 60_000
-    assert found.sentence.startswith("3 delayed messages wait for their delivery time; the next is not due before 2026-")
-    assert found.sentence.endswith(". No TTL expires them.")
-    (found,) = explain(world.subscriptions["s"], DeliveryState(message_ttl_s=3600, backlog_quota_bytes=1 << 20))
+    (finding,) = explain(world.subscriptions["s"], DeliveryState(next_delayed_ms=START_MS + 60_000))
+    assert finding.reason is Reason.DELAYED and finding.until_ms == START_MS + 60_000
+    assert finding.sentence.startswith("3 delayed messages wait for their delivery time; the next is not due before 2026-")
+    assert finding.sentence.endswith(". No TTL expires them.")
+    (finding,) = explain(world.subscriptions["s"], DeliveryState(message_ttl_s=3600, backlog_quota_bytes=1 << 20))
     text = "The TTL expires what was stored 3600 s ago, due or not, and they count for the backlog quota of 1048576 bytes."
-    assert found.sentence == f"3 delayed messages wait for their delivery time. {text}"
+    assert finding.sentence == f"3 delayed messages wait for their delivery time. {text}"
     world.publish([None])
     assert reasons(explain(world.subscriptions["s"], DeliveryState())) == [Reason.DELAYED, Reason.SENT]
     world.publish([None] * 5)
@@ -159,8 +159,8 @@ def test_dead_letters_that_cannot_be_moved() -> None:
     world.subscription.follow_dead_letters(letters)
     for _ in range(2):
         world.nack(consumer, entry)
-    (found,) = why(world)
-    assert found.reason is Reason.DEAD_LETTERS
+    (finding,) = why(world)
+    assert finding.reason is Reason.DEAD_LETTERS
     letters.failed("no permission", 0)
     assert "no permission" in why(world)[0].sentence
     assert trace_in(world.subscription, entry, []).where is TraceState.DEAD

@@ -82,7 +82,7 @@ def test_of_two_with_one_name_the_newer_is_active() -> None:
     assert world.subscription.active is first
 
 
-def test_what_the_former_did_not_acknowledge_goes_to_the_next_in_order() -> None:
+def test_messages_that_the_former_did_not_acknowledge_go_to_the_next_in_order() -> None:
     world = World(topic="persistent://public/default/fo-1")
     consumers = joined(world, ["consumer-A", "consumer-C"])
     entries = world.publish([1] * 5)

@@ -25,7 +25,7 @@ def test_a_rescheduled_message_is_not_forgotten_before_it_is_released() -> None:
     assert not delays.overrides
 
 
-def test_what_was_decided_of_a_ledger_that_is_deleted_is_forgotten() -> None:
+def test_decisions_about_a_deleted_ledger_are_forgotten() -> None:
     overrides = Overrides()
     overrides.reschedule(Position(1, 0), 20_000, 10_000)
     overrides.reschedule(Position(2, 0), 20_000, 10_000)

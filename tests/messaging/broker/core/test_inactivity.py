@@ -12,8 +12,8 @@ from messaging.settings import Settings
 
 
 def policies(**values: object) -> InactivityPolicies:
-    held = defaults(Settings()) | values
-    return inactivity_policies(lambda name: held[name])
+    merged = defaults(Settings()) | values
+    return inactivity_policies(lambda name: merged[name])
 
 
 @pytest.mark.parametrize(
@@ -28,20 +28,20 @@ def policies(**values: object) -> InactivityPolicies:
     ],
 )
 def test_how_long_topics_are_kept(values: dict[str, object], topic_ms: int) -> None:
-    found = policies(**values)
-    assert (found.topic_ms, found.subscription_ms, found.in_force) == (topic_ms, NEVER, topic_ms != NEVER)
+    kept = policies(**values)
+    assert (kept.topic_ms, kept.subscription_ms, kept.in_force) == (topic_ms, NEVER, topic_ms != NEVER)
 
 
 def test_how_long_subscriptions_are_kept() -> None:
-    found = policies(subscription_expiration_min=3)
-    assert (found.topic_ms, found.subscription_ms, found.in_force) == (NEVER, 180_000, True)
+    kept = policies(subscription_expiration_min=3)
+    assert (kept.topic_ms, kept.subscription_ms, kept.in_force) == (NEVER, 180_000, True)
 
 
-def test_what_keeps_a_topic() -> None:
+def test_a_topic_is_kept_as_its_policies_say() -> None:
     kinds = [(subscriptions, backlog) for subscriptions in (0, 1) for backlog in (False, True)]
-    assert [policies().keeps(*one) for one in kinds] == [False, False, True, True]
+    assert [policies().keeps(*facts) for facts in kinds] == [False, False, True, True]
     caught_up = policies(inactive_topic_mode="delete_when_subscriptions_caught_up")
-    assert [caught_up.keeps(*one) for one in kinds] == [False, True, False, True]
+    assert [caught_up.keeps(*facts) for facts in kinds] == [False, True, False, True]
 
 
 def test_times_of_a_topic_and_its_subscriptions() -> None:

@@ -40,7 +40,7 @@ def limiter_of(ingress_bytes: int) -> IngressLimiter:
     return IngressLimiter(MemoryLimiter(-(-16 * ingress_bytes // 5)).ingress)
 
 
-def test_one_source_pauses_at_its_own_bound_and_goes_on_at_half_of_it() -> None:
+def test_a_source_pauses_at_its_own_bound_and_goes_on_at_half_of_it() -> None:
     peer = Peer(limiter_of(100 * QUOTA_BYTES_MAX))
     assert not peer.take(QUOTA_BYTES_MAX)
     assert peer.take(1)
@@ -51,7 +51,7 @@ def test_one_source_pauses_at_its_own_bound_and_goes_on_at_half_of_it() -> None:
     assert (peer.paused, peer.resumed) == (False, 1)
 
 
-def test_who_holds_most_pauses_and_not_who_holds_little() -> None:
+def test_the_source_that_holds_most_pauses_and_not_one_that_holds_little() -> None:
     ingress_limiter = limiter_of(1000)
     greedy, modest = Peer(ingress_limiter), Peer(ingress_limiter, "globex")
     assert greedy.take(600)
@@ -114,7 +114,7 @@ def test_a_peer_that_announces_much_and_leaves_gives_it_back() -> None:
     assert ingress_limiter.account.used_bytes == 0
 
 
-def test_who_leaves_while_paused_is_not_resumed() -> None:
+def test_a_source_that_leaves_while_paused_is_not_resumed() -> None:
     ingress_limiter = limiter_of(1000)
     peer = Peer(ingress_limiter)
     assert peer.take(900)
@@ -123,7 +123,7 @@ def test_who_leaves_while_paused_is_not_resumed() -> None:
     assert (peer.resumed, ingress_limiter.paused, ingress_limiter.account.used_bytes) == (0, 0, 0)
 
 
-def test_what_waits_for_rate_limits_pauses_only_its_own_peer() -> None:
+def test_messages_that_wait_for_rate_limits_pause_only_their_own_peer() -> None:
     ingress_limiter = limiter_of(PARKED_BYTES_MAX * PARKED_SHARE * 4)
     peer, other = Peer(ingress_limiter), Peer(ingress_limiter)
     assert not ingress_limiter.park(peer.quota, PARKED_BYTES_MAX)
@@ -150,7 +150,7 @@ def test_a_tenant_of_which_much_waits_pauses_with_the_least() -> None:
     assert ingress_limiter.parked_bytes == 199 + 900
 
 
-def test_who_leaves_while_too_much_waits_is_forgotten() -> None:
+def test_a_source_that_leaves_while_too_much_waits_is_forgotten() -> None:
     ingress_limiter = limiter_of(8000)
     peer = Peer(ingress_limiter)
     assert ingress_limiter.park(peer.quota, 2000)

@@ -35,9 +35,9 @@ def sticky_pair(low: int = 100, high: int = 100) -> Pair:
 
 
 def strategy(world: World) -> KeySharedDispatch:
-    found = world.subscription.strategy
-    assert isinstance(found, KeySharedDispatch)
-    return found
+    strategy = world.subscription.strategy
+    assert isinstance(strategy, KeySharedDispatch)
+    return strategy
 
 
 def test_each_key_goes_to_its_consumer_in_order() -> None:
@@ -74,7 +74,7 @@ def test_a_block_is_asked_for_its_entries_once_however_many_there_are(monkeypatc
     assert asked["spans_of"] == 1 and asked["entry_at"] + asked["index_of"] <= 2, "where it stopped"
 
 
-def test_one_slow_consumer_holds_up_its_keys_alone() -> None:
+def test_a_slow_consumer_holds_up_its_keys_alone() -> None:
     world, low, high = sticky_pair(low=1)
     entries = world.publish_keyed(["key1", "key-0"] * 10)
     assert received(low) == entries[:1]
@@ -100,7 +100,7 @@ def test_no_more_is_set_aside_than_the_look_ahead(monkeypatch: pytest.MonkeyPatc
     assert (received(low), received(high)) == (entries[2::2], entries[23::2])
 
 
-def test_what_is_set_aside_counts_for_every_consumer_and_has_an_end() -> None:
+def test_entries_set_aside_count_for_every_consumer_and_have_an_end() -> None:
     world = World()
     low = world.attach(KEY_SHARED, 0, key_shared=LOW)
     others = [world.attach(KEY_SHARED, 1, key_shared=KeySharedMode(True, False, ((at, at),))) for at in range(40000, 40011)]
@@ -110,7 +110,7 @@ def test_what_is_set_aside_counts_for_every_consumer_and_has_an_end() -> None:
     assert len(others) * key_shared.LOOK_AHEAD_PER_CONSUMER > key_shared.LOOK_AHEAD_MAX
 
 
-def test_what_comes_back_is_sent_first_to_the_same_consumer_and_counted() -> None:
+def test_redeliveries_go_first_to_the_same_consumer_and_are_counted() -> None:
     world, low, high = sticky_pair(low=4)
     entries = world.publish_keyed(["key1", "key2"] * 5)
     assert received(low) == entries[:4]
@@ -133,7 +133,10 @@ def test_a_key_changes_hands_when_nothing_of_it_is_held() -> None:
     assert received(former) == [more[2]]
     assert received(newcomer) == [more[3]]
     draining = strategy(world).draining.of(former)
-    assert [(slot, one.unacked, one.blocked) for slot, one in draining.items()] == [(293, 1, 1), (14772, 1, 1)]
+    assert [(slot, draining_slot.unacked, draining_slot.blocked) for slot, draining_slot in draining.items()] == [
+        (293, 1, 1),
+        (14772, 1, 1),
+    ]
     world.ack(former, entries[0])
     assert received(newcomer) == [more[0]]
     assert list(strategy(world).draining.slots) == [14772]
@@ -142,7 +145,7 @@ def test_a_key_changes_hands_when_nothing_of_it_is_held() -> None:
     assert strategy(world).draining.cleared == {former: 2}
 
 
-def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_entries_are_looked_through_in_slices_when_a_consumer_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is acknowledged meanwhile counts no more, whether it was looked at or not; another that joins begins it anew."""
     monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
     world = World(key_shared=HASH_RANGES)
@@ -152,7 +155,7 @@ def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monk
     received(former)
     newcomer = world.attach(KEY_SHARED, name="newcomer")
     assert not subscription.can_dispatch() and subscription.unsettled
-    assert [one.unacked for one in strategy(world).draining.slots.values()] == [3]
+    assert [slot.unacked for slot in strategy(world).draining.slots.values()] == [3]
     for entry in (entries[0], entries[6]):
         subscription.acknowledge(former, entry.ledger_id, (entry.entry_id,), 0)
     another = world.attach(KEY_SHARED, name="another")
@@ -174,7 +177,7 @@ def test_what_consumers_hold_is_looked_through_in_slices_when_another_joins(monk
     assert not strategy(world).draining.slots and strategy(world).draining.cleared == {former: 1}
 
 
-def test_what_a_former_owner_lets_go_of_is_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_a_former_owner_lets_go_of_are_looked_through_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_shared, "SETTLED_MAX", 3)
     world = World(key_shared=HASH_RANGES)
     former = world.attach(KEY_SHARED, 8, name="former")
@@ -183,7 +186,7 @@ def test_what_a_former_owner_lets_go_of_is_looked_through_in_slices(monkeypatch:
     newcomer = world.attach(KEY_SHARED, 100, name="newcomer")
     world.subscription.redeliver(former, None)
     assert not world.subscription.can_dispatch() and world.subscription.unsettled
-    assert [one.unacked for one in strategy(world).draining.slots.values()] == [5]
+    assert [slot.unacked for slot in strategy(world).draining.slots.values()] == [5]
     world.dispatch()
     assert received(newcomer) == entries
 
@@ -200,7 +203,7 @@ def test_a_key_that_comes_back_to_its_former_consumer_is_not_held_up() -> None:
     assert not strategy(world).draining.slots
 
 
-def test_what_a_consumer_held_goes_to_the_next_in_order() -> None:
+def test_entries_of_a_consumer_that_left_go_to_the_next_in_order() -> None:
     world = World(key_shared=HASH_RANGES)
     former, other = world.attach(KEY_SHARED, 2), world.attach(KEY_SHARED, 0)
     keys = ["key-0", "key01", "key-0", "key01"]  # all of the upper half
@@ -260,11 +263,11 @@ def test_batches_stay_whole_and_take_permits_for_what_is_left_of_them() -> None:
 
 def test_all_consumers_together_may_hold_so_many() -> None:
     world = World(unacked_of_all_max=4)
-    one, other = world.attach(KEY_SHARED, 100, key_shared=LOW), world.attach(KEY_SHARED, 100, key_shared=HIGH)
+    low, high = world.attach(KEY_SHARED, 100, key_shared=LOW), world.attach(KEY_SHARED, 100, key_shared=HIGH)
     entries = world.publish_keyed(["key1", "key-0"] * 10)
-    assert received(one) + received(other) == [*entries[:4:2], *entries[1:4:2]]
-    world.ack(one, entries[0], entries[2])
-    assert received(one) + received(other) == [entries[4], entries[5]]
+    assert received(low) + received(high) == [*entries[:4:2], *entries[1:4:2]]
+    world.ack(low, entries[0], entries[2])
+    assert received(low) + received(high) == [entries[4], entries[5]]
 
 
 @pytest.mark.parametrize("mode", [LOW, KeySharedMode(out_of_order=True), KeySharedMode(True, True, ((0, 1),))])
@@ -290,8 +293,8 @@ def test_ranges_that_are_taken_are_refused_also_for_the_first_consumer() -> None
 def test_another_type_takes_over_from_the_beginning_and_back() -> None:
     world, *_ = sticky_pair(low=0)
     entries = world.publish_keyed(["key1", "key-0", "key1"])
-    for one in list(world.subscription.consumers):
-        world.detach(one)
+    for consumer in list(world.subscription.consumers):
+        world.detach(consumer)
     shared = world.attach(SubscriptionType.SHARED, 100)
     assert received(shared) == entries
     world.nack(shared, entries[1])

@@ -48,8 +48,8 @@ class KeySharedMachine(AnySubscription):
 
     @rule(permits=st.integers(0, 40), name=st.sampled_from(["", "same"]))
     def attach(self, permits: int, name: str) -> None:
-        used = [one.key_shared.ranges for one in self.world.subscription.consumers]
-        free = [one for one in QUARTERS if (one,) not in used]
+        used = [consumer.key_shared.ranges for consumer in self.world.subscription.consumers]
+        free = [quarter for quarter in QUARTERS if (quarter,) not in used]
         if len(used) < 4 and free:
             mode = self.mode._replace(ranges=(free[0],)) if self.mode.sticky else self.mode
             self.world.attach(SubscriptionType.KEY_SHARED, permits, name=name, key_shared=mode)
@@ -103,8 +103,12 @@ class KeySharedMachine(AnySubscription):
 
     def undelivered(self, key: str) -> list[Position]:
         dead = self.world.subscription.state.redeliveries.is_dead
-        there = [one for one in self.keys if self.keys[one] == key and one not in self.acked and one not in self.with_whom]
-        return [one for one in there if not dead(one)]
+        there = [
+            position
+            for position in self.keys
+            if self.keys[position] == key and position not in self.acked and position not in self.with_whom
+        ]
+        return [position for position in there if not dead(position)]
 
     def look(self) -> None:
         for consumer in self.world.subscription.consumers:
@@ -115,14 +119,14 @@ class KeySharedMachine(AnySubscription):
                 assert count == self.asked_again.get(position, 0)
                 assert position == self.undelivered(key)[0], f"{position} of {key} came before {self.undelivered(key)[0]}"
                 if not self.mode.out_of_order:
-                    at = {one for other, one in self.with_whom.items() if self.keys[other] == key}
+                    at = {holder for other, holder in self.with_whom.items() if self.keys[other] == key}
                     assert at <= {consumer}, f"{key} is at two consumers"
                 self.with_whom[position] = consumer
 
     def owner(self, key: str) -> Consumer | None:
         strategy = self.world.subscription.strategy
         assert isinstance(strategy, KeySharedDispatch)
-        position = next(one for one in self.keys if self.keys[one] == key)
+        position = next(candidate for candidate in self.keys if self.keys[candidate] == key)
         block = self.world.block(position)
         slot = slot_of(strategy.selector, block.key_hashes[position.entry_id - block.first_entry])
         return owner_of(strategy.selector.slot_map(), slot)
@@ -139,7 +143,7 @@ class KeySharedMachine(AnySubscription):
             owner = self.owner(key) if due else None
             if owner is None or not ready(owner):
                 continue
-            others = {one for other, one in self.with_whom.items() if self.keys[other] == key} - {owner}
+            others = {holder for other, holder in self.with_whom.items() if self.keys[other] == key} - {owner}
             unread = due[0] >= self.world.subscription.read_position or strategy.waiting.is_unknown(*due[0])
             beyond = unread and strategy.waiting.set_aside >= limit
             assert others or beyond, f"{due[0]} of {key} could be sent to {owner.name}"
@@ -151,9 +155,9 @@ class KeySharedMachine(AnySubscription):
         subscription = self.world.subscription
         assert subscription.backlog_entries == len(self.keys) - len(self.acked)
         for consumer in subscription.consumers:
-            held = [position for position, whom in self.with_whom.items() if whom is consumer]
-            assert consumer.unacked_messages == sum(self.sizes[position] for position in held)
-            assert {Position(ledger, entry) for ledger, bitmap in consumer.held.items() for entry in bitmap} == set(held)
+            positions = [position for position, whom in self.with_whom.items() if whom is consumer]
+            assert consumer.unacked_messages == sum(self.sizes[position] for position in positions)
+            assert {Position(ledger, entry) for ledger, bitmap in consumer.held.items() for entry in bitmap} == set(positions)
 
     @invariant()
     def says_which_keys_change_hands(self) -> None:
@@ -169,7 +173,9 @@ class KeySharedMachine(AnySubscription):
             if owner_of(strategy.selector.slot_map(), slot) is not consumer:
                 expected[slot] = expected.get(slot, 0) + 1
         ordered = not (self.mode.sticky or self.mode.out_of_order)
-        assert {slot: one.unacked for slot, one in strategy.draining.slots.items()} == (expected if ordered else {})
+        assert {slot: draining_slot.unacked for slot, draining_slot in strategy.draining.slots.items()} == (
+            expected if ordered else {}
+        )
 
     def teardown(self) -> None:
         """In the end somebody who takes everything gets everything."""

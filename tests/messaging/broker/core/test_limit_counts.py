@@ -15,7 +15,9 @@ STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), max_size=
 
 
 @given(STEPS, STEPS)
-def test_what_is_connected_is_what_topics_have(totals: list[tuple[TopicName, int]], changes: list[tuple[TopicName, int]]) -> None:
+def test_counts_of_connections_are_sums_over_topics(
+    totals: list[tuple[TopicName, int]], changes: list[tuple[TopicName, int]]
+) -> None:
     counts, model, added = ConnectedCounts(), {}, Counter[str]()
     for name, count in totals:
         counts.now(name, str(name), count)
@@ -25,8 +27,8 @@ def test_what_is_connected_is_what_topics_have(totals: list[tuple[TopicName, int
         for whose in (name.tenant, str(name.namespace)):
             added[whose] += count
     for whose in ("a", "b", "a/x", "a/y", "b/x"):
-        held = sum(count for name, count in model.items() if whose in (name.tenant, str(name.namespace)))
-        assert counts.of(whose) == held + added[whose]
+        expected = sum(count for name, count in model.items() if whose in (name.tenant, str(name.namespace)))
+        assert counts.of(whose) == expected + added[whose]
 
 
 def test_a_topic_may_say_what_it_has_again() -> None:
@@ -64,10 +66,10 @@ def test_a_count_is_never_below_the_truth_and_exact_when_nothing_is_under_way(st
         elif step == "read" and number in counting:
             counting[number] = counting[number][0], Counter(stored)
         elif step == "learn" and number in counting:
-            one, read = counting.pop(number)
+            counted, read = counting.pop(number)
             if read is not None:
-                counts.learn("a", one, read, 0)
-            counts.end("a", one)
+                counts.learn("a", counted, read, 0)
+            counts.end("a", counted)
         if counts.knows("a"):
             for one_namespace in ("a/x", "a/y"):
                 assert counts.of("a", one_namespace) >= stored[one_namespace] + pending[one_namespace]

@@ -14,8 +14,8 @@ def round_of(turns: MaintenanceRound, pages_max: int = 99, names: list[str] = NA
     token = page.token()
     for _ in range(pages_max):
         request = PageRequest.of(token)
-        found = [name for name in names if name > request.after][:LIMIT]
-        within, following = turns.page(request, found, LIMIT)
+        listed = [name for name in names if name > request.after][:LIMIT]
+        within, following = turns.page(request, listed, LIMIT)
         served += within
         if following is None:
             break
@@ -42,14 +42,14 @@ def test_a_round_that_continues_another_comes_back_to_where_it_began() -> None:
     assert round_of(turns) == NAMES
 
 
-def test_what_was_passed_over_comes_first_and_again_in_its_place() -> None:
+def test_topics_passed_over_come_first_and_again_in_their_place() -> None:
     turns = MaintenanceRound()
     turns.pass_over(NAMES[20])
     assert round_of(turns) == [NAMES[20], *NAMES]
     assert round_of(turns) == NAMES
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_the_past_is_bounded() -> None:
     turns = MaintenanceRound()
     for number in range(PASSED_OVER_MAX + 5):
         turns.pass_over(str(number))

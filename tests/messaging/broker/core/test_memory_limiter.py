@@ -19,36 +19,38 @@ ACCOUNTS = st.sampled_from(["ingress", "egress", "catch_up", "sessions", "cursor
 
 def test_the_limits_of_what_does_not_give_way_are_the_budget() -> None:
     memory_limiter = MemoryLimiter(1 << 20)
-    assert sum(one.limit_bytes for one in memory_limiter.accounts if one is not memory_limiter.tail) == 1 << 20
+    assert sum(account.limit_bytes for account in memory_limiter.accounts if account is not memory_limiter.tail) == 1 << 20
 
 
 @given(st.lists(st.tuples(ACCOUNTS, TENANTS, st.integers(1, 1 << 16), st.booleans())))
-def test_nobody_who_keeps_to_the_rule_takes_more_than_there_is(steps: list[tuple[str, str, int, bool]]) -> None:
+def test_tenants_that_keep_to_the_rule_take_no_more_than_there_is(steps: list[tuple[str, str, int, bool]]) -> None:
     """Whatever is taken within the rule: no account passes its limit, and so all together stay within the budget."""
     memory_limiter = MemoryLimiter(1 << 18)
-    held: list[tuple[str, str, int]] = []
+    taken: list[tuple[str, str, int]] = []
     for name, tenant, size, gives in steps:
         account = getattr(memory_limiter, name)
-        if gives and held:
-            back = held.pop()
+        if gives and taken:
+            back = taken.pop()
             getattr(memory_limiter, back[0]).give(*back[1:])
         elif account.allows(tenant, size):
             account.take(tenant, size)
-            held.append((name, tenant, size))
-        for one in memory_limiter.accounts:
-            mine = [size for held_in, _, size in held if held_in == one.name]
-            assert one.used_bytes == sum(mine) == sum(one.tenants.values())
-            assert one.used_bytes <= one.limit_bytes or len(mine) == 1  # one thing alone may be larger than the account
-            assert 0 not in one.tenants.values()
-        assert memory_limiter.used_bytes == sum(one.used_bytes for one in memory_limiter.accounts)
+            taken.append((name, tenant, size))
+        for memory_account in memory_limiter.accounts:
+            mine = [size for held_in, _, size in taken if held_in == memory_account.name]
+            assert memory_account.used_bytes == sum(mine) == sum(memory_account.tenants.values())
+            assert (
+                memory_account.used_bytes <= memory_account.limit_bytes or len(mine) == 1
+            )  # one thing alone may be larger than the account
+            assert 0 not in memory_account.tenants.values()
+        assert memory_limiter.used_bytes == sum(account.used_bytes for account in memory_limiter.accounts)
 
 
 @given(st.lists(st.integers(1, 1 << 14), max_size=200), st.integers(1, 1 << 13))
 def test_a_newcomer_finds_room_whatever_one_tenant_does(sizes: list[int], size: int) -> None:
     account = MemoryLimiter(1 << 18).catch_up
-    for one in sizes:
-        if account.allows("greedy", one):
-            account.take("greedy", one)
+    for asked in sizes:
+        if account.allows("greedy", asked):
+            account.take("greedy", asked)
     assert account.allows("newcomer", size)
 
 
@@ -71,7 +73,7 @@ def test_a_tenant_takes_no_more_than_is_left() -> None:
         (0, 1, False),
     ],
 )
-def test_what_is_larger_than_the_account_waits_until_it_is_alone(others: int, own: int, allowed: bool) -> None:
+def test_a_thing_larger_than_the_account_waits_until_it_is_alone(others: int, own: int, allowed: bool) -> None:
     account = MemoryLimiter(4000).catch_up
     for tenant, size in (("globex", others), ("acme", own)):
         if size:
@@ -105,7 +107,7 @@ def test_caches_shrink_by_what_is_over_the_budget() -> None:
     assert memory_limiter.used_bytes == 1000
 
 
-def test_one_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
+def test_a_tenant_may_have_a_hundred_million_delayed_messages_with_the_default_budget() -> None:
     account = MemoryLimiter(Settings().memory_budget_bytes).records
     pending = {ledger_id: BitMap(range(10_000_000)) for ledger_id in range(10)}
     newest = 2 * CHUNK_ENTRY_BYTES * seal_entries(account.limit_bytes)

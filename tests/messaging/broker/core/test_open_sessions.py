@@ -51,9 +51,9 @@ class Session:
         ({"policies": {"subscription_auth_mode": "Prefix"}}, {"policies": {"subscription_auth_mode": "None"}}, set()),
     ],
 )
-def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collection[str] | None) -> None:
-    found = grants_lost(before, after)
-    assert (found if found is None else set(found)) == lost
+def test_roles_that_lost_grants_of_a_namespace_are_found(before: Any, after: Any, lost: Collection[str] | None) -> None:
+    roles = grants_lost(before, after)
+    assert (roles if roles is None else set(roles)) == lost
 
 
 @pytest.mark.parametrize(
@@ -65,43 +65,43 @@ def test_who_may_do_less_in_a_namespace(before: Any, after: Any, lost: Collectio
         ({"admin_roles": ["a"], "uid": "1"}, {"admin_roles": ["a"], "uid": "2"}, EVERYBODY),
     ],
 )
-def test_who_administers_a_tenant_no_more(before: Any, after: Any, lost: Collection[str] | None) -> None:
-    found = admins_lost(before, after)
-    assert (found if found is None else set(found)) == lost
+def test_roles_that_administer_a_tenant_no_more_are_found(before: Any, after: Any, lost: Collection[str] | None) -> None:
+    roles = admins_lost(before, after)
+    assert (roles if roles is None else set(roles)) == lost
 
 
 def test_a_change_finds_the_sessions_of_the_roles_that_lost() -> None:
     view = ControlState({"t": {"admin_roles": []}}, {"t/n": {"grants": {"a": ["produce"], "b": ["produce"]}}, "t/m": {}})
     sessions = OpenSessions(lambda: view)
-    held = [Session("a", "t/n"), Session("a", "t/n"), Session("b", "t/n"), Session("a", "t/m")]
-    for session in held:
+    opened = [Session("a", "t/n"), Session("a", "t/n"), Session("b", "t/n"), Session("a", "t/m")]
+    for session in opened:
         sessions.add(session)
     view.namespaces["t/n"] = {"grants": {"b": ["produce"]}}
-    assert set(sessions.touched({("namespace", "t/n"), ("key", "t/n")})) == set(held[:2])
+    assert set(sessions.touched({("namespace", "t/n"), ("key", "t/n")})) == set(opened[:2])
     assert sessions.touched({("namespace", "t/n")}) == []  # that change was looked at
     del view.tenants["t"]
-    assert set(sessions.touched({("tenant", "t")})) == set(held)
+    assert set(sessions.touched({("tenant", "t")})) == set(opened)
 
 
 def test_two_changes_before_anybody_looks_are_one() -> None:
     """The states compared are those that sessions were checked under, not the last two."""
     view = ControlState({}, {"t/n": {"grants": {"a": ["produce"]}}})
     sessions = OpenSessions(lambda: view)
-    held = Session("a", "t/n")
-    sessions.add(held)
+    session = Session("a", "t/n")
+    sessions.add(session)
     view.namespaces["t/n"] = {"grants": {}}
     view.namespaces["t/n"] = {"grants": {"b": ["produce"]}}
     later = Session("b", "t/n")
     sessions.add(later)
-    assert sessions.touched({("namespace", "t/n")}) == [held]
+    assert sessions.touched({("namespace", "t/n")}) == [session]
 
 
 def test_sessions_that_ended_leave_nothing() -> None:
     view = ControlState({}, {"t/n": {"grants": {"a": ["produce"]}}})
     sessions = OpenSessions(lambda: view)
-    held = Session("a", "t/n")
-    sessions.add(held)
-    del held
+    session = Session("a", "t/n")
+    sessions.add(session)
+    del session
     gc.collect()
     view.namespaces["t/n"] = {"grants": {}}
     assert sessions.touched({("namespace", "t/n")}) == []

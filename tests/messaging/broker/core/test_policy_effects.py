@@ -36,10 +36,10 @@ FACTS = TopicFacts(
 
 
 def found(facts: TopicFacts = FACTS, **changes: Any) -> list[tuple[str, int, str]]:
-    return [(one.subscription, one.affected, one.sentence) for one in effects(facts, BEFORE, {**BEFORE, **changes})]
+    return [(effect.subscription, effect.affected, effect.sentence) for effect in effects(facts, BEFORE, {**BEFORE, **changes})]
 
 
-def test_what_does_not_change_has_no_effect() -> None:
+def test_an_unchanged_policy_has_no_effect() -> None:
     assert found() == []
 
 
@@ -97,12 +97,12 @@ def test_every_policy_named_here_exists() -> None:
     ],
 )
 def test_an_effect(changes: dict[str, Any], effect: tuple[str, int, str] | None) -> None:
-    held = found(**changes)
+    told = found(**changes)
     if effect is None:
-        assert held == []
+        assert told == []
     else:
-        assert [one[:2] for one in held] == [effect[:2]]
-        assert held[0][2].startswith(effect[2])
+        assert [each[:2] for each in told] == [effect[:2]]
+        assert told[0][2].startswith(effect[2])
 
 
 def test_subscriptions_beyond_the_limit_stay() -> None:
@@ -112,17 +112,17 @@ def test_subscriptions_beyond_the_limit_stay() -> None:
     ]
 
 
-def test_what_would_expire() -> None:
+def test_a_ttl_tells_how_many_messages_would_expire() -> None:
     expiring = FACTS._replace(subscriptions=[SLOW._replace(expired_entries=1)])
     assert found(expiring, message_ttl_s=60) == [("slow", 1, "1 unacknowledged entry of subscription slow would expire")]
 
 
 @pytest.mark.parametrize(("limit", "affected"), [(0, None), (2, 1), (3, 0), (4, None)])
 def test_delayed_messages_of_a_tenant(limit: int, affected: int | None) -> None:
-    held = SharedFacts("tenant", "acme", dict.fromkeys(OF_TENANTS, 0) | {DELAYED: 3})
+    facts = SharedFacts("tenant", "acme", dict.fromkeys(OF_TENANTS, 0) | {DELAYED: 3})
     after = {**BEFORE, "max_delayed_messages_per_tenant": limit}
-    effect = shared_effects(held, {**BEFORE, "max_delayed_messages_per_tenant": 9}, after)
-    assert [one.affected for one in effect] == ([] if affected is None else [affected])
+    effect = shared_effects(facts, {**BEFORE, "max_delayed_messages_per_tenant": 9}, after)
+    assert [told.affected for told in effect] == ([] if affected is None else [affected])
     assert all(
-        one.sentence.startswith("3 delayed messages of tenant acme would stay, and another would be refused") for one in effect
+        told.sentence.startswith("3 delayed messages of tenant acme would stay, and another would be refused") for told in effect
     )

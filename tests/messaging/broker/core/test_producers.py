@@ -25,26 +25,26 @@ def test_a_name_is_taken_once() -> None:
 )
 def test_only_itself_on_a_later_try_takes_over(producer_id: int, epoch: int, same_connection: bool, taken_over: bool) -> None:
     table, sink = ProducerTable(), ProducerEnd()
-    held = Producer(1, "a", sink)
-    table.attach(held)
+    former = Producer(1, "a", sink)
+    table.attach(former)
     newcomer = Producer(producer_id, "a", sink if same_connection else ProducerEnd(), epoch=epoch)
     if taken_over:
-        assert table.attach(newcomer).former is held
+        assert table.attach(newcomer).former is former
         assert list(table) == [newcomer]
     else:
         with pytest.raises(ProducerBusy):
             table.attach(newcomer)
-        assert list(table) == [held]
+        assert list(table) == [former]
 
 
 def test_the_name_of_a_dead_connection_is_free() -> None:
     table, sink = ProducerTable(), ProducerEnd()
-    held = Producer(1, "a", sink)
-    table.attach(held)
+    former = Producer(1, "a", sink)
+    table.attach(former)
     sink.connected = False
     newcomer = Producer(7, "a", ProducerEnd())
-    assert table.attach(newcomer).former is held
-    table.detach(held)  # the dead connection's clean-up comes late and leaves the successor alone
+    assert table.attach(newcomer).former is former
+    table.detach(former)  # the dead connection's clean-up comes late and leaves the successor alone
     assert list(table) == [newcomer]
     table.detach(newcomer)
     table.detach(newcomer)

@@ -33,7 +33,7 @@ def test_a_policy_of_zero_or_less_is_no_limit() -> None:
 
 def test_a_huge_limit_limits_nothing() -> None:
     limiter = level(RateLimit.per_period(2**53 - 1, 2**53 - 1))
-    sender = Throttle("acme", [limiter], lambda: None, lambda found: None)
+    sender = Throttle("acme", [limiter], lambda: None, lambda error: None)
     for _ in range(1000):
         assert sender.allowance(0.0)
         sender.take(10**6, 10**9)
@@ -46,17 +46,17 @@ def test_an_allowance_of_both_kinds() -> None:
 
 def test_a_debt_stays_where_the_limit_changes() -> None:
     limiter = level(RateLimit(messages=1))
-    sender = Throttle("acme", [limiter], lambda: None, lambda found: None)
+    sender = Throttle("acme", [limiter], lambda: None, lambda error: None)
     sender.take(1001, 0)
     limiter.change(RateLimit(messages=100), 0.0)
     assert not sender.allowance(9.9)
     limiter.turn(10.1)
     limiter.change(NO_LIMIT, 9.9)
-    assert [one is sender for one in limiter.turn(9.9)] == [True]
+    assert [throttle is sender for throttle in limiter.turn(9.9)] == [True]
     assert sender.allowance(9.9) == Allowance()
 
 
-def test_who_waits_for_what_is_known() -> None:
+def test_a_sender_knows_the_limit_it_waits_for() -> None:
     messages, size = level(RateLimit(messages=10), RateLevel.TOPIC), level(RateLimit(size_bytes=10), RateLevel.BROKER)
     waited: list[LevelLimiter] = []
     sender = Throttle("acme", [messages, size], lambda: None, waited.append)
@@ -106,7 +106,7 @@ def test_exact_under_several_levels_together() -> None:
     fast = Sender(world, [tenant, broker], messages=50_000)
     other = Sender(world, [broker], messages=100_000, tenant="globex")
     world.run(10.0)
-    totals = [sum(count for _, count in one.sent) for one in (slow, fast, other)]
+    totals = [sum(count for _, count in sender.sent) for sender in (slow, fast, other)]
     assert totals == pytest.approx([1000, 9000, 40_000], rel=0.02)
 
 
@@ -115,7 +115,7 @@ def test_a_level_is_shared_fairly_whatever_each_sends_at_once() -> None:
     shared = level(RateLimit(messages=1000), RateLevel.TENANT)
     senders = [Sender(world, [shared], messages=50_000, batch=batch) for batch in (1, 1, 7, 50)]
     world.run(20.0)
-    totals = [sum(count for _, count in one.sent) for one in senders]
+    totals = [sum(count for _, count in sender.sent) for sender in senders]
     assert sum(totals) == pytest.approx(20_000, rel=0.02)
     assert totals == pytest.approx([5_000] * 4, rel=0.1)
 
@@ -137,7 +137,7 @@ def test_many_senders_at_a_low_rate_all_have_their_turn() -> None:
     alone = Sender(world, [shared], messages=1000, tenant="alone")
     world.run(10.0)
     assert sum(count for _, count in alone.sent) == pytest.approx(500, rel=0.1)
-    assert sorted(sum(count for _, count in one.sent) for one in crowd)[0] >= 1
+    assert sorted(sum(count for _, count in sender.sent) for sender in crowd)[0] >= 1
 
 
 @settings(max_examples=60)
@@ -218,31 +218,31 @@ class Dropping:
 
 
 @pytest.mark.parametrize("waiting", [False, True])
-def test_who_sends_little_drops_nothing_beside_who_sends_too_much(waiting: bool) -> None:
+def test_a_sender_of_little_drops_nothing_beside_one_of_too_much(waiting: bool) -> None:
     """Of another tenant, and of the same; beside others that wait."""
     world, limiter = RateWorld(), level(RateLimit(messages=1000))
     floods = [Dropping(world, limiter, tenant=tenant, burst=50, every_s=0.01, until_s=10) for tenant in ("acme", "other")]
     few = [Dropping(world, limiter, tenant=tenant, burst=2, every_s=0.05, until_s=10) for tenant in ("acme", "third")]
     stored = [Sender(world, [limiter], messages=20_000, tenant="acme")] if waiting else []
     world.run(10.0)
-    assert [(one.sent, one.dropped) for one in few] == [(400, 0)] * 2
-    queued = sum(count for one in stored for _, count in one.sent)
-    assert sum(one.sent for one in [*floods, *few]) + queued == pytest.approx(10_000, rel=0.02)
+    assert [(sender.sent, sender.dropped) for sender in few] == [(400, 0)] * 2
+    queued = sum(count for sender in stored for _, count in sender.sent)
+    assert sum(sender.sent for sender in [*floods, *few]) + queued == pytest.approx(10_000, rel=0.02)
     assert floods[1].sent > 3000
     assert queued > 1000 or not waiting
 
 
-def test_who_is_silent_has_no_share() -> None:
+def test_a_silent_sender_has_no_share() -> None:
     world, limiter = RateWorld(), level(RateLimit(messages=1000))
     Dropping(world, limiter, tenant="other", burst=1, every_s=0.5, until_s=1)
-    one = Dropping(world, limiter, tenant="acme", burst=50, every_s=0.01, until_s=12)
+    sender = Dropping(world, limiter, tenant="acme", burst=50, every_s=0.01, until_s=12)
     world.run(12.0)
-    assert one.sent == pytest.approx(12_000, rel=0.02)
+    assert sender.sent == pytest.approx(12_000, rel=0.02)
 
 
-def test_who_drops_waits_nowhere() -> None:
+def test_a_dropping_sender_waits_nowhere() -> None:
     limiter = level(RateLimit(messages=10))
-    sender = Throttle("acme", [limiter], lambda: None, lambda found: None, drops=True)
+    sender = Throttle("acme", [limiter], lambda: None, lambda error: None, drops=True)
     sender.take(100, 1)
     for _ in range(3):
         assert not sender.allowance(0.0)

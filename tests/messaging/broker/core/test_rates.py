@@ -12,7 +12,7 @@ def test_the_slope_over_the_window() -> None:
         assert rate.a_second == (50 if second else 0)
 
 
-def test_what_is_older_than_the_window_does_not_count() -> None:
+def test_samples_older_than_the_window_do_not_count() -> None:
     rate = Rate()
     rate.sample(0, 0)
     rate.sample(1000, 10_000)
@@ -42,7 +42,7 @@ def test_several_totals_of_one_thing() -> None:
     assert rates.all(2) == [0.0, 0.0] and rates.quiet
 
 
-def test_who_is_sampled_rarely_has_the_mean_since_the_last_time() -> None:
+def test_a_rate_sampled_rarely_is_the_mean_since_the_last_time() -> None:
     rates = Rates()
     rates.sample(0, (0,))
     rates.sample(60_000, (600,))

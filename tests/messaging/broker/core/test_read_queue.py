@@ -25,10 +25,10 @@ def queue_of(account: MemoryAccount, **asked: int) -> ReadQueue[str]:
 
 
 def begun(queue: ReadQueue[str]) -> list[str]:
-    found = []
+    owners = []
     while (following := queue.following()) is not None:
-        found.append(following[0])
-    return found
+        owners.append(following[0])
+    return owners
 
 
 def test_few_are_under_way_at_a_time() -> None:
@@ -61,7 +61,7 @@ def test_memory_denied_to_one_tenant_is_there_for_another() -> None:
     assert begun(queue) == ["globex0"] and queue.waiting == 1
 
 
-def test_what_came_counts_instead_of_what_was_expected() -> None:
+def test_bytes_that_came_count_instead_of_those_expected() -> None:
     account = account_for(100)
     queue = queue_of(account, acme=1)
     assert begun(queue) == ["acme0"]
@@ -71,7 +71,7 @@ def test_what_came_counts_instead_of_what_was_expected() -> None:
     assert account.tenants == {}
 
 
-def test_what_nobody_wants_any_more_does_not_begin() -> None:
+def test_a_read_that_is_not_wanted_any_more_does_not_begin() -> None:
     queue: ReadQueue[str] = ReadQueue(account_for(100))
     read = BacklogRead(Position(1, 0), SIZE, 1)
     queue.ask("acme", "a", read)

@@ -39,17 +39,17 @@ def existing(ledger_list: LedgerList) -> list[Position]:
 
 def left_of(cursor: Cursor, ledger_list: LedgerList) -> list[Position]:
     """By walking over the list, as reading does."""
-    found, at = [], ledger_list.next_after(cursor.mark_delete)
+    positions, at = [], ledger_list.next_after(cursor.mark_delete)
     while ledger_list.holds(at):
         if not cursor.acknowledged(at):
-            found.append(at)
+            positions.append(at)
         at = ledger_list.next_after(at)
-    return found
+    return positions
 
 
 @settings(max_examples=300)
 @given(st.data(), SIZES)
-def test_what_is_not_acknowledged_stays_the_same(data: st.DataObject, sizes: list[int]) -> None:
+def test_unacknowledged_entries_stay_the_same(data: st.DataObject, sizes: list[int]) -> None:
     ledger_list, ledgers, cursor = list_of(sizes), records(sizes), Cursor(EARLIEST)
     left, deltas, snapshot = set(existing(ledger_list)), [], cursor.snapshot()
     for _ in range(data.draw(st.integers(1, 25))):
@@ -61,17 +61,17 @@ def test_what_is_not_acknowledged_stays_the_same(data: st.DataObject, sizes: lis
             left.discard(at)
         elif step == "up_to":
             deltas.append(cursor.acknowledge_up_to(at, ledger_list))
-            left -= {one for one in left if one <= at}
+            left -= {position for position in left if position <= at}
         elif step == "seek":
             deltas.append(cursor.reset(at, ledger_list))
-            left = {one for one in positions if one > at}
+            left = {position for position in positions if position > at}
         elif step == "reclaim":
             some = consumed(ledgers, [cursor], ledger_list.last)
             before = cursor.mark_delete
-            for one in droppable(ledgers, before, NOTHING, some):
-                assert one.last_entry is not None and not any(position.ledger_id == one.ledger_id for position in left)
-                ledgers.remove(one)
-                ledger_list.drop(one.ledger_id)
+            for ledger in droppable(ledgers, before, NOTHING, some):
+                assert ledger.last_entry is not None and not any(position.ledger_id == ledger.ledger_id for position in left)
+                ledgers.remove(ledger)
+                ledger_list.drop(ledger.ledger_id)
             forget_gone(cursor, ledger_list)
         elif step == "snapshot":
             snapshot, deltas = cursor.snapshot(), []
@@ -102,8 +102,8 @@ def test_a_ledger_is_needed_as_long_as_one_subscription_has_not_acknowledged_all
 
 def test_retention_keeps_the_newest_of_what_is_acknowledged() -> None:
     ledgers = records([2, 2, 2, 2], open_last=False)
-    assert [one.ledger_id for one in droppable(ledgers, EARLIEST, Retention(0, 10), {4, 6, 8})] == [4, 6]
-    assert [one.ledger_id for one in droppable(ledgers, EARLIEST, Retention(1_500, -1), {4, 6, 8})] == [4]
+    assert [ledger.ledger_id for ledger in droppable(ledgers, EARLIEST, Retention(0, 10), {4, 6, 8})] == [4, 6]
+    assert [ledger.ledger_id for ledger in droppable(ledgers, EARLIEST, Retention(1_500, -1), {4, 6, 8})] == [4]
     assert droppable(ledgers, EARLIEST, NOTHING) == []
 
 

@@ -39,9 +39,9 @@ def test_counts_are_those_of_a_number_for_each_entry(changes: list[tuple[str, in
             gone = {Position(ledger_id, entry) for entry in range(first, last + 1)}
         else:
             counts.forget_up_to(Position(ledger_id, last))
-            gone = {one for one in model if one <= Position(ledger_id, last)}
-        for one in gone:
-            del model[one]
+            gone = {position for position in model if position <= Position(ledger_id, last)}
+        for position in gone:
+            del model[position]
     everything = range(22)
     for ledger_id in range(1, 4):
         wanted = [model[Position(ledger_id, entry)] for entry in everything]
@@ -69,7 +69,7 @@ def test_200_000_counts_take_some_kilobytes_and_are_charged() -> None:
     assert not limiter.cursors.tenants
 
 
-def test_what_consumers_hold_is_charged_up_to_a_share_that_leaves_room_for_acknowledging_it() -> None:
+def test_held_entries_are_charged_up_to_a_share_that_leaves_room_for_acknowledging_them() -> None:
     """Batches took 200 bytes each, any number of them, and were charged to nobody."""
     limiter = MemoryLimiter(64 << 20)
     account, memory, world = limiter.cursors, CursorMemory(limiter.cursors), World(unacked_max=1_000_000)
@@ -106,7 +106,7 @@ def test_without_memory_for_counts_what_is_rejected_comes_again_with_the_count_t
 
 
 @pytest.mark.parametrize("count_max", [0, 1, 6, 7, 8, 200])
-def test_what_is_dead_is_found_whatever_the_limit(count_max: int) -> None:
+def test_dead_entries_are_found_whatever_the_limit(count_max: int) -> None:
     counts = RedeliveryCounts()
     for entry in range(10):
         for _ in range(entry):

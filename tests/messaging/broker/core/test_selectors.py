@@ -32,19 +32,19 @@ def consumer(name: str, *ranges: tuple[int, int]) -> Consumer:
 
 
 def add(selector: Selector, *consumers: Consumer) -> None:
-    for one in consumers:
-        selector.check(one)
-        selector.add(one)
+    for consumer in consumers:
+        selector.check(consumer)
+        selector.add(consumer)
 
 
 def ranges(selector: Selector) -> dict[str, list[tuple[int, int]]]:
-    return {one.name: found for one, found in ranges_by_consumer(selector).items()}
+    return {consumer.name: ranges_of_it for consumer, ranges_of_it in ranges_by_consumer(selector).items()}
 
 
 def owner(selector: Selector, key: str) -> str:
-    found = owner_of(selector.slot_map(), slot_of(selector, hash_of(key)))
-    assert found is not None
-    return found.name
+    owner_now = owner_of(selector.slot_map(), slot_of(selector, hash_of(key)))
+    assert owner_now is not None
+    return owner_now.name
 
 
 def test_the_hash_of_the_documented_key() -> None:
@@ -110,24 +110,24 @@ def test_three_consumers_own_what_they_own_in_pulsar_4() -> None:
     }
     for name, owned in keys.items():
         assert [owner(selector, key) for key in owned] == [name] * len(owned)
-    found = ranges(selector)
-    assert {name: len(of_one) for name, of_one in found.items()} == {"c1": 72, "c2": 59, "c3": 66}
-    assert found["c1"][:4] == [(1, 1031), (1479, 1870), (2083, 2137), (2185, 2409)]
-    assert found["c1"][-2:] == [(64477, 64838), (65132, 65535)]
-    assert found["c2"][:4] == [(1032, 1424), (1998, 2082), (2410, 2959), (3727, 3987)]
-    assert found["c3"][-2:] == [(64400, 64476), (64839, 65131)]
+    slots_of = ranges(selector)
+    assert {name: len(of_one) for name, of_one in slots_of.items()} == {"c1": 72, "c2": 59, "c3": 66}
+    assert slots_of["c1"][:4] == [(1, 1031), (1479, 1870), (2083, 2137), (2185, 2409)]
+    assert slots_of["c1"][-2:] == [(64477, 64838), (65132, 65535)]
+    assert slots_of["c2"][:4] == [(1032, 1424), (1998, 2082), (2410, 2959), (3727, 3987)]
+    assert slots_of["c3"][-2:] == [(64400, 64476), (64839, 65131)]
 
 
-def test_who_leaves_the_ring_changes_nothing_between_the_others() -> None:
+def test_leaving_the_ring_changes_nothing_between_the_others() -> None:
     selector = ConsistentHashingSelector(100)
-    one, two, three = consumer("same"), consumer("same"), consumer("other")
-    add(selector, one, two, three)
+    first, second, third = consumer("same"), consumer("same"), consumer("other")
+    add(selector, first, second, third)
     before = {slot: owner_of(selector.slot_map(), slot) for slot in range(1, 65536, 7)}
-    assert {one, two, three} == set(before.values())  # consumers of one name have points of their own
-    selector.remove(one)
+    assert {first, second, third} == set(before.values())  # consumers of one name have points of their own
+    selector.remove(first)
     after = {slot: owner_of(selector.slot_map(), slot) for slot in before}
-    assert all(after[slot] is owned for slot, owned in before.items() if owned is not one)
-    add(selector, one)
+    assert all(after[slot] is owned for slot, owned in before.items() if owned is not first)
+    add(selector, first)
     assert {slot: owner_of(selector.slot_map(), slot) for slot in before} == before
 
 
@@ -137,9 +137,9 @@ def test_of_two_on_one_point_the_first_has_it_until_it_leaves() -> None:
     add(selector, *consumers)
     bounds = len(selector.slot_map())
     assert bounds < 40_000  # some points are shared
-    for one in consumers[1:]:
-        selector.remove(one)
-    assert {found for _, found in selector.slot_map()} == {consumers[0]}
+    for member in consumers[1:]:
+        selector.remove(member)
+    assert {owner for _, owner in selector.slot_map()} == {consumers[0]}
     selector.remove(consumers[0])
     assert selector.slot_map() == []
 
@@ -153,11 +153,11 @@ def test_sticky_ranges_as_documented() -> None:
 
 def test_sticky_ranges_may_leave_hashes_to_nobody() -> None:
     selector = StickyRangesSelector()
-    one = consumer("a", (100, 200), (201, 300))
-    add(selector, one)
+    only = consumer("a", (100, 200), (201, 300))
+    add(selector, only)
     owned = [owner_of(selector.slot_map(), slot) for slot in (0, 99, 100, 200, 201, 300, 301, 65535)]
-    assert owned == [None, None, one, one, one, one, None, None]
-    selector.remove(one)
+    assert owned == [None, None, only, only, only, only, None, None]
+    selector.remove(only)
     add(selector, consumer("b", (0, 65535)))
 
 
@@ -205,11 +205,11 @@ def test_a_ring_that_is_kept_in_order_is_the_one_that_its_members_would_make_ane
     assert list(bounds) == sorted(set(bounds))
     assert bounds[-1] == kept.slots and owners[-1] is owners[0]
     assert set(owners) == set(members), "and nobody else"
-    for one in list(members):
+    for member in list(members):
         before = owner_of(kept.slot_map(), 12_345)
-        kept.remove(one)
+        kept.remove(member)
         after = owner_of(kept.slot_map(), 12_345)
-        assert (after is before) == (before is not one)
+        assert (after is before) == (before is not member)
     assert kept.slot_map() == []
 
 
@@ -236,14 +236,14 @@ def test_consumers_with_sticky_ranges_come_and_leave_without_comparing_each_with
     count = 2_000 // each
     consumers = []
     for number in range(count):
-        found = consumer(f"c{number}")
+        newcomer = consumer(f"c{number}")
         ranges = tuple((Compared(number + count * index),) * 2 for index in range(each))
-        found.key_shared = KeySharedMode(sticky=True, ranges=ranges)
-        consumers.append(found)
+        newcomer.key_shared = KeySharedMode(sticky=True, ranges=ranges)
+        consumers.append(newcomer)
     Compared.count = 0
     add(selector, *consumers)
-    for one in reversed(consumers[1:]):
-        selector.remove(one)
+    for member in reversed(consumers[1:]):
+        selector.remove(member)
     assert {owned for _, owned in selector.slot_map()} == {consumers[0], None}
     assert Compared.count < 40 * 2_000 + 4 * count * 2_000 * (each > 1)
     first = consumers[0].key_shared.ranges

@@ -18,7 +18,7 @@ def test_as_often_as_the_limit_says_within_a_period() -> None:
 
 def test_each_consumer_is_counted_alone() -> None:
     rates = SubscribeRates()
-    assert [rates.take("t", one, 1, 30, 0) for one in (ONE, TWO, TWO, ONE)] == [0, 0, 30_000, 30_000]
+    assert [rates.take("t", client, 1, 30, 0) for client in (ONE, TWO, TWO, ONE)] == [0, 0, 30_000, 30_000]
     assert rates.take("another", ONE, 1, 30, 0) == 0
 
 
@@ -36,7 +36,7 @@ def test_a_clock_that_goes_back_locks_nobody_out() -> None:
     assert rates.take("t", ONE, 1, 30, 0) == 0
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_the_past_is_bounded() -> None:
     rates = SubscribeRates()
     for number in range(CONSUMERS_MAX + 1):
         assert rates.take("t", ConsumerIdentity("h", str(number), 0), 1, 30, 0) == 0

@@ -31,7 +31,7 @@ def test_another_type_is_refused_while_consumers_are_there(kind: SubscriptionTyp
     assert world.subscription.kind is kind
 
 
-def test_nobody_attaches_during_a_seek() -> None:
+def test_no_consumer_attaches_during_a_seek() -> None:
     world = World()
     world.subscription.fenced = True
     with pytest.raises(NotReady):
@@ -148,7 +148,7 @@ def test_cumulative_acknowledgement_empties_what_is_held() -> None:
     assert not world.subscription.state.redeliveries.counts
 
 
-def test_what_storage_cannot_give_again_counts_as_acknowledged() -> None:
+def test_entries_that_storage_cannot_give_again_count_as_acknowledged() -> None:
     """A damaged entry on a Shared subscription held its mark-delete position, and with it retention, for ever."""
     world = World()
     consumer = world.attach(SubscriptionType.SHARED, permits=2)
@@ -226,7 +226,7 @@ def test_reading_that_went_back_is_not_moved_on_by_what_was_not_sent(monkeypatch
     assert world.subscription.next_due() == (world.subscription.state.reading, first)
 
 
-def test_what_was_acknowledged_for_nobody_is_stored_though_storing_the_first_of_it_raised() -> None:
+def test_acknowledgements_for_no_consumer_are_stored_though_storing_the_first_raised() -> None:
     """Of several changes the others were forgotten, and came again after a restart."""
     world = World()
     world.attach(SubscriptionType.SHARED, 10)

@@ -156,17 +156,17 @@ class SubscriptionMachine(AnySubscription):
         subscription = self.world.subscription
         assert subscription.backlog_entries == len(self.sizes) - len(self.acked)
         unacked = subscription.unacked
-        assert unacked.messages == sum(one.unacked_messages for one in subscription.consumers)
+        assert unacked.messages == sum(consumer.unacked_messages for consumer in subscription.consumers)
         assert unacked.blocked or unacked.messages < unacked.subscription_max
         assert not unacked.blocked or unacked.messages > unacked.subscription_max // 2, "it could never be blocked without an end"
         for consumer in subscription.consumers:
-            held = [position for position, whom in self.with_whom.items() if whom is consumer]
+            positions = [position for position, whom in self.with_whom.items() if whom is consumer]
             if self.kind is SubscriptionType.SHARED:
-                assert consumer.unacked_messages == sum(self.unacked_in(position) for position in held)
+                assert consumer.unacked_messages == sum(self.unacked_in(position) for position in positions)
                 assert consumer.blocked or consumer.unacked_messages < subscription.unacked.consumer_max
                 assert not consumer.blocked or consumer.unacked_messages > subscription.unacked.consumer_max // 2
                 entries = {Position(ledger, entry) for ledger, bitmap in consumer.held.items() for entry in bitmap}
-                assert entries == set(held)
+                assert entries == set(positions)
 
     def teardown(self) -> None:
         """In the end somebody who takes everything gets everything."""

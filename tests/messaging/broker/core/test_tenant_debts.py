@@ -20,9 +20,9 @@ def test_others_get_their_share_at_once() -> None:
     others = [Sender(world, [limiter], messages=20_000, tenant=name) for name in ("acme", "other")]
     world.run(10.0)
     assert sent(greedy) == CLAIMED
-    for one in others:
-        assert sent(one) == pytest.approx(10_000 / 3, rel=0.05)
-        assert min(at_s for at_s, _ in one.sent) < 0.5
+    for other in others:
+        assert sent(other) == pytest.approx(10_000 / 3, rel=0.05)
+        assert min(at_s for at_s, _ in other.sent) < 0.5
 
 
 def test_the_limit_is_exact_over_the_time_that_the_debt_takes() -> None:
@@ -44,7 +44,7 @@ def test_other_senders_of_the_tenant_wait_with_it() -> None:
     assert sent(same) == 0 and sent(other) == pytest.approx(5000, rel=0.05)
 
 
-def test_what_nobody_uses_pays_while_the_debtor_is_silent() -> None:
+def test_unused_rate_pays_while_the_debtor_is_silent() -> None:
     """Time passes before it sends again; and a tenant that sends little beside it."""
     world, limiter = RateWorld(), level(RateLimit(messages=1000, size_bytes=1e9), RateLevel.BROKER)
     greedy = Sender(world, [limiter], messages=CLAIMED, batch=CLAIMED, tenant="greedy")

@@ -7,7 +7,7 @@ from messaging.broker.core.topic_discovery import NAMESPACES_MAX, ClientKey, Fou
 HERE = ClientKey("reader@acme", "10.0.0.1", "acme/orders")
 
 
-def test_who_listed_before_and_after_has_found_it() -> None:
+def test_a_peer_that_listed_before_and_after_has_found_the_topic() -> None:
     discovery: TopicDiscovery[str] = TopicDiscovery()
     assert discovery.listed("a", HERE, 100)
     assert discovery.found("a", HERE, 150) is Found.NOT, "it has not looked since"
@@ -21,7 +21,7 @@ def test_who_listed_before_and_after_has_found_it() -> None:
     ]
 
 
-def test_who_watches_finds_everything_from_then_on() -> None:
+def test_a_watching_peer_finds_everything_from_then_on() -> None:
     discovery: TopicDiscovery[str] = TopicDiscovery()
     discovery.watches("a", HERE, 100)
     assert (discovery.found("a", HERE, 99), discovery.found("a", HERE, 10**13)) == (Found.NOT, Found.ITSELF)

@@ -19,7 +19,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "matched"),
     [
         ("persistent://t/n/l-.*", NAMES[:3]),
         ("t/n/l-.*", NAMES[:3]),
@@ -31,12 +31,12 @@ NAMES = [
         ("persistent://t/n/x-partition-07", NAMES[4:]),  # the name of no partition
     ],
 )
-def test_what_a_pattern_matches(pattern: str, found: list[str]) -> None:
-    assert matching(pattern, NAMES) == found
+def test_a_pattern_matches_whole_names_of_topics(pattern: str, matched: list[str]) -> None:
+    assert matching(pattern, NAMES) == matched
 
 
 @pytest.mark.parametrize("pattern", ["t/n/(a", "t/n/l-(?=1).*", r"t/n/(.)\1", "((a{100}){100}){100}", "(a?){999}" * 3, "t/n/*+"])
-def test_what_is_left_to_the_client(pattern: str) -> None:
+def test_patterns_that_re2_refuses_are_left_to_the_client(pattern: str) -> None:
     assert matching(pattern, NAMES) is None
     with pytest.raises(NotAllowed, match="RE2"):
         TopicPattern(pattern)

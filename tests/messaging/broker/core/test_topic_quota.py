@@ -31,22 +31,22 @@ def test_counts_of_a_namespace(namespace: str, count: int, names: str | None) ->
 
 
 def test_counts_of_a_tenant() -> None:
-    held = quota()
-    held.add("acme", "acme/b", 3)
-    refusal = held.refusal("acme", "acme/c", 1)
+    topic_quota = quota()
+    topic_quota.add("acme", "acme/b", 3)
+    refusal = topic_quota.refusal("acme", "acme/c", 1)
     assert isinstance(refusal, PreconditionFailed) and "topics_per_tenant_max = 5" in refusal.message
-    held.add("acme", "acme/b", -1)
-    assert held.refusal("acme", "acme/c", 1) is None
-    held.add("acme", "acme/b", -100)
-    assert held.refusal("acme", "acme/c", 3) is None  # never below none
-    held.add("unknown", "unknown/a", 1)
-    assert not held.knows("unknown")
+    topic_quota.add("acme", "acme/b", -1)
+    assert topic_quota.refusal("acme", "acme/c", 1) is None
+    topic_quota.add("acme", "acme/b", -100)
+    assert topic_quota.refusal("acme", "acme/c", 3) is None  # never below none
+    topic_quota.add("unknown", "unknown/a", 1)
+    assert not topic_quota.knows("unknown")
 
 
 def test_tenants_have_rates_of_their_own() -> None:
-    held = quota()
-    assert [held.too_fast("acme", 0), held.too_fast("acme", 0)] == [None, None]
-    refusal = held.too_fast("acme", 0)
+    topic_quota = quota()
+    assert [topic_quota.too_fast("acme", 0), topic_quota.too_fast("acme", 0)] == [None, None]
+    refusal = topic_quota.too_fast("acme", 0)
     assert isinstance(refusal, NotReady) and "try again in 100 ms" in refusal.message
-    assert held.too_fast("other", 0) is None
-    assert held.too_fast("acme", 100) is None
+    assert topic_quota.too_fast("other", 0) is None
+    assert topic_quota.too_fast("acme", 100) is None

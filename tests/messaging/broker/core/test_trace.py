@@ -17,8 +17,8 @@ def test_from_not_sent_to_acknowledged() -> None:
     assert trace_in(world.subscription, entry, []).where is TraceState.WAITING
     consumer = world.attach(SHARED, permits=10, name="c")
     world.dispatch()
-    held = trace_in(world.subscription, entry, [])
-    assert (held.where, held.consumer, held.redeliveries, held.messages_left) == (TraceState.HELD, "c", 0, None)
+    traced = trace_in(world.subscription, entry, [])
+    assert (traced.where, traced.consumer, traced.redeliveries, traced.messages_left) == (TraceState.HELD, "c", 0, None)
     consumer.permits = 0
     world.nack(consumer, entry)
     again = trace_in(world.subscription, entry, [])

@@ -62,7 +62,7 @@ def test_a_tenant_with_one_connection_waits_for_one_slice_of_each_other_tenant()
     assert served(turns, work, tenants)[1] == "alone"
 
 
-def test_one_connection_gets_one_slice_a_turn_however_often_it_is_read() -> None:
+def test_a_connection_gets_a_single_slice_a_turn_however_often_it_is_read() -> None:
     turns: TurnBudget[str] = TurnBudget(100, 10)
     mine, other = TurnUsage(), TurnUsage()
     turns.spend(mine, turns.allowance(mine))
@@ -72,7 +72,7 @@ def test_one_connection_gets_one_slice_a_turn_however_often_it_is_read() -> None
     assert turns.allowance(mine) == 10
 
 
-def test_what_cannot_be_divided_is_paid_with_the_next_slices() -> None:
+def test_indivisible_work_is_paid_with_the_next_slices() -> None:
     turns: TurnBudget[str] = TurnBudget(100, 10)
     mine = TurnUsage()
     turns.allowance(mine)
@@ -123,7 +123,7 @@ def test_those_who_wait_get_a_part_of_one_slice_in_all_while_others_come() -> No
     assert spent() > 100, "and does not come any more"
 
 
-def test_whoever_waits_goes_on_however_many_come() -> None:
+def test_waiting_connections_go_on_however_many_come() -> None:
     work = {"one": 100}
     turns = world(work, {"one": "acme"})
     for _ in range(200):

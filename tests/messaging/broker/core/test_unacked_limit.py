@@ -84,15 +84,15 @@ def test_all_consumers_together_are_held_at_the_limit_of_the_subscription() -> N
     world = World(unacked_max=0, unacked_of_all_max=10)
     consumers = [world.attach(SubscriptionType.SHARED, permits=100) for _ in range(3)]
     world.publish([1] * 30)
-    held = {one: received(one) for one in consumers}
+    positions_of = {consumer: received(consumer) for consumer in consumers}
     assert world.subscription.unacked.blocked
-    assert sum(map(len, held.values())) == 10
-    everything = [(one, position) for one, positions in held.items() for position in positions]
-    for one, position in everything[:4]:
-        world.ack(one, position)
+    assert sum(map(len, positions_of.values())) == 10
+    everything = [(holder, position) for holder, positions in positions_of.items() for position in positions]
+    for holder, position in everything[:4]:
+        world.ack(holder, position)
     assert world.subscription.unacked.blocked
     world.ack(*everything[4])
-    assert sum(len(received(one)) for one in consumers) == 5, "half of them is left, and five more make ten"
+    assert sum(len(received(consumer)) for consumer in consumers) == 5, "half of them is left, and five more make ten"
 
 
 def test_partial_acknowledgements_lower_what_is_held_and_free_the_consumer() -> None:

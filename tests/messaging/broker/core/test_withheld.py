@@ -46,7 +46,7 @@ def test_later_ledgers_wait_too(kind: SubscriptionType) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_sent_before_is_sent_again(kind: SubscriptionType) -> None:
+def test_entries_sent_before_are_sent_again(kind: SubscriptionType) -> None:
     world = World()
     consumer = world.attach(kind, 100)
     sent = world.publish([1, 1])

@@ -72,7 +72,7 @@ def test_power_loss_before_every_operation(part: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_what_was_served_after_a_kill_survives_a_power_loss(seed: int) -> None:
+async def test_entries_served_after_a_kill_survive_a_power_loss(seed: int) -> None:
     """The page cache may show a tail that was never synced: recovery syncs it before anyone sees it."""
     disk = FakeDisk()
     disk.image_at = Random(seed).randrange(40, 200)

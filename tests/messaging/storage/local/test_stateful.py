@@ -129,17 +129,17 @@ class LocalStoreMachine(RuleBasedStateMachine):
             blocks = await reader.read(first, entries_max=entries_max, bytes_max=bytes_max)
             expected = min(entry for entry in model.entries if entry >= first)
             assert blocks[0].first_entry == model.block_of[expected]
-            found: dict[int, bytes] = {}
+            entries: dict[int, bytes] = {}
             for block in blocks:
                 assert block.header == b"%d" % block.first_entry
                 begin = 0
                 for entry, stop in enumerate(block.end_offsets, block.first_entry):
-                    found[entry] = bytes(block.data[begin:stop])
+                    entries[entry] = bytes(block.data[begin:stop])
                     begin = stop
             begins, ends = blocks[0].first_entry, blocks[-1].last_entry
-            assert found == {entry: payload for entry, payload in model.entries.items() if begins <= entry <= ends}
+            assert entries == {entry: payload for entry, payload in model.entries.items() if begins <= entry <= ends}
             assert len(blocks) == 1 or sum(len(block.data) for block in blocks) <= bytes_max
-            assert sum(first <= entry < blocks[-1].first_entry for entry in found) < entries_max
+            assert sum(first <= entry < blocks[-1].first_entry for entry in entries) < entries_max
             try:
                 await reader.read(last + 1, entries_max=1, bytes_max=1)
                 raise AssertionError("read past the end")
@@ -182,10 +182,10 @@ class LocalStoreMachine(RuleBasedStateMachine):
     def ledgers_are_those_of_the_model(self) -> None:
         if not hasattr(self, "store"):
             return
-        found = {info.ledger_id: info for info in self.loop.run_until_complete(self.store.ledgers())}
-        assert found.keys() == self.model.keys()
+        ledgers = {info.ledger_id: info for info in self.loop.run_until_complete(self.store.ledgers())}
+        assert ledgers.keys() == self.model.keys()
         for ledger_id, model in self.model.items():
-            info = found[ledger_id]
+            info = ledgers[ledger_id]
             assert (info.last_entry, info.sealed) == (max(model.entries, default=-1), model.sealed)
             assert info.length_bytes == sum(map(len, model.entries.values()))
 

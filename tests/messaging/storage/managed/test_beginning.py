@@ -39,18 +39,18 @@ async def test_a_writable_topic_takes_one_commit(world: World) -> None:
     assert meta.calls == 2  # the id of the ledger, which is given out from memory, and the record
     stored = await world.meta.get_topic(NEW)
     assert stored is not None and stored == made.record
-    assert (stored.version, [one.ledger_id for one in stored.ledgers]) == (1, [made.writing_to])
+    assert (stored.version, [ledger.ledger_id for ledger in stored.ledgers]) == (1, [made.writing_to])
     made.check_open()
 
 
-async def test_one_that_is_not_to_be_written_has_no_ledger(world: World) -> None:
+async def test_a_topic_not_to_be_written_has_no_ledger(world: World) -> None:
     made = await begun(world, writable=False)
     assert (made.record.ledgers, made.writing_to, await ledgers(world)) == ((), -1, [])
     await made.writable()
-    assert [one.ledger_id for one in made.record.ledgers] == await ledgers(world) == [made.writing_to]
+    assert [ledger.ledger_id for ledger in made.record.ledgers] == await ledgers(world) == [made.writing_to]
 
 
-async def test_one_that_was_made_meanwhile_leaves_nothing(world: World) -> None:
+async def test_a_topic_made_meanwhile_leaves_nothing(world: World) -> None:
     first = await begun(world)
     with pytest.raises(MetaConflict):
         await begun(world)
@@ -58,7 +58,7 @@ async def test_one_that_was_made_meanwhile_leaves_nothing(world: World) -> None:
     first.check_open()
 
 
-async def test_one_beside_a_partitioned_topic_leaves_nothing(world: World) -> None:
+async def test_a_topic_beside_a_partitioned_one_leaves_nothing(world: World) -> None:
     await world.meta.cas_partitioned(world.storage.fence, PartitionedRecord(NEW, 1))
     for writable in (True, False):
         with pytest.raises(MetaConflict, match="partitioned"):
@@ -83,5 +83,5 @@ async def test_a_commit_whose_outcome_is_unknown(world: World, after_doing: bool
     made = await begun(world)
     stored = await world.meta.get_topic(NEW)
     assert stored == made.record
-    assert await ledgers(world) == [one.ledger_id for one in made.record.ledgers]
+    assert await ledgers(world) == [ledger.ledger_id for ledger in made.record.ledgers]
     assert bool(made.record.ledgers) == after_doing

@@ -30,34 +30,34 @@ async def test_a_checkpoint_that_fails_forgets_no_cursor() -> None:
     """The next one dropped the ledger of the failed one without having saved the cursors in it."""
     meta = RefusingMeta()
     world = await World(meta=meta).start()
-    one, two = await world.subscriptions(2)
-    await world.store_delta(one, b"a")
+    first_id, second_id = await world.subscriptions(2)
+    await world.store_delta(first_id, b"a")
     meta.refuse = True
     with pytest.raises(Unavailable):
         await world.log.checkpoint()
     meta.refuse = False
-    await world.store_delta(two, b"b")
+    await world.store_delta(second_id, b"b")
     await world.log.checkpoint()
     after = await world.crash()
     await after.load()
-    assert after.loaded == {one: [b"a"], two: [b"b"]}
+    assert after.loaded == {first_id: [b"a"], second_id: [b"b"]}
 
 
 async def test_a_checkpoint_does_not_set_back_a_cursor_saved_meanwhile() -> None:
     """A topic is unloaded, which saves its cursor, while a checkpoint waits for the disk: its older snapshot came afterwards."""
     world = await World().start()
-    (one,) = await world.subscriptions(1)
-    await world.store_delta(one, b"a")
+    (subscription_id,) = await world.subscriptions(1)
+    await world.store_delta(subscription_id, b"a")
     world.store.hold()
     checkpoint = asyncio.ensure_future(world.log.checkpoint())
     await eventually(lambda: bool(world.store.held))
-    world.loaded[one].append(b"late")
-    world.log.append(one, b"late")
+    world.loaded[subscription_id].append(b"late")
+    world.log.append(subscription_id, b"late")
     await world.unload()
     world.store.release()
     await checkpoint
     await world.load()
-    assert world.loaded[one] == [b"a", b"late"]
+    assert world.loaded[subscription_id] == [b"a", b"late"]
 
 
 class Picky(MemoryMetaStore):
@@ -81,41 +81,41 @@ async def test_a_cursor_that_cannot_be_saved_keeps_no_other_from_it_and_loses_no
     """Seen: `struct.pack` raised for one mark-delete position, and from then on no checkpoint of any topic succeeded."""
     meta = Picky()
     world = await World(meta=meta).start()
-    one, bad, three = await world.subscriptions(3)
+    first_id, bad_id, third_id = await world.subscriptions(3)
     for index in range(3):
-        for key in (one, bad, three):
+        for key in (first_id, bad_id, third_id):
             await world.store_delta(key, b"%d" % index)
     if why == "packing":
-        world.loaded[bad].broken = True
+        world.loaded[bad_id].broken = True
     else:
-        meta.refused = {bad}
+        meta.refused = {bad_id}
         meta.error = Unavailable("too large") if why == "store" else meta.error
     for index in range(3, 6):
         await world.log.checkpoint()
         assert len(await world.ledgers()) == 2, "what only repeats the others is gone, whatever happens to this one"
-        assert world.log.states.unsaved == {bad}
+        assert world.log.states.unsaved == {bad_id}
         assert world.log.health.failing
-        await world.store_delta(bad, b"%d" % index)
-        await world.store_delta(one, b"%d" % index)
+        await world.store_delta(bad_id, b"%d" % index)
+        await world.store_delta(first_id, b"%d" % index)
     await world.log.checkpoint()
     after = await world.crash()
-    assert after.log.recovered == {bad: [b"%d" % index for index in range(6)]}, "in order, and no other's"
+    assert after.log.recovered == {bad_id: [b"%d" % index for index in range(6)]}, "in order, and no other's"
     meta.refused = set()
     await after.load()
-    assert after.loaded[three] == [b"0", b"1", b"2"]
-    assert after.loaded[one] == after.loaded[bad] == [b"%d" % index for index in range(6)]
+    assert after.loaded[third_id] == [b"0", b"1", b"2"]
+    assert after.loaded[first_id] == after.loaded[bad_id] == [b"%d" % index for index in range(6)]
     await after.log.checkpoint()
     assert len(await after.ledgers()) == 1 and not after.log.states.unsaved
 
 
 async def test_a_deleted_cursor_that_could_not_be_saved_is_carried_no_longer() -> None:
     world = await World().start()
-    one, bad = await world.subscriptions(2)
-    await world.store_delta(bad, b"a")
-    world.loaded[bad].broken = True
+    first_id, bad_id = await world.subscriptions(2)
+    await world.store_delta(bad_id, b"a")
+    world.loaded[bad_id].broken = True
     await world.log.checkpoint()
-    world.log.forget(bad)
-    await world.store_delta(one, b"b")
+    world.log.forget(bad_id)
+    await world.store_delta(first_id, b"b")
     await world.log.checkpoint()
     assert len(await world.ledgers()) == 1 and not world.log.states.unsaved
 
@@ -123,46 +123,46 @@ async def test_a_deleted_cursor_that_could_not_be_saved_is_carried_no_longer() -
 async def test_unloading_saves_what_can_be_saved_and_keeps_the_rest_for_the_next_load() -> None:
     """Seen: unload answered 500, and the answered acknowledgements of the topic's other subscriptions were gone."""
     world = await World().start()
-    one, bad, three = await world.subscriptions(3)
-    for key in (one, bad, three):
+    first_id, bad_id, third_id = await world.subscriptions(3)
+    for key in (first_id, bad_id, third_id):
         await world.store_delta(key, b"a")
-    world.loaded[bad].broken = True
-    broken = world.loaded[bad]
+    world.loaded[bad_id].broken = True
+    broken = world.loaded[bad_id]
     await world.unload()
-    assert set(world.log.states.cursors) == {bad}
-    assert not world.log.is_saved(bad) and world.log.is_saved(one)
+    assert set(world.log.states.cursors) == {bad_id}
+    assert not world.log.is_saved(bad_id) and world.log.is_saved(first_id)
     await world.load()
-    assert world.loaded == {one: [b"a"], bad: [b"a"], three: [b"a"]}
-    assert world.loaded[bad] is broken
+    assert world.loaded == {first_id: [b"a"], bad_id: [b"a"], third_id: [b"a"]}
+    assert world.loaded[bad_id] is broken
 
 
 async def test_unloading_while_the_store_is_away_keeps_every_cursor_until_a_checkpoint_saves_them() -> None:
     meta = RefusingMeta()
     world = await World(meta=meta).start()
-    one, two = await world.subscriptions(2)
-    await world.store_delta(one, b"a")
+    first_id, second_id = await world.subscriptions(2)
+    await world.store_delta(first_id, b"a")
     meta.refuse = True
     await world.unload()
-    assert set(world.log.states.cursors) == {one, two} and world.log.health.failing
+    assert set(world.log.states.cursors) == {first_id, second_id} and world.log.health.failing
     assert world.log.refusing is None, "the log itself goes on taking deltas"
     meta.refuse = False
     await eventually(lambda: world.log.checkpointing is None)
     assert not world.log.health.failing and not world.log.states.unsaved
     await world.load()
-    assert world.loaded == {one: [b"a"], two: []}
+    assert world.loaded == {first_id: [b"a"], second_id: []}
 
 
 async def test_a_load_that_fails_leaves_what_was_recovered_to_the_next() -> None:
     """Seen: 8 of 9 answered acknowledgements came back, because the first load failed after it had claimed them."""
     world = await World().start()
-    (one,) = await world.subscriptions(1)
+    (subscription_id,) = await world.subscriptions(1)
     for index in range(9):
-        await world.store_delta(one, b"%d" % index)
+        await world.store_delta(subscription_id, b"%d" % index)
     after = await world.crash()
-    assert len(after.log.recovered_deltas(one)) == 9  # a load begins, and ends in an error
+    assert len(after.log.recovered_deltas(subscription_id)) == 9  # a load begins, and ends in an error
     await after.log.checkpoint()
     await after.load()
-    assert len(after.loaded[one]) == 9
+    assert len(after.loaded[subscription_id]) == 9
 
 
 async def test_a_checkpoint_costs_as_many_steps_as_cursors_changed_in_slices() -> None:

@@ -100,7 +100,7 @@ async def test_an_operator_may_accept_the_metadata_there_is() -> None:
     assert await world.begin()
 
 
-async def test_what_cannot_be_written_leaves_both_as_they_match() -> None:
+async def test_a_failed_write_leaves_both_generations_matching() -> None:
     world = World()
     await world.begin()
 

@@ -18,99 +18,99 @@ from messaging.storage.ledger_store import (
     Unavailable,
 )
 from messaging.storage.managed.retention import Retention
-from tests.support.storage.managed_steps import confirmed, full, rolled, world
+from tests.support.storage.managed_steps import confirmed, full, new_world, rolled
 from tests.support.storage.managed_world import NAME, World
 
 
-async def test_what_is_appended_is_read() -> None:
-    held = await world()
-    await held.ledger.writable()
-    first = held.append(b"a", b"b")
-    second = held.append(b"c")
+async def test_appended_entries_are_read() -> None:
+    world = await new_world()
+    await world.ledger.writable()
+    first = world.append(b"a", b"b")
+    second = world.append(b"c")
     assert second == first._replace(entry_id=2)
-    assert held.ledger.ledger_list.entries == 0  # nothing counts before it is durable
-    await confirmed(held, 2)
-    assert held.outcomes == [("a", None), ("c", None)]
-    assert [data for _, data in await held.read_all()] == [b"a", b"b", b"c"]
-    assert held.ledger.ledger_list.last == second
-    assert held.ledger.stored_bytes == 3
+    assert world.ledger.ledger_list.entries == 0  # nothing counts before it is durable
+    await confirmed(world, 2)
+    assert world.outcomes == [("a", None), ("c", None)]
+    assert [data for _, data in await world.read_all()] == [b"a", b"b", b"c"]
+    assert world.ledger.ledger_list.last == second
+    assert world.ledger.stored_bytes == 3
 
 
 async def test_appending_before_it_is_writable_is_refused() -> None:
-    held = await world()
+    world = await new_world()
     with pytest.raises(LedgerClosed):
-        held.append(b"a")
+        world.append(b"a")
 
 
 async def test_two_that_ask_at_once_get_one_ledger() -> None:
-    held = await world()
-    await asyncio.gather(held.ledger.writable(), held.ledger.writable())
-    assert len(held.ledger.record.ledgers) == 1
+    world = await new_world()
+    await asyncio.gather(world.ledger.writable(), world.ledger.writable())
+    assert len(world.ledger.record.ledgers) == 1
 
 
 async def test_after_a_failed_append_nothing_more_is_taken() -> None:
-    held = await world()
-    await held.ledger.writable()
-    held.append(b"a")
-    await confirmed(held, 1)
-    held.store.fail_appends(DiskFull("full"))
-    held.append(b"b")
-    held.append(b"c")
-    await confirmed(held, 3)
-    assert [type(error) for _, error in held.outcomes] == [type(None), DiskFull, DiskFull]
+    world = await new_world()
+    await world.ledger.writable()
+    world.append(b"a")
+    await confirmed(world, 1)
+    world.store.fail_appends(DiskFull("full"))
+    world.append(b"b")
+    world.append(b"c")
+    await confirmed(world, 3)
+    assert [type(error) for _, error in world.outcomes] == [type(None), DiskFull, DiskFull]
     with pytest.raises(LedgerClosed):
-        held.append(b"d")
+        world.append(b"d")
     with pytest.raises(DiskFull):
-        await held.ledger.writable()
-    assert held.ledger.ledger_list.entries == 1
-    await held.ledger.close()
-    held.store.heal()
-    await held.open()
-    await held.ledger.writable()
-    held.append(b"e")
-    await confirmed(held, 4)
-    assert [data for _, data in await held.read_all()] == [b"a", b"e"]
+        await world.ledger.writable()
+    assert world.ledger.ledger_list.entries == 1
+    await world.ledger.close()
+    world.store.heal()
+    await world.open()
+    await world.ledger.writable()
+    world.append(b"e")
+    await confirmed(world, 4)
+    assert [data for _, data in await world.read_all()] == [b"a", b"e"]
 
 
 async def test_an_unknown_outcome_is_settled_by_opening_again() -> None:
     """The error was told, and yet the entry is there: it counts from the next opening on, once."""
-    held = await world()
-    await held.ledger.writable()
-    held.store.lose_outcomes(AppendFailed("who knows"))
-    position = held.append(b"a")
-    await confirmed(held, 1)
-    assert held.ledger.ledger_list.entries == 0
-    await held.ledger.close()
-    held.store.heal()
-    await held.open()
-    assert await held.read_all() == [(position, b"a")]
+    world = await new_world()
+    await world.ledger.writable()
+    world.store.lose_outcomes(AppendFailed("who knows"))
+    position = world.append(b"a")
+    await confirmed(world, 1)
+    assert world.ledger.ledger_list.entries == 0
+    await world.ledger.close()
+    world.store.heal()
+    await world.open()
+    assert await world.read_all() == [(position, b"a")]
 
 
 @pytest.mark.parametrize("call", ["create", "seal"])
 async def test_a_store_that_fails_while_opening_says_so(call: str) -> None:
-    held = await world()
+    world = await new_world()
     if call == "seal":
-        await held.ledger.writable()
-        held.store.fail_next("seal", Unavailable("later"))
+        await world.ledger.writable()
+        world.store.fail_next("seal", Unavailable("later"))
         with pytest.raises(Unavailable):
-            await held.open()
+            await world.open()
     else:
-        held.store.fail_next("create", Unavailable("later"))
+        world.store.fail_next("create", Unavailable("later"))
         with pytest.raises(Unavailable):
-            await held.ledger.writable()
-        await held.ledger.writable()  # the next try works
-        held.append(b"a")
-        await confirmed(held, 1)
+            await world.ledger.writable()
+        await world.ledger.writable()  # the next try works
+        world.append(b"a")
+        await confirmed(world, 1)
 
 
 async def test_reading_a_topic_needs_no_write() -> None:
     """After a crash, with the disk full: where its ledgers end is found out, whether it can be noted or not."""
-    held = await world()
-    await held.ledger.writable()
-    first = held.append(b"a")
-    await confirmed(held, 1)
-    held.meta.cas_topic = full  # type: ignore[method-assign]
-    after = await held.crash()
+    world = await new_world()
+    await world.ledger.writable()
+    first = world.append(b"a")
+    await confirmed(world, 1)
+    world.meta.cas_topic = full  # type: ignore[method-assign]
+    after = await world.crash()
     assert await after.read_all() == [(first, b"a")]
     del after.meta.cas_topic
     await after.ledger.writable()
@@ -121,31 +121,31 @@ async def test_reading_a_topic_needs_no_write() -> None:
 
 async def test_a_ledger_that_the_disk_lost_is_told_to_readers_as_damage() -> None:
     """They tried again for ever; and an open one kept its topic from opening."""
-    held = await world(entries_max=1)
-    await held.ledger.writable()
+    world = await new_world(entries_max=1)
+    await world.ledger.writable()
     for index in range(3):
-        held.append(b"%d" % index, b"")
-        await rolled(held, index + 2)
-    lost = held.ledger.record.ledgers[1]
-    last = held.ledger.record.ledgers[-1]
+        world.append(b"%d" % index, b"")
+        await rolled(world, index + 2)
+    lost = world.ledger.record.ledgers[1]
+    last = world.ledger.record.ledgers[-1]
     for ledger in (lost, last):
-        await held.memory.delete(held.storage.fence, ledger.ledger_id)
+        await world.memory.delete(world.storage.fence, ledger.ledger_id)
     with pytest.raises(Corrupt) as refused:
-        await held.ledger.read(Position(lost.ledger_id, 0), entries_max=9, bytes_max=9)
+        await world.ledger.read(Position(lost.ledger_id, 0), entries_max=9, bytes_max=9)
     assert (refused.value.entry_id, refused.value.resume_entry) == (0, 2)
-    after = await held.crash()
+    after = await world.crash()
     assert after.storage.damage["ledger"] == 1
     ledger_list = after.ledger.ledger_list
     assert ledger_list.resolve(Position(lost.ledger_id, 2)).ledger_id > lost.ledger_id
 
 
 async def test_after_a_crash_the_open_ledger_is_sealed_where_it_ended() -> None:
-    held = await world()
-    await held.ledger.writable()
-    first = held.append(b"a", b"b")
-    await confirmed(held, 1)
-    assert held.ledger.record.ledgers[0].last_entry is None
-    after = await held.crash()
+    world = await new_world()
+    await world.ledger.writable()
+    first = world.append(b"a", b"b")
+    await confirmed(world, 1)
+    assert world.ledger.record.ledgers[0].last_entry is None
+    after = await world.crash()
     (ledger,) = after.ledger.record.ledgers
     assert (ledger.last_entry, ledger.length_bytes, ledger.sealed_ms) == (1, 2, 1_000)
     assert [place for place, _ in await after.read_all()] == [first, first._replace(entry_id=1)]
@@ -154,69 +154,69 @@ async def test_after_a_crash_the_open_ledger_is_sealed_where_it_ended() -> None:
 
 
 async def test_a_ledger_with_one_entry_is_not_taken_for_empty() -> None:
-    held = await world()
-    await held.ledger.writable()
-    position = held.append(b"a")
-    await confirmed(held, 1)
-    await held.ledger.close()
-    after = await held.crash()
+    world = await new_world()
+    await world.ledger.writable()
+    position = world.append(b"a")
+    await confirmed(world, 1)
+    await world.ledger.close()
+    after = await world.crash()
     assert await after.read_all() == [(position, b"a")]
 
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_empty_ledgers_do_not_pile_up(clean: bool) -> None:
     """Each time that a producer came and sent nothing, a ledger stayed behind."""
-    held = await world()
-    await held.ledger.writable()
-    position = held.append(b"a")
-    await confirmed(held, 1)
+    world = await new_world()
+    await world.ledger.writable()
+    position = world.append(b"a")
+    await confirmed(world, 1)
     for _ in range(3):
         if clean:
-            await held.ledger.close()
-            await held.open()
+            await world.ledger.close()
+            await world.open()
         else:
-            held = await held.crash()
-        await held.ledger.writable()
+            world = await world.crash()
+        await world.ledger.writable()
     if clean:
-        await held.ledger.close()
-        await held.open()
+        await world.ledger.close()
+        await world.open()
     else:
-        held = await held.crash()
-    assert [ledger.ledger_id for ledger in held.ledger.record.ledgers] == [position.ledger_id]
-    assert [info.ledger_id for info in await held.memory.ledgers()] == [position.ledger_id]
-    assert await held.read_all() == [(position, b"a")]
+        world = await world.crash()
+    assert [ledger.ledger_id for ledger in world.ledger.record.ledgers] == [position.ledger_id]
+    assert [info.ledger_id for info in await world.memory.ledgers()] == [position.ledger_id]
+    assert await world.read_all() == [(position, b"a")]
 
 
 async def test_a_newer_owner_fences_the_old_one() -> None:
-    held = await world()
-    await held.ledger.writable()
-    held.append(b"a")
-    await confirmed(held, 1)
-    after = await held.crash()
+    world = await new_world()
+    await world.ledger.writable()
+    world.append(b"a")
+    await confirmed(world, 1)
+    after = await world.crash()
     with pytest.raises(StoreError):
-        held.append(b"lost")
-    await held.ledger.close()  # never raises
+        world.append(b"lost")
+    await world.ledger.close()  # never raises
     assert [data for _, data in await after.read_all()] == [b"a"]
 
 
 async def test_a_change_by_another_owner_is_noticed() -> None:
-    held = await world()
-    await held.meta.cas_topic(held.storage.fence, replace(held.ledger.record, properties={"by": "another"}))
+    world = await new_world()
+    await world.meta.cas_topic(world.storage.fence, replace(world.ledger.record, properties={"by": "another"}))
     with pytest.raises(Fenced):
-        await held.ledger.writable()
+        await world.ledger.writable()
 
 
 async def aged() -> World:
     """Ledgers of two entries of two bytes each, sealed a second apart, and an open one."""
-    held = await world(entries_max=1)
-    await held.ledger.writable()
+    world = await new_world(entries_max=1)
+    await world.ledger.writable()
     for index in range(8):
-        held.append(b"%02d" % index)
-        await confirmed(held, index + 1)
+        world.append(b"%02d" % index)
+        await confirmed(world, index + 1)
         if index % 2:
-            await rolled(held, index // 2 + 2)
-            held.now_ms += 1_000
-    return held
+            await rolled(world, index // 2 + 2)
+            world.now_ms += 1_000
+    return world
 
 
 @pytest.mark.parametrize(
@@ -234,38 +234,40 @@ async def aged() -> World:
         (Position(9, 0), 2_000, 8, 2),
     ],
 )
-async def test_what_trimming_drops(mark: Position, older_than_ms: int, larger_than_bytes: int, dropped: int) -> None:
-    held = await aged()
-    before = await held.read_all()
-    stored = held.ledger.stored_bytes
-    assert await held.ledger.trim(mark, Retention(older_than_ms, larger_than_bytes)) == (dropped, 4 * dropped)
-    assert await held.read_all() == before[2 * dropped :]
-    assert held.ledger.stored_bytes == stored - 4 * dropped
-    left = {info.ledger_id for info in await held.memory.ledgers()}
-    assert left == {ledger.ledger_id for ledger in held.ledger.record.ledgers}
-    after = await held.crash()
+async def test_trimming_drops_what_retention_does_not_keep(
+    mark: Position, older_than_ms: int, larger_than_bytes: int, dropped: int
+) -> None:
+    world = await aged()
+    before = await world.read_all()
+    stored = world.ledger.stored_bytes
+    assert await world.ledger.trim(mark, Retention(older_than_ms, larger_than_bytes)) == (dropped, 4 * dropped)
+    assert await world.read_all() == before[2 * dropped :]
+    assert world.ledger.stored_bytes == stored - 4 * dropped
+    left = {info.ledger_id for info in await world.memory.ledgers()}
+    assert left == {ledger.ledger_id for ledger in world.ledger.record.ledgers}
+    after = await world.crash()
     assert await after.read_all() == before[2 * dropped :]
 
 
 async def test_reading_goes_on_after_everything_was_trimmed() -> None:
-    held = await aged()
-    last = held.ledger.ledger_list.last
-    await held.ledger.trim(last, Retention(10**9, -1))
-    waiting = held.ledger.ledger_list.next_after(last)
-    assert await held.ledger.read(waiting, entries_max=1, bytes_max=1) == []
-    held.append(b"new")
-    await confirmed(held, 9)
-    ledger_list = held.ledger.ledger_list
-    (block,) = await held.ledger.read(ledger_list.resolve(waiting), entries_max=10, bytes_max=100)
+    world = await aged()
+    last = world.ledger.ledger_list.last
+    await world.ledger.trim(last, Retention(10**9, -1))
+    waiting = world.ledger.ledger_list.next_after(last)
+    assert await world.ledger.read(waiting, entries_max=1, bytes_max=1) == []
+    world.append(b"new")
+    await confirmed(world, 9)
+    ledger_list = world.ledger.ledger_list
+    (block,) = await world.ledger.read(ledger_list.resolve(waiting), entries_max=10, bytes_max=100)
     assert block.data == b"new"
 
 
 async def test_a_trim_cut_off_in_the_middle_leaves_an_orphan_and_no_hole() -> None:
-    held = await aged()
-    held.store.fail_next("delete", Unavailable("crash"))
+    world = await aged()
+    world.store.fail_next("delete", Unavailable("crash"))
     with pytest.raises(Unavailable):
-        await held.ledger.trim(Position(9, 0), Retention(10**9, -1))
-    after = await held.crash()
+        await world.ledger.trim(Position(9, 0), Retention(10**9, -1))
+    after = await world.crash()
     assert await after.read_all() == []
     await after.ledger.writable()
     after.append(b"new")
@@ -274,23 +276,23 @@ async def test_a_trim_cut_off_in_the_middle_leaves_an_orphan_and_no_hole() -> No
 
 
 async def test_deleting_leaves_nothing() -> None:
-    held = await aged()
-    await held.ledger.delete()
-    assert await held.meta.get_topic(NAME) is None
-    assert await held.memory.ledgers() == []
+    world = await aged()
+    await world.ledger.delete()
+    assert await world.meta.get_topic(NAME) is None
+    assert await world.memory.ledgers() == []
 
 
 async def test_closing_waits_for_what_is_on_its_way() -> None:
-    held = await world()
-    await held.ledger.writable()
-    held.store.hold()
-    held.append(b"a")
-    closing = asyncio.ensure_future(held.ledger.close())
+    world = await new_world()
+    await world.ledger.writable()
+    world.store.hold()
+    world.append(b"a")
+    closing = asyncio.ensure_future(world.ledger.close())
     await asyncio.sleep(0)
     assert not closing.done()
-    held.store.release()
+    world.store.release()
     await closing
-    assert held.outcomes == [("a", None)]
+    assert world.outcomes == [("a", None)]
     with pytest.raises(LedgerClosed):
-        held.append(b"b")
-    assert held.ledger.record.ledgers[0].last_entry == 0
+        world.append(b"b")
+    assert world.ledger.record.ledgers[0].last_entry == 0

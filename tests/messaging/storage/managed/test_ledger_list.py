@@ -34,13 +34,13 @@ def positions(ledger_list: LedgerList) -> list[Position]:
 def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
     ledger_list = chain_of(gaps)
     exist = positions(ledger_list)
-    earlier = [one for one in exist if one < position]
-    later = [one for one in exist if one > position]
+    earlier = [other for other in exist if other < position]
+    later = [other for other in exist if other > position]
     assert ledger_list.holds(position) == (position in exist)
     assert ledger_list.entries == len(exist)
     assert ledger_list.last == (exist[-1] if exist else EARLIEST)
     assert ledger_list.before(position) == (earlier[-1] if earlier else EARLIEST)
-    assert ledger_list.count_up_to(position) == sum(1 for one in exist if one <= position)
+    assert ledger_list.count_up_to(position) == sum(1 for other in exist if other <= position)
     following = ledger_list.next_after(position)
     if later:
         assert following == later[0]
@@ -59,10 +59,10 @@ def test_asking(gaps: list[tuple[int, int]], position: Position) -> None:
 @given(LEDGERS, POSITIONS, POSITIONS)
 def test_ranges_are_the_entries_between(gaps: list[tuple[int, int]], after: Position, last: Position) -> None:
     ledger_list = chain_of(gaps)
-    found = [
+    listed = [
         Position(ledger_id, entry) for ledger_id, first, stop in ledger_list.ranges(after, last) for entry in range(first, stop + 1)
     ]
-    assert found == [one for one in positions(ledger_list) if after < one <= last]
+    assert listed == [position for position in positions(ledger_list) if after < position <= last]
     assert all(first <= stop for _, first, stop in ledger_list.ranges(after, last))
 
 
@@ -103,7 +103,7 @@ def test_walking_visits_every_entry_once(gaps: list[tuple[int, int]]) -> None:
 
 
 @given(LEDGERS, st.integers(0, 5))
-def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]], more: int) -> None:
+def test_entries_come_where_next_after_the_last_said(gaps: list[tuple[int, int]], more: int) -> None:
     """A reader at the end waits at a position; an append to the last ledger, or to a new one, makes exactly that or moves it."""
     ledger_list = chain_of(gaps)
     waiting = ledger_list.next_after(ledger_list.last)
@@ -119,9 +119,7 @@ def test_what_comes_is_what_next_after_the_last_named(gaps: list[tuple[int, int]
 
 
 @given(LEDGERS, LEDGERS, st.integers(0, 4))
-def test_what_follows_in_later_ledgers_is_not_missed(
-    gaps: list[tuple[int, int]], further: list[tuple[int, int]], more: int
-) -> None:
+def test_entries_of_later_ledgers_are_not_missed(gaps: list[tuple[int, int]], further: list[tuple[int, int]], more: int) -> None:
     ledger_list = chain_of(gaps)
     waiting = ledger_list.next_after(ledger_list.last)
     ledger_id = ledger_list.ids[-1] if ledger_list.ids else 0
@@ -139,7 +137,7 @@ def test_what_follows_in_later_ledgers_is_not_missed(
 def test_dropping_the_first(gaps: list[tuple[int, int]]) -> None:
     ledger_list = chain_of(gaps)
     while ledger_list.ids:
-        rest = [one for one in positions(ledger_list) if one.ledger_id != ledger_list.ids[0]]
+        rest = [position for position in positions(ledger_list) if position.ledger_id != ledger_list.ids[0]]
         gone = ledger_list.ids[0]
         assert ledger_list.drop_first() == gone
         assert positions(ledger_list) == rest
@@ -163,15 +161,15 @@ def test_only_ledgers_with_a_successor_have_ended(gaps: list[tuple[int, int]]) -
 
 
 @given(LEDGERS, POSITIONS, POSITIONS)
-def test_what_is_withheld_may_not_be_delivered(gaps: list[tuple[int, int]], withheld_from: Position, position: Position) -> None:
+def test_withheld_entries_may_not_be_delivered(gaps: list[tuple[int, int]], withheld_from: Position, position: Position) -> None:
     ledger_list = chain_of(gaps)
     exist = positions(ledger_list)
     assert ledger_list.deliverable == ledger_list.last
     assert ledger_list.may_deliver(position) == ledger_list.holds(position)
     ledger_list.withheld_from = withheld_from
-    free = [one for one in exist if one < withheld_from]
+    free = [entry for entry in exist if entry < withheld_from]
     assert ledger_list.last == (exist[-1] if exist else EARLIEST), "durable all the same"
     assert ledger_list.deliverable == (free[-1] if free else EARLIEST)
     assert ledger_list.may_deliver(position) == (position in free)
-    last = max((one.entry_id for one in free if one.ledger_id == position.ledger_id), default=-1)
+    last = max((entry.entry_id for entry in free if entry.ledger_id == position.ledger_id), default=-1)
     assert max(-1, ledger_list.deliverable_in(position.ledger_id)) == last

@@ -33,7 +33,7 @@ async def test_a_ledger_of_unknown_outcome_is_decided_while_the_broker_runs(afte
     assert await world.store.ledger_ids(WHOLE) == ([made] if after_doing else [])
     assert not world.storage.left
     after = await world.crash()
-    assert [one.ledger_id for one in after.ledger.record.ledgers] == ([made] if after_doing else [])
+    assert [ledger.ledger_id for ledger in after.ledger.record.ledgers] == ([made] if after_doing else [])
 
 
 async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:
@@ -52,7 +52,7 @@ async def test_a_ledger_whose_maker_was_cancelled_is_decided_too() -> None:
     assert not world.storage.left
 
 
-async def test_what_could_not_be_deleted_is_deleted_while_the_broker_runs() -> None:
+async def test_a_ledger_that_could_not_be_deleted_is_deleted_while_the_broker_runs() -> None:
     world = await World().start()
     for entry in (b"a", b"b"):
         await world.ledger.writable()

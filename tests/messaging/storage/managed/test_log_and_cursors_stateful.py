@@ -85,9 +85,9 @@ class LogAndCursors(LogAndCursorsModel):
                 first = self.ledger.append(BlockHeader(now_ms, size, 0, 0, b"p").encode(), b"".join(data), end_offsets, block)
                 assert first > self.last, "ids rise, and are never used again"
                 assert await block.outcome is None
-                for index, one in enumerate(data):
+                for index, payload in enumerate(data):
                     self.last = Position(first.ledger_id, first.entry_id + index)
-                    self.entries[self.last] = Entry(one, now_ms)
+                    self.entries[self.last] = Entry(payload, now_ms)
 
         self.run(append())
 
@@ -114,9 +114,9 @@ class LogAndCursors(LogAndCursorsModel):
     def acknowledge(self, data: st.DataObject, name: str, refused: bool) -> None:
         """Some entries of one ledger; while the log refuses them they count from its recovery on."""
         some = data.draw(st.sampled_from(sorted(self.entries)))
-        others = [one for one in self.entries if one.ledger_id == some.ledger_id]
+        others = [entry for entry in self.entries if entry.ledger_id == some.ledger_id]
         chosen = data.draw(st.lists(st.sampled_from(others), min_size=1, max_size=5))
-        delta = self.cursors[name].acknowledge(some.ledger_id, [one.entry_id for one in chosen], self.ledger.ledger_list)
+        delta = self.cursors[name].acknowledge(some.ledger_id, [entry.entry_id for entry in chosen], self.ledger.ledger_list)
 
         async def store() -> None:
             if refused and delta:
@@ -138,7 +138,7 @@ class LogAndCursors(LogAndCursorsModel):
         cursor = self.cursors[name]
         delta = cursor.reset(to, self.ledger.ledger_list) if back else cursor.acknowledge_up_to(to, self.ledger.ledger_list)
         assert self.run(self.stored(name, delta)) is None
-        before = {one for one in self.entries if one <= to}
+        before = {entry for entry in self.entries if entry <= to}
         self.acknowledged[name] = before if back else self.acknowledged[name] | before
 
     @rule()
@@ -157,12 +157,12 @@ class LogAndCursors(LogAndCursorsModel):
         before = min(cursor.mark_delete for cursor in self.cursors.values())
         safe_expiry_ms = self.storage.safe_expiry_ms()
         retention = Retention(0 if keep_h < 0 else safe_expiry_ms - keep_h * HOUR_MS, -1)
-        held = dict(self.entries)
+        expected = dict(self.entries)
         self.run(self.ledger.trim(before, retention))
         self.forget()
-        for position in held.keys() - self.entries.keys():
+        for position in expected.keys() - self.entries.keys():
             assert all(position in acknowledged for acknowledged in self.acknowledged.values())
-            assert keep_h >= 0 and held[position].stamped_ms <= safe_expiry_ms - keep_h * HOUR_MS
+            assert keep_h >= 0 and expected[position].stamped_ms <= safe_expiry_ms - keep_h * HOUR_MS
 
     @rule()
     def maintenance_again_and_again(self) -> None:
@@ -217,8 +217,8 @@ class LogAndCursors(LogAndCursorsModel):
     def the_log_is_the_models(self) -> None:
         if not hasattr(self, "ledger"):
             return
-        found = self.run(self.read_all())
-        assert found == [(position, entry.data, entry.stamped_ms) for position, entry in self.entries.items()]
+        stored = self.run(self.read_all())
+        assert stored == [(position, entry.data, entry.stamped_ms) for position, entry in self.entries.items()]
         times = [entry.stamped_ms for entry in self.entries.values()]
         assert times == sorted(times), "time falls nowhere along the log"
         assert self.ledger.ledger_list.entries == len(self.entries)
@@ -228,8 +228,8 @@ class LogAndCursors(LogAndCursorsModel):
         if not hasattr(self, "ledger"):
             return
         for name, cursor in self.cursors.items():
-            expected = {one for one in self.acknowledged[name] if one in self.entries}
-            assert {one for one in self.entries if cursor.acknowledged(one)} == expected
+            expected = {entry for entry in self.acknowledged[name] if entry in self.entries}
+            assert {entry for entry in self.entries if cursor.acknowledged(entry)} == expected
             assert cursor.backlog_entries(self.ledger.ledger_list) == len(self.entries) - len(expected)
 
 

@@ -74,7 +74,9 @@ class Run:
 
     async def name(self, topic: str, *ledger_ids: int) -> None:
         record = await self.meta.get_topic(topic) or TopicRecord(topic)
-        await self.meta.cas_topic(self.storage.fence, record.with_ledgers(tuple(LedgerRecord(one, 0, 10) for one in ledger_ids)))
+        await self.meta.cas_topic(
+            self.storage.fence, record.with_ledgers(tuple(LedgerRecord(ledger_id, 0, 10) for ledger_id in ledger_ids))
+        )
 
     async def collect(self) -> Collected:
         return await collect_orphans(self.storage)
@@ -88,7 +90,7 @@ async def run() -> Run:
     return await Run.start(MemoryLedgerStore(), Meta())
 
 
-async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None:
+async def test_a_ledger_made_and_not_named_goes_with_its_space(run: Run) -> None:
     named = [await run.make(10) for _ in range(7)]
     lost = [await run.make(size) for size in (1000, 200)]
     await run.meta.cas_partitioned(run.storage.fence, PartitionedRecord(NAME, len(named)))
@@ -106,7 +108,7 @@ async def test_what_was_made_and_not_named_goes_with_its_space(run: Run) -> None
     assert await after.collect() == Collected(0, 0)
 
 
-async def test_what_lost_its_name_and_was_not_deleted_goes() -> None:
+async def test_a_ledger_that_lost_its_name_and_was_not_deleted_goes() -> None:
     """The record names it no more; the crash came before the store heard of it."""
     world = await World().start()
     for entry in (b"a", b"b"):
@@ -114,13 +116,13 @@ async def test_what_lost_its_name_and_was_not_deleted_goes() -> None:
         world.append(entry)
         await eventually(lambda: world.ledger.in_flight == 0)
         await world.ledger.roll()
-    first, second, last = [one.ledger_id for one in world.ledger.record.ledgers]
+    first, second, last = [ledger.ledger_id for ledger in world.ledger.record.ledgers]
     world.store.fail_next("delete", Unavailable("crash"))
     with pytest.raises(Unavailable):
         await world.ledger.trim(Position(first, 0), NOTHING)
     after = await world.crash()
     assert await collect_orphans(after.storage) == Collected(1, 1)
-    assert set(await after.store.ledger_ids(WHOLE)) == {second} | {one.ledger_id for one in after.ledger.record.ledgers}
+    assert set(await after.store.ledger_ids(WHOLE)) == {second} | {ledger.ledger_id for ledger in after.ledger.record.ledgers}
     assert [data for _, data in await after.read_all()] == [b"b"]
     assert first not in await after.store.ledger_ids(WHOLE) and last < after.storage.owned.first_ledger_id
 
@@ -184,7 +186,7 @@ async def test_a_store_that_has_another_owner_is_left_alone(run: Run) -> None:
     assert await after.ids() == before
 
 
-async def test_what_cannot_be_deleted_now_is_found_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_orphan_that_cannot_be_deleted_now_is_found_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "DELETES_MAX", 2)
     lost = {await run.make() for _ in range(5)}
     after = await run.after_crash()
@@ -200,8 +202,8 @@ async def test_what_cannot_be_deleted_now_is_found_again(run: Run, monkeypatch: 
 async def test_topics_live_on_while_their_names_are_read(run: Run) -> None:
     """Trimmed, deleted, made anew and made for the first time: before pages that were read, and after them."""
     names = [f"{NAME}-{number}" for number in range(8)]
-    held = {name: [await run.make(), await run.make()] for name in names}
-    for name, ledger_ids in held.items():
+    ledgers_of = {name: [await run.make(), await run.make()] for name in names}
+    for name, ledger_ids in ledgers_of.items():
         await run.name(name, *ledger_ids)
     lost = await run.make()
     after = await run.after_crash()
@@ -231,7 +233,7 @@ async def test_topics_live_on_while_their_names_are_read(run: Run) -> None:
     assert left == {*named, *json.loads(await run.meta.get_value(KEY) or b"")}
 
 
-async def test_what_its_owner_deletes_meanwhile_may_be_deleted_twice(run: Run) -> None:
+async def test_an_orphan_that_its_owner_deletes_meanwhile_may_be_deleted_twice(run: Run) -> None:
     ledger_ids = [await run.make(), await run.make()]
     await run.name(NAME, *ledger_ids)
     after = await run.after_crash()

@@ -92,7 +92,7 @@ async def test_a_partitioned_topic_of_an_earlier_release_has_its_first_version(t
         db.execute("insert into partitioned values (?, ?, ?)", (TOPIC, "acme/orders", blob))
         db.commit()
     await store.start()
-    held = await store.get_partitioned(TOPIC)
-    assert held == PartitionedRecord(TOPIC, 4, 9, version=1)
-    assert (await store.cas_partitioned(FENCE, replace(held, partitions=5))).version == 2
+    stored = await store.get_partitioned(TOPIC)
+    assert stored == PartitionedRecord(TOPIC, 4, 9, version=1)
+    assert (await store.cas_partitioned(FENCE, replace(stored, partitions=5))).version == 2
     await store.stop()

@@ -82,14 +82,14 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    held = World(tmp_path)
-    held.thread.start()
-    yield held
-    await held.thread.stop()
+    world = World(tmp_path)
+    world.thread.start()
+    yield world
+    await world.thread.stop()
 
 
 @pytest.mark.parametrize("raised", [ValueError("no"), StopIteration(), SystemExit(1), MetaConflict("x"), KeyboardInterrupt()])
-async def test_what_one_call_raises_is_its_own(world: World, raised: BaseException) -> None:
+async def test_an_error_of_a_call_is_its_own(world: World, raised: BaseException) -> None:
     def bad(db: sqlite3.Connection) -> None:
         db.execute("insert into t values (99)")
         raise raised
@@ -158,14 +158,14 @@ async def test_a_full_disk_takes_from_the_reserve_until_that_is_used_up(world: W
 
 
 async def test_calls_given_before_the_stop_are_answered(tmp_path: Path) -> None:
-    held = World(tmp_path)
-    held.thread.start()
-    waiting = [asyncio.ensure_future(held.thread.call(lambda db, number=number: number)) for number in range(20)]  # type: ignore[misc]
+    world = World(tmp_path)
+    world.thread.start()
+    waiting = [asyncio.ensure_future(world.thread.call(lambda db, number=number: number)) for number in range(20)]  # type: ignore[misc]
     await asyncio.sleep(0)
-    await held.thread.stop()
+    await world.thread.stop()
     assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == list(range(20))
     with pytest.raises(RuntimeError):
-        await held.insert(21)
+        await world.insert(21)
 
 
 class Queue:
@@ -281,7 +281,7 @@ async def test_a_full_disk_refuses_new_topics_and_serves_those_there_are(tmp_pat
     await store.stop()
 
 
-async def test_what_earlier_versions_left_of_deleted_topics_goes_with_a_start(tmp_path: Path) -> None:
+async def test_leftovers_of_deleted_topics_of_earlier_versions_go_with_a_start(tmp_path: Path) -> None:
     store = SqliteMetaStore(tmp_path / "meta.sqlite3")
     await store.start()
     assert await store.acquire(WHOLE) == FENCE

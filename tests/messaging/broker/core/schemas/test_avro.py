@@ -62,8 +62,8 @@ TABLE: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("reader", "writer", "why"), TABLE)
 def test_the_rules_of_resolution(reader: Any, writer: Any, why: str) -> None:
-    found = why_unreadable(avro(reader), avro(writer), Budget())
-    assert why in found if why else not found, found
+    reason = why_unreadable(avro(reader), avro(writer), Budget())
+    assert why in reason if why else not reason, reason
 
 
 VALUES: dict[str, Any] = {"int": 7, "long": 2**40, "float": 1.5, "double": 2.5, "string": "s", "bytes": b"b", "boolean": True}
@@ -72,7 +72,7 @@ fields = st.dictionaries(st.sampled_from("abcde"), kinds, min_size=1)
 
 
 @given(fields, fields)
-def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, str]) -> None:
+def test_data_said_to_be_readable_is_readable(reads: dict[str, str], wrote: dict[str, str]) -> None:
     """The other way round the library is more generous: it converts what the specification does not."""
     writer = record(*(field(name, kind) for name, kind in wrote.items()))
     reader = record(*(field(name, kind) for name, kind in reads.items()))
@@ -108,7 +108,7 @@ def test_what_is_said_to_be_readable_is(reads: dict[str, str], wrote: dict[str, 
         rb'{"type": "enum", "name": "E", "symbols": ["\ud800"]}',
     ],
 )
-def test_what_is_not_avro_is_refused(data: bytes) -> None:
+def test_schemas_that_are_not_avro_are_refused(data: bytes) -> None:
     with pytest.raises(SchemaError, match="schema") as refused:
         Avro(data)
     assert str(refused.value).encode()  # it can be sent
@@ -133,9 +133,9 @@ def many_records(numbers: range) -> Avro:
 
 
 def test_equal_but_for_documentation() -> None:
-    one = record(field("a", "int", doc="how many", default=1))
-    assert avro(one).canonical == avro(record(field("a", "int", default=1), name="R")).canonical
-    assert avro(one).canonical != avro(record(field("a", "int", default=2))).canonical
+    documented = record(field("a", "int", doc="how many", default=1))
+    assert avro(documented).canonical == avro(record(field("a", "int", default=1), name="R")).canonical
+    assert avro(documented).canonical != avro(record(field("a", "int", default=2))).canonical
     assert avro(record(field("doc", "int"))).canonical != avro(record(field("text", "int"))).canonical
 
 

@@ -103,13 +103,13 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("definition", ACCEPTED, ids=repr)
-def test_what_pulsar_accepts_is_valid(definition: Any) -> None:
+def test_definitions_that_pulsar_accepts_are_valid(definition: Any) -> None:
     for kind in (SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF):
         Comparison().check_valid(Schema(kind, json.dumps(definition).encode()))
 
 
 @pytest.mark.parametrize(("definition", "why"), REFUSED, ids=repr)
-def test_what_pulsar_refuses_is_not(definition: Any, why: str) -> None:
+def test_definitions_that_pulsar_refuses_are_invalid(definition: Any, why: str) -> None:
     with pytest.raises(SchemaError, match=f"not a valid Avro definition: .*{why}"):
         avro(definition)
 
@@ -121,13 +121,13 @@ def test_a_union_is_no_schema_of_type_avro() -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"__fastavro_parsed": true, "__named_schemas": {}}', b"NaN", b'"int" "int"', b""])
-def test_what_only_looks_like_a_definition_is_refused(data: bytes) -> None:
+def test_values_that_only_look_like_definitions_are_refused(data: bytes) -> None:
     with pytest.raises(SchemaError, match="the schema is not"):
         Comparison().check_valid(Schema(SchemaType.AVRO, data))
 
 
 def test_types_have_their_full_names() -> None:
-    found = avro({**record(field("a", fixed(2)), field("b", ["null", "F"]), field("c", {"type": "F"})), "namespace": "n"})
-    assert set(found.named) == {"n.R", "n.F"}
-    assert [one["type"] for one in found.root["fields"]][1:] == [["null", "n.F"], {"type": "n.F"}]
-    assert found.resolve({"type": "n.F"})["size"] == 2
+    definition = avro({**record(field("a", fixed(2)), field("b", ["null", "F"]), field("c", {"type": "F"})), "namespace": "n"})
+    assert set(definition.named) == {"n.R", "n.F"}
+    assert [fields_of["type"] for fields_of in definition.root["fields"]][1:] == [["null", "n.F"], {"type": "n.F"}]
+    assert definition.resolve({"type": "n.F"})["size"] == 2

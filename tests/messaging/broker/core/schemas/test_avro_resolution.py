@@ -92,12 +92,14 @@ ROWS: list[tuple[Any, Any, bool]] = [
 
 @pytest.mark.parametrize(("reader", "writer", "fits"), ROWS)
 def test_pulsar_says_the_same(reader: Any, writer: Any, fits: bool) -> None:
-    found = why_unreadable(avro(record(field("v", reader), name="Outer")), avro(record(field("v", writer), name="Outer")), Budget())
-    assert (not found) == fits, found
+    reason = why_unreadable(
+        avro(record(field("v", reader), name="Outer")), avro(record(field("v", writer), name="Outer")), Budget()
+    )
+    assert (not reason) == fits, reason
 
 
 @pytest.mark.parametrize("writer", PRIMITIVES)
 @pytest.mark.parametrize("reader", PRIMITIVES)
 def test_primitive_types_are_promoted(reader: str, writer: str) -> None:
-    found = why_unreadable(avro(reader), avro(writer), Budget())
-    assert (not found) == (reader == writer or (writer, reader) in PROMOTED), found
+    reason = why_unreadable(avro(reader), avro(writer), Budget())
+    assert (not reason) == (reader == writer or (writer, reader) in PROMOTED), reason

@@ -105,8 +105,8 @@ def test_the_latest_version_is_the_one_that_counts_otherwise() -> None:
 def test_equal_schemas_share_a_version() -> None:
     versions = history(ONE, DEFAULTED)
     spaced = Schema(SchemaType.AVRO, ONE.data.replace(b",", b" ,  "))
-    found = find(versions, spaced)
-    assert found is not None and found.version == 0
+    version = find(versions, spaced)
+    assert version is not None and version.version == 0
     assert find(versions, Schema(SchemaType.JSON, ONE.data)) is None
     assert find(history(ONE, None), ONE) is None, "a deleted version is not used again"
     assert latest(history(ONE, None)) is None
@@ -148,28 +148,28 @@ def key_value(key: Schema, value: Schema, encoding: str = "INLINE") -> Schema:
 
 @pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
 def test_both_parts_of_a_key_value_schema_count(encoding: str) -> None:
-    held = history(key_value(OTHER, ONE, encoding))
-    assert allowed(held, key_value(OTHER, DEFAULTED, encoding), Strategy.FULL)
-    assert not allowed(held, key_value(OTHER, ADDED, encoding), Strategy.FULL)
-    assert not allowed(held, key_value(Schema(SchemaType.INT32), ONE, encoding), Strategy.FULL)
-    found = find(held, key_value(OTHER, Schema(SchemaType.AVRO, ONE.data + b" "), encoding))
-    assert found is not None and found.version == 0
+    versions = history(key_value(OTHER, ONE, encoding))
+    assert allowed(versions, key_value(OTHER, DEFAULTED, encoding), Strategy.FULL)
+    assert not allowed(versions, key_value(OTHER, ADDED, encoding), Strategy.FULL)
+    assert not allowed(versions, key_value(Schema(SchemaType.INT32), ONE, encoding), Strategy.FULL)
+    version = find(versions, key_value(OTHER, Schema(SchemaType.AVRO, ONE.data + b" "), encoding))
+    assert version is not None and version.version == 0
 
 
 def native(*messages: str, root: str = "pkg.M", file: str = "m.proto") -> Schema:
     described = descriptor_pb2.FileDescriptorSet()
-    one = described.file.add(name="m.proto", package="pkg")
+    descriptor = described.file.add(name="m.proto", package="pkg")
     for name in messages:
-        one.message_type.add(name=name).nested_type.add(name="Inner")
+        descriptor.message_type.add(name=name).nested_type.add(name="Inner")
     content = base64.b64encode(described.SerializeToString()).decode()
     document = {"fileDescriptorSet": content, "rootMessageTypeName": root, "rootFileDescriptorName": file}
     return Schema(SchemaType.PROTOBUF_NATIVE, json.dumps(document).encode())
 
 
 def test_protobuf_native_schemas_keep_their_root_message() -> None:
-    held = history(native("M"))
-    assert allowed(held, native("M", "N"), Strategy.FULL)
-    assert not allowed(held, native("M", "N", root="pkg.N"), Strategy.FULL)
+    versions = history(native("M"))
+    assert allowed(versions, native("M", "N"), Strategy.FULL)
+    assert not allowed(versions, native("M", "N", root="pkg.N"), Strategy.FULL)
     Comparison().check_valid(native("M", root="pkg.M.Inner"))
     for broken in (native("N"), native("M", file="n.proto"), Schema(SchemaType.PROTOBUF_NATIVE, b"{}")):
         assert not allowed([], broken, Strategy.FULL)
@@ -183,12 +183,14 @@ def test_broken_key_value_schemas_are_refused(data: bytes) -> None:
         check_new([], Schema(SchemaType.KEY_VALUE, data), Strategy.FULL)
 
 
-@pytest.mark.parametrize("kind", [one for one in SchemaType if one.name.startswith(("INT", "LOCAL", "DATE", "BOOL", "STR"))])
+@pytest.mark.parametrize(
+    "kind", [schema_type for schema_type in SchemaType if schema_type.name.startswith(("INT", "LOCAL", "DATE", "BOOL", "STR"))]
+)
 def test_primitive_types_have_one_version(kind: SchemaType) -> None:
-    held = history(Schema(kind))
-    found = find(held, Schema(kind, properties={"anything": "else"}))
-    assert found is not None and found.version == 0
-    assert not allowed(held, Schema(SchemaType.DOUBLE), Strategy.FULL)
+    versions = history(Schema(kind))
+    version = find(versions, Schema(kind, properties={"anything": "else"}))
+    assert version is not None and version.version == 0
+    assert not allowed(versions, Schema(SchemaType.DOUBLE), Strategy.FULL)
 
 
 def test_json_definitions_are_avro_or_very_old() -> None:
@@ -243,9 +245,9 @@ def test_all_versions_share_one_budget_of_comparisons() -> None:
 
 def test_properties_and_names_count_as_what_a_topic_keeps() -> None:
     """A version of a few bytes carried 1 MiB of properties, and a topic might have a thousand of them."""
-    held = [Schema(SchemaType.STRING, properties={"p": "x" * (1 << 20)})] * 4
+    schemas = [Schema(SchemaType.STRING, properties={"p": "x" * (1 << 20)})] * 4
     with pytest.raises(IncompatibleSchema, match="properties included"):
-        check_new(history(*held), DEFAULTED, Strategy.ALWAYS_COMPATIBLE)
+        check_new(history(*schemas), DEFAULTED, Strategy.ALWAYS_COMPATIBLE)
     for too_large in (
         Schema(SchemaType.STRING, bytes(1 << 19), {"p": "x" * (1 << 19)}),
         Schema(SchemaType.STRING, name="x" * (1 << 21)),

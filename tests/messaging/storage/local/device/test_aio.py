@@ -53,7 +53,7 @@ async def outcome(aio: AioContext, descriptor: int, memory: mmap.mmap, offset: i
     return await asyncio.wait_for(ended, 30)
 
 
-async def test_what_was_written_is_there(tmp_path: Path) -> None:
+async def test_an_asynchronous_write_is_there(tmp_path: Path) -> None:
     async with direct_file(tmp_path / "file") as (aio, descriptor, memory):
         for number in range(3):
             memory[:] = bytes([number + 1]) * PAGE_BYTES
@@ -177,7 +177,7 @@ def begins_with(monkeypatch: pytest.MonkeyPatch, code: int) -> list[int]:
     return begun
 
 
-async def test_what_the_file_system_does_not_take_so_the_thread_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_thread_writes_where_the_file_system_takes_no_asynchronous_write(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = begins_with(monkeypatch, errno.EINVAL)
     await append_and_read(LocalLedgerStore("/log", CONFIG, disk=FakeDisk()))
     assert len(begun) == len(set(begun)) > 0  # once each; one that meets a job of the maintenance goes to the thread at once
@@ -226,7 +226,7 @@ async def test_the_log_thread_waits_for_what_the_loop_began(monkeypatch: pytest.
         assert order.index(("commit", offset)) < order.index(("job", offset))
 
 
-async def test_who_only_waits_uses_up_no_checkpoint() -> None:
+async def test_an_item_that_only_waits_uses_up_no_checkpoint() -> None:
     store = LocalLedgerStore(
         "/log", LocalConfig(segment_bytes=1 << 20, reserved_bytes=1 << 20, checkpoint_bytes=4096), disk=FakeDisk()
     )
@@ -246,7 +246,7 @@ async def test_who_only_waits_uses_up_no_checkpoint() -> None:
 
 
 @pytest.mark.skipif(not aio_available(), reason="needs Linux's asynchronous I/O (io_submit)")
-async def test_what_is_under_way_when_the_aio_context_closes_failed(tmp_path: Path) -> None:
+async def test_requests_under_way_fail_when_the_aio_context_closes(tmp_path: Path) -> None:
     aio = AioContext(asyncio.get_running_loop())
     (tmp_path / "file").write_bytes(bytes(FILE_BYTES))
     memory = mmap.mmap(-1, PAGE_BYTES)

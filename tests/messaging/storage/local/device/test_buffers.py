@@ -45,7 +45,7 @@ def test_a_piece_is_lent_again_only_when_nobody_holds_a_part_of_it() -> None:
     assert memory.acquire().address == address
 
 
-def test_what_is_not_lent_goes_back_to_the_system_but_for_one_arena() -> None:
+def test_unused_arenas_but_one_go_back_to_the_system() -> None:
     memory = BufferPool(SMALL)
     buffers = [memory.acquire() for _ in range(3 * A_ARENA)]
     assert memory.held_bytes == 3 * A_ARENA * SMALL
@@ -85,7 +85,7 @@ def test_threads_never_get_the_same_piece() -> None:
     assert memory.held_bytes <= A_ARENA * SMALL
 
 
-async def test_nobody_sees_what_a_read_did_not_fill(tmp_path: Path) -> None:
+async def test_bytes_that_a_read_did_not_fill_are_not_seen(tmp_path: Path) -> None:
     needs_the_kernel(tmp_path)
     loop = asyncio.get_running_loop()
     (tmp_path / "file").write_bytes(b"ours" * 1000)

@@ -77,7 +77,7 @@ class AtOnce(AioContext):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(writes)
-def test_what_was_written_is_there_and_zeros_to_the_end_of_the_page(
+def test_a_direct_write_ends_with_zeros_to_the_end_of_the_page(
     file: OsFile, steps: list[tuple[str, int, int, list[int], int]]
 ) -> None:
     file.write([pattern(FILE_BYTES, 200)], 0)  # of an earlier life
@@ -114,7 +114,7 @@ def test_what_was_written_is_there_and_zeros_to_the_end_of_the_page(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(st.integers(0, FILE_BYTES - 1), st.integers(1, FILE_BYTES))
-def test_what_is_read_past_the_page_cache_is_what_stands_there(file: OsFile, offset: int, size: int) -> None:
+def test_a_read_past_the_page_cache_returns_what_stands_there(file: OsFile, offset: int, size: int) -> None:
     file.write([pattern(FILE_BYTES, 7)], 0)
     size = min(size, FILE_BYTES - offset)
     read: list[memoryview | None] = []

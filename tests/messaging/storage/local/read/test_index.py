@@ -76,11 +76,11 @@ def test_every_entry_is_found_where_it_is(presence: list[dict[int, int]], random
     locator = world.locator()  # with what it remembers of earlier finds
     for (ledger_id, entry), number in places:
         state = world.states[ledger_id]
-        for one in (locator, world.locator()):
-            found = one.locate(ledger_id, entry, state.created_segment, state.last_segment)
-            assert found is not None and found.segment == number
-            assert found.table[0] <= entry <= found.last
-            assert [first for first in found.table[::2] if first <= entry]
+        for index in (locator, world.locator()):
+            place = index.locate(ledger_id, entry, state.created_segment, state.last_segment)
+            assert place is not None and place.segment == number
+            assert place.table[0] <= entry <= place.last
+            assert [first for first in place.table[::2] if first <= entry]
     for ledger_id, state in world.states.items():
         assert locator.locate(ledger_id, state.last_entry + 1, state.created_segment, state.last_segment) is None
 
@@ -98,11 +98,11 @@ def test_with_segments_lost_the_rest_is_found(presence: list[dict[int, int]], lo
     locator = world.locator()
     for (ledger_id, entry), number in places:
         state = world.states[ledger_id]
-        found = locator.locate(ledger_id, entry, state.created_segment, state.last_segment)
+        place = locator.locate(ledger_id, entry, state.created_segment, state.last_segment)
         if number in world.segments:
-            assert found is not None and found.segment == number
-        elif found is not None:
-            assert found.table[0] > entry, "the next one that there is"
+            assert place is not None and place.segment == number
+        elif place is not None:
+            assert place.table[0] > entry, "the next one that there is"
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,12 +114,12 @@ def test_a_deleted_ledger_is_counted_off_wherever_it_is(presence: list[dict[int,
     for number in lost & world.segments.keys():
         world.lose(number)
     dead = {key: (state.last_segment, state.created_segment) for key, state in world.states.items()}
-    found = bytes_by_segment(world.segments, world.files, dead, lambda: None)
+    sizes = bytes_by_segment(world.segments, world.files, dead, lambda: None)
     expected: dict[int, int] = {}
     for number in world.where.values():
         if number in world.segments:
             expected[number] = expected.get(number, 0) + RECORD_BYTES
-    assert +found == expected
+    assert +sizes == expected
 
 
 def test_many_deleted_ledgers_are_looked_up_at_once() -> None:
@@ -127,8 +127,8 @@ def test_many_deleted_ledgers_are_looked_up_at_once() -> None:
     for number in range(1, 5):
         world.add(number, dict.fromkeys(range(number, 300, number), 1))
     dead = {key: (state.last_segment, state.created_segment) for key, state in world.states.items()}
-    found = bytes_by_segment(world.segments, world.files, dead, lambda: None)
-    assert found == {number: RECORD_BYTES * len(range(number, 300, number)) for number in range(1, 5)}
+    sizes = bytes_by_segment(world.segments, world.files, dead, lambda: None)
+    assert sizes == {number: RECORD_BYTES * len(range(number, 300, number)) for number in range(1, 5)}
 
 
 @pytest.mark.parametrize("every", [1, 3, 400])
@@ -170,7 +170,9 @@ def test_a_damaged_footer_is_found_by_a_check_and_never_misread() -> None:
         for ledger_id, entry in clean.where:
             try:
                 place = locator.locate(ledger_id, entry, 1, 3)
-                assert place is None or (place.table and max(one >> 32 for one in place.table[1::2]) < segment.footer_offset)
+                assert place is None or (
+                    place.table and max(location >> 32 for location in place.table[1::2]) < segment.footer_offset
+                )
             except BadFooter:
                 pass  # a length or a place that cannot be
         assert locator.check(1, 3) or clean.damaged

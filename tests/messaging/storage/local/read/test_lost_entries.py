@@ -8,17 +8,17 @@ from messaging.storage.local.read import lost_entries
 from messaging.storage.local.read.lost_entries import FORGOTTEN_S, GAP_S, PATIENCE_S, LostEntries
 
 
-def lost(found: LostEntries, *times_s: float, entry: int = 7) -> list[bool]:
-    return [found.failed(1, entry, at_s) for at_s in times_s]
+def lost(entries: LostEntries, *times_s: float, entry: int = 7) -> list[bool]:
+    return [entries.failed(1, entry, at_s) for at_s in times_s]
 
 
-def test_what_fails_whenever_it_is_asked_for_is_lost_after_the_whole_patience_and_stays_so() -> None:
-    found = LostEntries()
-    assert not any(lost(found, *[float(at) for at in range(int(PATIENCE_S))]))
-    assert all(lost(found, PATIENCE_S, PATIENCE_S + 1, PATIENCE_S + 1000))
+def test_an_entry_that_fails_whenever_asked_for_is_lost_after_the_whole_patience_and_stays_so() -> None:
+    entries = LostEntries()
+    assert not any(lost(entries, *[float(at) for at in range(int(PATIENCE_S))]))
+    assert all(lost(entries, PATIENCE_S, PATIENCE_S + 1, PATIENCE_S + 1000))
 
 
-def test_what_is_asked_for_rarely_has_to_fail_more_than_twice() -> None:
+def test_an_entry_asked_for_rarely_has_to_fail_more_than_twice() -> None:
     assert lost(LostEntries(), 0, 60, 120) == [False, False, True]
     assert lost(LostEntries(), 0, FORGOTTEN_S, 2 * FORGOTTEN_S, 3 * FORGOTTEN_S) == [False] * 4
 
@@ -28,24 +28,24 @@ def test_the_same_attempt_counts_once() -> None:
 
 
 @pytest.mark.parametrize("first, stop, again", [(7, 8, True), (0, 100, True), (0, 7, False), (8, 100, False)])
-def test_what_came_in_between_has_all_patience_again(first: int, stop: int, again: bool) -> None:
-    found = LostEntries()
-    lost(found, 0, 4, 8)
-    found.returned(1, first, stop)
-    found.returned(2, first, stop)
-    assert lost(found, 11) == [not again]
-    assert len(found) == 1
-    found.returned(1, 7, 8)
-    assert not found
+def test_an_entry_that_came_in_between_has_all_patience_again(first: int, stop: int, again: bool) -> None:
+    entries = LostEntries()
+    lost(entries, 0, 4, 8)
+    entries.returned(1, first, stop)
+    entries.returned(2, first, stop)
+    assert lost(entries, 11) == [not again]
+    assert len(entries) == 1
+    entries.returned(1, 7, 8)
+    assert not entries
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lost_entries, "ENTRIES_MAX", 10)
-    found = LostEntries()
+    entries = LostEntries()
     for ledger_id in range(100):
         for entry in range(4):
-            found.failed(ledger_id, entry, 0.0)
-        assert len(found) <= 10
+            entries.failed(ledger_id, entry, 0.0)
+        assert len(entries) <= 10
     for entry in range(100):
-        found.failed(500, entry, 0.0)
-        assert len(found) <= 10
+        entries.failed(500, entry, 0.0)
+        assert len(entries) <= 10

@@ -92,7 +92,7 @@ async def test_a_disk_that_fails_for_a_moment_again_and_again_has_lost_nothing(c
     await store.stop()
 
 
-async def test_what_a_doubtful_footer_lacks_is_not_counted_once_for_each_read(clock: Clock) -> None:
+async def test_an_entry_missing_from_a_doubtful_footer_is_not_counted_once_for_each_read(clock: Clock) -> None:
     """Found by the simulation: half a second in which the disk failed counted for as long as its footer was kept."""
     disk = FakeDisk()
     await fill(disk, 400)

@@ -70,7 +70,7 @@ async def test_known_places_are_read_without_a_thread(tmp_path: Path, monkeypatc
     await store.stop()
 
 
-async def test_what_the_kernel_does_not_read_a_thread_does(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_reads_where_the_kernel_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched, fails = counting_fetches(monkeypatch), [False, True, None]
     begin = FakeFile.begin_read
 
@@ -88,11 +88,11 @@ async def test_what_the_kernel_does_not_read_a_thread_does(monkeypatch: pytest.M
 
 
 async def test_a_read_under_way_ends_with_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[Got] = []
+    callbacks: list[Got] = []
     under_way = asyncio.Event()
 
     def begin(file: FakeFile, size: int, offset: int, aio: FakeAio, done: Got) -> bool:
-        held.append(done)
+        callbacks.append(done)
         under_way.set()
         return True
 
@@ -100,7 +100,7 @@ async def test_a_read_under_way_ends_with_the_store(monkeypatch: pytest.MonkeyPa
     reader = await stored(store, 1000)
     await reader.read(0, entries_max=1, bytes_max=1)  # opens its file
     monkeypatch.setattr(FakeFile, "begin_read", begin)
-    monkeypatch.setattr(FakeAio, "close", lambda aio: [done(None) for done in held])
+    monkeypatch.setattr(FakeAio, "close", lambda aio: [done(None) for done in callbacks])
     reading = asyncio.ensure_future(reader.read(1, entries_max=10, bytes_max=1 << 20))
     await under_way.wait()
     await store.stop()

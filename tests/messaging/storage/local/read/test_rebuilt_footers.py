@@ -27,9 +27,9 @@ async def read_everything(store: LocalLedgerStore) -> None:
 
 
 def footers(store: LocalLedgerStore) -> list[Segment]:
-    found = [segment for segment in store.log.segments.by_number.values() if segment.sealed]
-    assert len(found) >= 2
-    return found
+    sealed = [segment for segment in store.log.segments.by_number.values() if segment.sealed]
+    assert len(sealed) >= 2
+    return sealed
 
 
 async def test_a_footer_damaged_while_the_log_is_open_costs_nothing() -> None:

@@ -55,7 +55,7 @@ async def test_dead_segments_go_and_live_ledgers_move_together() -> None:
 
 @pytest.mark.parametrize("kind", ["rename", "remove", "sync_directory", "open", "read"])
 @pytest.mark.parametrize("deleted", [range(1, 11), range(1, 10)], ids=["whole segments", "rewritten segments"])
-async def test_one_refusal_of_the_disk_does_not_end_reclaim(kind: str, deleted: range) -> None:
+async def test_a_refusal_of_the_disk_does_not_end_reclaim(kind: str, deleted: range) -> None:
     """One refused rename or unlink ended it until a restart. What was refused comes again; the others go on."""
     disk = FakeDisk()
     store = await filled(disk, 10, 60, dataclasses.replace(CONFIG, reclaim_retry_s=0.01))
@@ -148,9 +148,9 @@ def test_power_loss_before_every_operation_of_a_reclaim() -> None:
         store = LocalLedgerStore(DIRECTORY, CONFIG, disk=left)
         await started(store)
         assert store.damage == []
-        found = [info.ledger_id for info in await store.ledgers()]
-        assert {4, 6} <= set(found)
-        for ledger_id in found:
+        ledger_ids = [info.ledger_id for info in await store.ledgers()]
+        assert {4, 6} <= set(ledger_ids)
+        for ledger_id in ledger_ids:
             await blocks_read_back(store, ledger_id)
         await store.stop()
 

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.asyncio
 async def entries_of(disk: FakeDisk) -> tuple[list[int], list[int]]:
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     await started(store)
-    found = await readable(store, 1)
+    entries = await readable(store, 1)
     await store.stop()
-    return found
+    return entries
 
 
 async def test_a_whole_log() -> None:
@@ -79,7 +79,7 @@ async def test_a_torn_tail_is_set_aside() -> None:
 
 
 @pytest.mark.parametrize("damage", ["format gone", "format garbled", "epoch garbled", "head of 1", "head of 2"])
-async def test_what_is_known_from_elsewhere_is_written_again(damage: str) -> None:
+async def test_files_known_from_elsewhere_are_written_again(damage: str) -> None:
     disk = FakeDisk()
     await fill(disk, 400)
     match damage.split():

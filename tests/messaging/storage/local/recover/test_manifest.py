@@ -66,7 +66,7 @@ async def test_a_segment_that_was_removed_is_missed_until_it_is_given_up() -> No
     await (await opened(disk)).stop()
 
 
-async def test_what_an_earlier_release_reclaimed_is_given_up_as_the_error_says_and_nothing_is_lost() -> None:
+async def test_segments_that_an_earlier_release_reclaimed_are_given_up_as_the_error_says_and_nothing_is_lost() -> None:
     """It knows no manifest: which segments it deleted is not told from a loss."""
     disk = FakeDisk()
     await written(disk, 0, ENTRIES)
@@ -98,7 +98,7 @@ async def test_a_newest_segment_that_is_older_than_the_rest_is_noticed() -> None
     await store.stop()
 
 
-async def test_what_rotted_at_the_end_is_damage_and_no_torn_commit() -> None:
+async def test_rot_at_the_end_is_damage_and_no_torn_commit() -> None:
     """The manifest knows that the last commit was durable, which no later commit says."""
     disk = FakeDisk()
     await written(disk, 0, 20)

@@ -75,13 +75,13 @@ async def test_a_damaged_snapshot_is_reported_and_footers_are_read(damage: str, 
         case "empty":
             del content[:]
         case _:
-            found = snapshot.read(disk, DIRECTORY, await store_id(disk))
-            assert found is not None
+            stored = snapshot.read(disk, DIRECTORY, await store_id(disk))
+            assert stored is not None
             if damage == "another store":
-                found.store_id += 1
+                stored.store_id += 1
             else:
-                found.format += 1
-            content[:] = snapshot.encode_content(found)
+                stored.format += 1
+            content[:] = snapshot.encode_content(stored)
     assert not verify(DIRECTORY, disk=disk).ok
     assert str(PATH) in list(inspect(DIRECTORY, disk=disk))[1]
     store = await opened(disk, NEVER)
@@ -94,9 +94,9 @@ async def test_a_damaged_snapshot_is_reported_and_footers_are_read(damage: str, 
 
 async def store_id(disk: FakeDisk) -> int:
     store = await opened(disk.frozen(), NEVER)
-    found = store.log.environment.store_id
+    id_ = store.log.environment.store_id
     await store.stop()
-    return found
+    return id_
 
 
 async def test_every_flipped_byte_is_noticed() -> None:
@@ -117,10 +117,10 @@ async def test_a_snapshot_of_another_past_is_not_used() -> None:
     expected = await ledgers_in(disk.frozen())
     ours = await store_id(disk)
     newer = disk.frozen()
-    found = snapshot.read(newer, DIRECTORY, ours)
-    assert found is not None
-    found.segments[0].generation += 1
-    newer.file(PATH)[:] = snapshot.encode_content(found)
+    stored = snapshot.read(newer, DIRECTORY, ours)
+    assert stored is not None
+    stored.segments[0].generation += 1
+    newer.file(PATH)[:] = snapshot.encode_content(stored)
     assert await ledgers_in(newer) == expected
     unsealed = disk.frozen()
     unsealed.file(DIRECTORY / name_of(1, 0))[2048 + 9] ^= 1
@@ -132,10 +132,10 @@ async def test_verify_finds_a_snapshot_that_is_wrong() -> None:
     await snapshotted(disk)
     assert verify(DIRECTORY, disk=disk).ok
     assert "snapshot of 6 ledgers" in list(inspect(DIRECTORY, disk=disk))[1]
-    found = snapshot.read(disk, DIRECTORY, await store_id(disk))
-    assert found is not None
-    found.columns[1] = bytes(len(found.columns[1]))
-    disk.file(PATH)[:] = snapshot.encode_content(found)
+    stored = snapshot.read(disk, DIRECTORY, await store_id(disk))
+    assert stored is not None
+    stored.columns[1] = bytes(len(stored.columns[1]))
+    disk.file(PATH)[:] = snapshot.encode_content(stored)
     assert "snapshot of the index is wrong about ledger 1" in verify(DIRECTORY, disk=disk).problems[0]
     assert repair(DIRECTORY, disk=disk).remaining == []
     assert verify(DIRECTORY, disk=disk).ok
@@ -163,7 +163,7 @@ async def test_a_damaged_footer_under_a_snapshot_is_met_by_a_reader_and_repaired
     assert await ledgers_in(disk) == expected
 
 
-async def test_what_was_deleted_after_the_snapshot_stays_deleted_when_its_segments_are_reclaimed() -> None:
+async def test_a_ledger_deleted_after_the_snapshot_stays_deleted_when_its_segments_are_reclaimed() -> None:
     """While the snapshot lists a ledger, its DELETED record may not go: reclaim first makes a newer snapshot."""
     disk = FakeDisk()
     store = await filled(disk, 6, 60)

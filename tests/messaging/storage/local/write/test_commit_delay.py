@@ -91,7 +91,7 @@ def test_it_ends_with_the_load_and_begins_again() -> None:
     assert log.delay.delay_s
 
 
-def test_one_in_flight_never_waits() -> None:
+def test_a_single_message_in_flight_never_waits() -> None:
     log = Log()
     closed_loop(log, 1, 10)
     assert not log.waited

@@ -51,7 +51,7 @@ async def test_a_timer_expires_once_for_each_start() -> None:
     timer.close()
 
 
-def test_who_waits_is_told_when_a_commit_is_due() -> None:
+def test_waiting_readers_are_told_when_a_commit_is_due() -> None:
     next_commit, passed = NextCommit(), list[str]()
     next_commit.delay()
 

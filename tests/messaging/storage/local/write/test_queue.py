@@ -35,7 +35,7 @@ def test_each_owner_gets_its_share_and_what_others_leave() -> None:
     assert len(taken) + len(left) == len(items)
 
 
-def test_one_item_goes_even_if_it_is_too_large() -> None:
+def test_an_item_that_is_too_large_goes_alone() -> None:
     taken, left = fair_shares([item("a", 1000, 0), item("a", 1, 1)], 10)
     assert serials(taken) == [0] and serials(left) == [1]
 
@@ -57,7 +57,7 @@ def test_order_and_bounds(given_items: list[tuple[str, int]], bytes_max: int) ->
     assert left or len(taken) == len(items)
 
 
-def test_who_waits_for_all_before_it_is_not_taken_earlier() -> None:
+def test_a_flush_is_not_taken_before_what_it_waits_for() -> None:
     """It had a share of its own, so a flush was over while appends before it still waited: they succeeded after `take_over`."""
     waits = (LedgerState(-1, {"reserved": "flush"}), lambda error: None, b"", b"", None, 0, 0)
     flood = [item("a", 10, serial) for serial in range(10)]

@@ -75,8 +75,8 @@ async def test_a_full_disk_refuses_producers_and_serves_cursors(monkeypatch: pyt
     await store.stop()
     store = LocalLedgerStore(DIRECTORY, CONFIG, disk=disk)
     fence = await started(store)
-    found = {info.ledger_id: info.last_entry for info in await store.ledgers()}
-    assert (found[1], found[used]) == (59, 0) and 2 not in found
+    last_entries = {info.ledger_id: info.last_entry for info in await store.ledgers()}
+    assert (last_entries[1], last_entries[used]) == (59, 0) and 2 not in last_entries
     await store.stop()
 
 
@@ -103,7 +103,7 @@ async def test_the_kept_space_may_end_too_and_the_store_lives_on() -> None:
     ],
     ids=["descriptors of the process", "descriptors of the system", "inodes", "memory"],
 )
-async def test_what_a_new_segment_needs_is_used_up_and_comes_back(
+async def test_a_new_segment_waits_for_what_is_used_up(
     monkeypatch: pytest.MonkeyPatch, code: int, kinds: set[str], said: str
 ) -> None:
     """It ended the log until a restart: nothing is wrong with a disk on which no file can be made now."""
