@@ -139,17 +139,19 @@ NAMESPACES_LIVE = Method("namespaces.live", TopicsList, NamespaceLive, long_read
 # Of a namespace that does not exist: what was made while it was deleted.
 NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=True)
 
-SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames)
-SUBSCRIPTIONS_CREATE = Method("subscriptions.create", SubscriptionCreate, SubscriptionMoved, idempotent=False)
-SUBSCRIPTIONS_DELETE = Method("subscriptions.delete", SubscriptionDelete, SubscriptionMoved)
-SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved)
-SUBSCRIPTIONS_RESET = Method("subscriptions.reset", SubscriptionReset, SubscriptionMoved)
-SUBSCRIPTIONS_EXPIRE = Method("subscriptions.expire", SubscriptionExpire, SubscriptionMoved)
+SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames, long_read=True)
+SUBSCRIPTIONS_CREATE = Method("subscriptions.create", SubscriptionCreate, SubscriptionMoved, long_change=True, idempotent=False)
+SUBSCRIPTIONS_DELETE = Method("subscriptions.delete", SubscriptionDelete, SubscriptionMoved, long_change=True)
+SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved, long_change=True)
+SUBSCRIPTIONS_RESET = Method("subscriptions.reset", SubscriptionReset, SubscriptionMoved, long_change=True)
+SUBSCRIPTIONS_EXPIRE = Method("subscriptions.expire", SubscriptionExpire, SubscriptionMoved, long_change=True)
 SUBSCRIPTIONS_DEAD_LETTER_POLICY = Method("subscriptions.dead_letter_policy", SubscriptionRef, DeadLetterPolicyAnswer)
 SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY = Method("subscriptions.set_dead_letter_policy", DeadLetterPolicySet, DeadLetterPolicyAnswer)
 SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY = Method("subscriptions.remove_dead_letter_policy", SubscriptionRef, Empty)
-SUBSCRIPTIONS_PROPERTIES = Method("subscriptions.properties", SubscriptionRef, SubscriptionProperties)
-SUBSCRIPTIONS_SET_PROPERTIES = Method("subscriptions.set_properties", SubscriptionPropertiesSet, Empty)
+SUBSCRIPTIONS_PROPERTIES = Method("subscriptions.properties", SubscriptionRef, SubscriptionProperties, long_read=True)
+SUBSCRIPTIONS_SET_PROPERTIES = Method(
+    "subscriptions.set_properties", SubscriptionPropertiesSet, SubscriptionMoved, long_change=True
+)
 SUBSCRIPTIONS_PEEK = Method("subscriptions.peek", SubscriptionPeek, PeekAnswer, long_read=True)
 SUBSCRIPTIONS_ANALYZE_BACKLOG = Method("subscriptions.analyze_backlog", BacklogAnalyze, BacklogAnalysis, long_read=True)
 SUBSCRIPTIONS_EXPLAIN = Method("subscriptions.explain", SubscriptionExplain, SubscriptionExplained, long_read=True)

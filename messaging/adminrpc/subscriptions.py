@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from messaging.adminrpc.base import Answer, Request
@@ -75,11 +76,19 @@ class SubscriptionProperties(Answer, kw_only=True):
     properties: dict[str, str]
 
 
+class Refused(msgspec.Struct, kw_only=True):
+    """An error of `messaging.errors`."""
+
+    code: str
+    message: str
+
+
 class SubscriptionMoved(Answer, kw_only=True):
     """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
-    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions."""
+    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions. `refused`: why it is not done on others."""
 
     moved: dict[str, tuple[str, str]] = {}
+    refused: Refused | None = None
 
 
 class DeadLetterPolicySet(Request, kw_only=True):

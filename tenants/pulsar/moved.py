@@ -16,6 +16,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
+from messaging.errors import from_code
 from tenants import broker
 from tenants.http.views import actor
 
@@ -24,8 +25,20 @@ M = TypeVar("M", SubscriptionCreate, SubscriptionDelete, SubscriptionExpire, Sub
 
 def move(request: HttpRequest, method: Method[M, SubscriptionMoved], asked: M, *, of_many: bool = False) -> None:
     """Calls an RPC method that returns `SubscriptionMoved` and records the first `MOVED_SHOWN` positions of one request. `of_many`:
-    the same request also moves other subscriptions of these topics."""
-    moved = broker.rpc().call(method, asked).moved
+    the same request also moves other subscriptions of these topics. Raises what one of the partitions refused, once what was done
+    on the others is recorded."""
+    answer = broker.rpc().call(method, asked)
+    _record(request, asked, answer.moved, of_many=of_many)
+    raise_refused(answer)
+
+
+def raise_refused(answer: SubscriptionMoved) -> None:
+    """Raises what was refused on one of the partitions."""
+    if answer.refused is not None:
+        raise from_code(answer.refused.code, answer.refused.message)
+
+
+def _record(request: HttpRequest, asked: M, moved: dict[str, tuple[str, str]], *, of_many: bool) -> None:
     trail = actor(request).trail
     for topic, (before, after) in moved.items():
         if len(trail.before or trail.after or ()) >= MOVED_SHOWN:

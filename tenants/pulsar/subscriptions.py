@@ -34,7 +34,7 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionSkip,
 )
 from messaging.adminrpc.topics import TopicRef
-from messaging.errors import Conflict, InvalidValue, NotAllowed, SubscriptionNotFound
+from messaging.errors import Conflict, InvalidValue, NotAllowed
 from messaging.http_headers import header_fields
 from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
@@ -43,7 +43,7 @@ from tenants.access import require
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, number, route
 from tenants.names import subscription_of
-from tenants.pulsar.moved import move
+from tenants.pulsar.moved import move, raise_refused
 from tenants.pulsar.topics import existing, partitions_of
 
 _LATEST = 2**63 - 1
@@ -70,10 +70,7 @@ def _single(topic: TopicName, what: str) -> str:
 
 
 def _list(request: HttpRequest, **parts: str) -> list[str]:
-    found: set[str] = set()
-    for name in partitions_of(existing(parts)):
-        found.update(broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=name)).subscriptions)
-    return sorted(found)
+    return broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(existing(parts)))).subscriptions
 
 
 def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
@@ -84,40 +81,24 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
         raise InvalidValue(f"position {given!r} is not valid: use earliest, latest or a message id")
-    names = partitions_of(topic, creates=True)
-    refused: Conflict | None = None
-    created = 0
-    for partition in names:
-        try:
-            move(
-                request,
-                SUBSCRIPTIONS_CREATE,
-                SubscriptionCreate(
-                    topic=partition,
-                    subscription=name,
-                    ledger_id=position.ledger_id,
-                    entry_id=position.entry_id,
-                    properties=(given.properties or {}) if isinstance(given, ResetCursorData) else {},
-                ),
-            )
-            created += 1
-        except Conflict as error:
-            refused = error
-    if refused is not None and not created:
-        raise refused
+    asked = SubscriptionCreate(
+        topic=str(topic),
+        subscription=name,
+        ledger_id=position.ledger_id,
+        entry_id=position.entry_id,
+        properties=(given.properties or {}) if isinstance(given, ResetCursorData) else {},
+    )
+    move(request, SUBSCRIPTIONS_CREATE, asked)
 
 
 def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
     name, force = subscription_of(subscription), request.GET.get("force", "").lower() == "true"
-    _on_each(
-        existing(parts),
-        lambda topic: move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name, force=force)),
-    )
+    move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=str(existing(parts)), subscription=name, force=force))
 
 
 def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
-    _on_each(existing(parts), lambda topic: move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name)))
+    move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=str(existing(parts)), subscription=name))
 
 
 def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
@@ -129,33 +110,18 @@ def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
     """409 only if none of the partitions has anything that could expire."""
     name, age_s = subscription_of(subscription), number(seconds, "age", 1)
-    refused: list[Conflict] = []
-    expired: list[str] = []
-
-    def expire(topic: str) -> None:
-        try:
-            move(request, SUBSCRIPTIONS_EXPIRE, SubscriptionExpire(topic=topic, subscription=name, older_than_s=age_s))
-            expired.append(topic)
-        except Conflict as error:
-            refused.append(error)
-
-    _on_each(existing(parts), expire)
-    if refused and not expired:
-        raise refused[0]
+    asked = SubscriptionExpire(topic=str(existing(parts)), subscription=name, older_than_s=age_s)
+    move(request, SUBSCRIPTIONS_EXPIRE, asked)
 
 
 def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     topic, age_s = existing(parts), number(seconds, "age", 1)
-    found = [
-        (partition, name)
-        for partition in partitions_of(topic)
-        for name in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=partition)).subscriptions
-    ]
-    for _, name in found:
+    found = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions
+    for name in found:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
     refused: list[Conflict] = []
-    for partition, name in found:
-        asked = SubscriptionExpire(topic=partition, subscription=name, older_than_s=age_s)
+    for name in found:
+        asked = SubscriptionExpire(topic=str(topic), subscription=name, older_than_s=age_s)
         try:
             move(request, SUBSCRIPTIONS_EXPIRE, asked, of_many=True)
         except Conflict as error:
@@ -166,10 +132,8 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
 
 def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:
     name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
-    _on_each(
-        existing(parts),
-        lambda topic: move(request, SUBSCRIPTIONS_RESET, SubscriptionReset(topic=topic, subscription=name, timestamp_ms=at_ms)),
-    )
+    asked = SubscriptionReset(topic=str(existing(parts)), subscription=name, timestamp_ms=at_ms)
+    move(request, SUBSCRIPTIONS_RESET, asked)
 
 
 def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
@@ -244,23 +208,8 @@ def _set_properties(request: HttpRequest, subscription: str, **parts: str) -> No
     """Replaces all of them, on every partition."""
     topic, name = str(existing(parts)), subscription_of(subscription)
     properties = body(request, dict[str, str], {}, field="properties")
-    broker.rpc().call(
-        SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
-    )
-
-
-def _on_each(topic: TopicName, act: Any) -> None:
-    """Runs on the topic or each of its partitions. Raises `SubscriptionNotFound` only if none of them has the subscription."""
-    missing: SubscriptionNotFound | None = None
-    done = 0
-    for name in partitions_of(topic):
-        try:
-            act(name)
-            done += 1
-        except SubscriptionNotFound as error:
-            missing = error
-    if missing is not None and not done:
-        raise missing
+    asked = SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
+    raise_refused(broker.rpc().call(SUBSCRIPTIONS_SET_PROPERTIES, asked))
 
 
 list_view = route(GET=_list)

@@ -222,8 +222,7 @@ def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 
 def _unload(request: HttpRequest, **parts: str) -> None:
-    for name in partitions_of(existing(parts)):
-        broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=name))
+    broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=str(existing(parts))))
 
 
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:

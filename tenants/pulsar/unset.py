@@ -59,12 +59,10 @@ def _answer(value: Any, status: int) -> HttpResponse:
 
 def _replicated(request: HttpRequest, subscription: str, **parts: str) -> dict[str, bool]:
     """By topic, or partition."""
-    name, found = subscription_of(subscription), {}
-    for topic in partitions_of(existing(parts)):
-        if name not in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=topic)).subscriptions:
-            raise SubscriptionNotFound(f"Subscription {name} not found")
-        found[topic] = False
-    return found
+    name, topic = subscription_of(subscription), existing(parts)
+    if name not in broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions:
+        raise SubscriptionNotFound(f"Subscription {name} not found")
+    return dict.fromkeys(partitions_of(topic), False)
 
 
 # --- clusters, brokers and what stands beside them ------------------------------------------------------------------------------

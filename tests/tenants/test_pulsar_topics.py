@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.base import Method
 from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DELETE,
     SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_PROPERTIES,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_PROPERTIES,
     SUBSCRIPTIONS_SKIP,
     TOPICS_COMPACT,
     TOPICS_TRUNCATE,
+    TOPICS_UNLOAD,
 )
 from messaging.adminrpc.subscriptions import SubscriptionCreate
 from tenants import actions
@@ -221,6 +228,46 @@ def test_subscriptions_of_a_partitioned_topic(call: Call, world: World) -> None:
     assert status(call("GET", f"{sub}/position/1")) == 405
     assert status(call("DELETE", sub)) == 204
     assert status(call("DELETE", sub)) == 404
+
+
+ONE_CALL = [
+    ("PUT", "subscription/new", None, 204, SUBSCRIPTIONS_CREATE),
+    ("POST", "subscription/s/skip_all", None, 204, SUBSCRIPTIONS_SKIP),
+    ("POST", "subscription/s/expireMessages/1", None, 204, SUBSCRIPTIONS_EXPIRE),
+    ("POST", "all_subscription/expireMessages/1", None, 204, SUBSCRIPTIONS_EXPIRE),
+    ("POST", "subscription/s/resetcursor/0", None, 204, SUBSCRIPTIONS_RESET),
+    ("PUT", "subscription/s/properties", {"a": "b"}, 204, SUBSCRIPTIONS_SET_PROPERTIES),
+    ("GET", "subscription/s/properties", None, 200, SUBSCRIPTIONS_PROPERTIES),
+    ("DELETE", "subscription/s", None, 204, SUBSCRIPTIONS_DELETE),
+    ("GET", "subscriptions", None, 200, SUBSCRIPTIONS_LIST),
+    ("PUT", "unload", None, 204, TOPICS_UNLOAD),
+]
+
+
+@pytest.mark.parametrize(("verb", "path", "body", "expected", "method"), ONE_CALL, ids=lambda value: str(value)[:40])
+def test_a_partitioned_topic_is_one_call(
+    call: Call, world: World, verb: str, path: str, body: Any, expected: int, method: Method[Any, Any]
+) -> None:
+    """It was one for each of its partitions, each a trip to the broker."""
+    call("PUT", f"{T}/p/partitions", 20)
+    call("PUT", f"{T}/p/subscription/s", "earliest")
+    world.broker.publish("persistent://acme/orders/p-partition-3", b"one")
+    before = len(world.line.called(method))
+    assert status(call(verb, f"{T}/p/{path}", *(() if body is None else (body,)))) == expected
+    assert [asked.topic for asked in world.line.called(method)[before:]] == ["persistent://acme/orders/p"]
+
+
+def test_what_one_partition_refuses_is_said_and_the_others_are_done(call: Call, world: World) -> None:
+    """As in Pulsar: a subscription with a consumer on one partition is deleted on the others."""
+    call("PUT", f"{T}/p/partitions", 3)
+    call("PUT", f"{T}/p/subscription/s")
+    world.broker.connect_consumer("persistent://acme/orders/p-partition-1", "s")
+    answer = call("DELETE", f"{T}/p/subscription/s")
+    assert status(answer) == 412
+    left = [call("GET", f"{T}/p-partition-{number}/subscriptions").json() for number in range(3)]
+    assert left == [[], ["s"], []]
+    record = AuditRecord.unscoped.filter(resource__contains="/p/s", action__contains="delete").get()
+    assert sorted(record.before or {}) == [f"persistent://acme/orders/p-partition-{number}" for number in (0, 2)]
 
 
 @pytest.mark.parametrize("spelled", ["my%2Fsub", "my%252Fsub"])

@@ -17,7 +17,7 @@ import msgspec
 
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList, ChangesUnderWay
-from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, TOPICS_CREATE
+from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, SUBSCRIPTIONS_CREATE, SUBSCRIPTIONS_SKIP, TOPICS_CREATE
 from messaging.background import ONE_OFF
 from messaging.broker.runtime.admin.binding import Handler, answers
 from messaging.broker.runtime.broker import Broker
@@ -31,7 +31,7 @@ AT_ONCE, WAITING_MAX = 32, 1_000  # changes, in turns by tenant
 ENDED_MAX, ENDED_PER_TENANT_MAX = 1_000, 20  # long ones whose outcome is kept, the newest
 CHANGE_BYTES = 2_000  # of memory; that of an answer is about what it has in JSON, times `OBJECTS`
 OBJECTS = 4
-NOT_JOINED = frozenset({TOPICS_CREATE})  # the second one conflicts
+NOT_JOINED = frozenset({TOPICS_CREATE, SUBSCRIPTIONS_CREATE, SUBSCRIPTIONS_SKIP})  # the second one conflicts, or skips more
 
 
 class Change:

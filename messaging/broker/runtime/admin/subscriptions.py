@@ -1,8 +1,10 @@
-"""Admin RPC: subscriptions. On a partitioned topic each call acts on every partition."""
+"""Admin RPC: subscriptions. On a partitioned topic each call acts on every partition, in slices of the turns."""
 
 from __future__ import annotations
 
-from messaging.adminrpc.base import Empty
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
 from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DELETE,
@@ -17,6 +19,7 @@ from messaging.adminrpc.methods import (
 from messaging.adminrpc.subscriptions import (
     MOVED_SHOWN,
     PeekAnswer,
+    Refused,
     SubscriptionCreate,
     SubscriptionDelete,
     SubscriptionExpire,
@@ -39,14 +42,34 @@ from messaging.broker.runtime.admin.peek import peek
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import Conflict, InvalidValue
-from messaging.protocol.names import subscription_name
+from messaging.broker.runtime.turn_slices import all_in_slices
+from messaging.errors import Conflict, InvalidValue, MagnetarError, SubscriptionNotFound
+from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.meta_store import MetaConflict
 
-Held = tuple[Topic, Subscription]
+Errors = type[MagnetarError] | tuple[type[MagnetarError], ...]
 
+CHANGE_COST, READ_COST = 1_000, 100  # of one partition, in units of `core/command_costs.py`
 _LATEST = 2**63 - 1
+
+
+class OfSubscription(Protocol):
+    """A request about a subscription."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def subscription(self) -> str: ...
+
+
+class Move(NamedTuple):
+    """Mark-delete positions as text; "" before the subscription was there, or after."""
+
+    topic: str
+    before: str
+    after: str
 
 
 class SubscriptionHandlers:
@@ -57,9 +80,12 @@ class SubscriptionHandlers:
     async def list_names(self, request: TopicRef) -> SubscriptionNames:
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
         found: set[str] = set()
-        for name in parts.names:
+
+        async def look(name: TopicName) -> None:
             topic = await self._broker.topics.get(name, create=parts.partitioned)
             found.update(held.name for held in topic.subscriptions.table.values())
+
+        await self._in_slices(parts.names, READ_COST, look)
         return SubscriptionNames(subscriptions=sorted(found))
 
     @answers(SUBSCRIPTIONS_CREATE)
@@ -70,45 +96,40 @@ class SubscriptionHandlers:
         if create:
             await self._broker.partition_count(name, auto_create=True)  # which creates a partitioned topic where that is the policy
         parts = await parts_of(self._broker, name)
-        create = create or parts.partitioned
-        targets = [await self._broker.topics.get(one, create=create) for one in parts.names]
-        if all(subscription in topic.subscriptions.table for topic in targets):
-            raise Conflict(f"subscription {subscription!r} already exists on {name}")
         start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
-        made = []
-        for topic in targets:
-            if subscription in topic.subscriptions.table:
-                continue
+
+        async def make(part: TopicName) -> Move:
+            topic = await self._broker.topics.get(part, create=create or parts.partitioned)
             try:
-                made.append((topic, await topic.subscriptions.create(subscription, start, request.properties)))
+                made = await topic.subscriptions.create(subscription, start, request.properties)
             except MetaConflict:
-                continue  # a client was faster
-        places = _places(made)
-        return _answer(made, [""] * len(places), places)
+                made = None
+            if made is None:
+                raise Conflict(f"subscription {subscription!r} already exists on {name}")
+            return Move(topic.text, "", _place(made))
+
+        return await self._change(parts.names, make, enough_of=Conflict)
 
     @answers(SUBSCRIPTIONS_DELETE)
     async def delete(self, request: SubscriptionDelete) -> SubscriptionMoved:
-        pairs = await self._each(request.topic, request.subscription)
-        before = _places(pairs)
-        for topic, subscription in pairs:
+        async def delete(topic: Topic, subscription: Subscription) -> None:
             await topic.subscriptions.delete(subscription.key, force=request.force)
-        return _answer(pairs, before, [""] * len(before))
+
+        return await self._change_each(request, delete, deletes=True)
 
     @answers(SUBSCRIPTIONS_SKIP)
     async def skip(self, request: SubscriptionSkip) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "skipping messages of")
-        pairs = await self._each(request.topic, request.subscription)
-        before = _places(pairs)
-        for topic, subscription in pairs:
+
+        async def skip(topic: Topic, subscription: Subscription) -> None:
             target = topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
             await persistent(topic).acknowledgements.skip_to(subscription, target)
-        return _moved(pairs, before)
+
+        return await self._change_each(request, skip)
 
     @answers(SUBSCRIPTIONS_RESET)
     async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
-        pairs = await self._each(request.topic, request.subscription)
-        before = _places(pairs)
-        for topic, subscription in pairs:
+        async def reset(topic: Topic, subscription: Subscription) -> None:
             if request.timestamp_ms is not None:
                 mark_delete = await topic.entries.mark_delete_at_time(request.timestamp_ms)
             elif request.ledger_id is not None and request.entry_id is not None:
@@ -118,75 +139,111 @@ class SubscriptionHandlers:
             else:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
             await topic.subscriptions.seek(subscription, SeekTarget(mark_delete))
-        return _moved(pairs, before)
+
+        return await self._change_each(request, reset)
 
     @answers(SUBSCRIPTIONS_EXPIRE)
     async def expire(self, request: SubscriptionExpire) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "expiring messages of")
         cutoff_ms = self._broker.storage.safe_expiry_ms() - request.older_than_s * 1000
-        if request.subscription:
-            pairs = await self._each(request.topic, request.subscription)
-        else:
+        if not request.subscription:
             parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
-            topics = [await self._broker.topics.get(name, create=False) for name in parts.names]
-            pairs = [(topic, one) for topic in topics for one in topic.subscriptions.table.values()]
-        before = _places(pairs)
-        issued = not request.subscription
-        by_topic: dict[Topic, list[Subscription]] = {}
-        for topic, subscription in pairs:
-            by_topic.setdefault(topic, []).append(subscription)
-        for topic, subscriptions in by_topic.items():
-            if request.ledger_id is not None and request.entry_id is not None:
-                issued = True
-                last = Position(request.ledger_id, request.entry_id - int(request.excluded))
-                await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
-            else:
-                issued |= any(map(positions.may_expire, subscriptions))
-                issued |= await positions.expire(persistent(topic), subscriptions, cutoff_ms) > 0
-        if not issued:
-            raise Conflict(
-                f"no message of {request.topic} expired for subscription {request.subscription!r}: "
-                "it has no backlog, or a small one that its consumers are about to receive"
-            )
-        return _moved(pairs, before) if request.subscription else SubscriptionMoved()
+
+            async def expire_all(part: TopicName) -> None:
+                topic = await self._broker.topics.get(part, create=False)
+                await self._expire(topic, list(topic.subscriptions.table.values()), request, cutoff_ms)
+
+            await self._in_slices(parts.names, CHANGE_COST, expire_all)
+            return SubscriptionMoved()
+
+        async def expire(topic: Topic, subscription: Subscription) -> None:
+            if not await self._expire(topic, [subscription], request, cutoff_ms):
+                raise Conflict(
+                    f"no message of {request.topic} expired for subscription {request.subscription!r}: "
+                    "it has no backlog, or a small one that its consumers are about to receive"
+                )
+
+        return await self._change_each(request, expire, enough_of=(SubscriptionNotFound, Conflict))
+
+    async def _expire(self, topic: Topic, subscriptions: list[Subscription], request: SubscriptionExpire, cutoff_ms: int) -> bool:
+        """Whether there was something that might expire."""
+        if request.ledger_id is not None and request.entry_id is not None:
+            last = Position(request.ledger_id, request.entry_id - int(request.excluded))
+            await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
+            return True
+        issued = any(map(positions.may_expire, subscriptions))
+        return await positions.expire(persistent(topic), subscriptions, cutoff_ms) > 0 or issued
 
     @answers(SUBSCRIPTIONS_PROPERTIES)
     async def properties(self, request: SubscriptionRef) -> SubscriptionProperties:
         properties: dict[str, str] = {}
-        for _, subscription in await self._each(request.topic, request.subscription):
-            properties |= subscription.properties
+
+        async def look(topic: Topic, subscription: Subscription) -> None:
+            properties.update(subscription.properties)
+
+        await self._change_each(request, look)
         return SubscriptionProperties(properties=properties)
 
     @answers(SUBSCRIPTIONS_SET_PROPERTIES)
-    async def set_properties(self, request: SubscriptionPropertiesSet) -> Empty:
-        for topic, subscription in await self._each(request.topic, request.subscription):
+    async def set_properties(self, request: SubscriptionPropertiesSet) -> SubscriptionMoved:
+        async def change(topic: Topic, subscription: Subscription) -> None:
             await topic.subscriptions.set_properties(subscription, request.properties)
-        return Empty()
+
+        return await self._change_each(request, change)
 
     @answers(SUBSCRIPTIONS_PEEK)
     async def peek(self, request: SubscriptionPeek) -> PeekAnswer:
         return await peek(self._broker, request)
 
-    async def _each(self, topic_text: str, subscription: str) -> list[Held]:
-        """The subscription on the topic, or on each partition. Raises `SubscriptionNotFound` where none has it."""
-        parts = await parts_of(self._broker, await topic_name(self._broker, topic_text))
-        topics = [await self._broker.topics.get(name, create=parts.partitioned) for name in parts.names]
-        pairs = [(topic, held) for topic in topics if (held := topic.subscriptions.find(subscription)) is not None]
-        if not pairs:
-            topics[0].subscriptions.named(subscription)
-        return pairs
+    # --- over the partitions
+
+    async def _change_each(
+        self,
+        request: OfSubscription,
+        act: Callable[[Topic, Subscription], Awaitable[None]],
+        *,
+        deletes: bool = False,
+        enough_of: Errors = SubscriptionNotFound,
+    ) -> SubscriptionMoved:
+        """Changes the subscription on the topic, or on each partition that has it. Raises `SubscriptionNotFound` where none has."""
+        parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
+
+        async def change(name: TopicName) -> Move:
+            topic = await self._broker.topics.get(name, create=parts.partitioned)
+            held = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
+            before = _place(held)
+            await act(topic, held)
+            return Move(topic.text, before, "" if deletes else _place(held))
+
+        return await self._change(parts.names, change, enough_of=enough_of)
+
+    async def _change(
+        self, names: Sequence[TopicName], change: Callable[[TopicName], Awaitable[Move]], *, enough_of: Errors
+    ) -> SubscriptionMoved:
+        """Changes all of them, as Pulsar does, also where one is refused: then it is said what was refused first, beside what was
+        done. An error of `enough_of` counts only where nothing was done."""
+        moves, errors = list[Move](), list[MagnetarError]()
+
+        async def attempt(name: TopicName) -> None:
+            try:
+                moves.append(await change(name))
+            except MagnetarError as error:
+                errors.append(error)
+
+        await self._in_slices(names, CHANGE_COST, attempt)
+        refused = next((error for error in errors if not isinstance(error, enough_of)), None)
+        if not moves:
+            raise refused or errors[0]
+        moves.sort(key=lambda move: parse_topic(move.topic).partition)
+        return SubscriptionMoved(
+            moved={move.topic: (move.before, move.after) for move in moves[:MOVED_SHOWN]},
+            refused=None if refused is None else Refused(code=refused.code, message=refused.message),
+        )
+
+    async def _in_slices(self, names: Sequence[TopicName], cost: int, act: Callable[[TopicName], Awaitable[None]]) -> None:
+        await all_in_slices(self._broker.topics.services.loops.slices(names[0].tenant), names, cost, act)
 
 
-def _places(pairs: list[Held]) -> list[str]:
-    """Mark-delete positions, of as many as are shown."""
-    marks = [subscription.cursor.mark_delete for _, subscription in pairs[:MOVED_SHOWN]]
-    return [f"{position.ledger_id}:{position.entry_id}" for position in marks]
-
-
-def _moved(pairs: list[Held], before: list[str]) -> SubscriptionMoved:
-    return _answer(pairs, before, _places(pairs))
-
-
-def _answer(pairs: list[Held], before: list[str], after: list[str]) -> SubscriptionMoved:
-    topics = [topic.text for topic, _ in pairs]
-    return SubscriptionMoved(moved=dict(zip(topics, zip(before, after, strict=True), strict=False)))
+def _place(subscription: Subscription) -> str:
+    position = subscription.cursor.mark_delete
+    return f"{position.ledger_id}:{position.entry_id}"

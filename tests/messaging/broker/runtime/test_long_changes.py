@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from messaging.adminrpc.base import Answer, Empty, Method
+from messaging.adminrpc.base import Answer, Empty, Method, Request
 from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList
-from messaging.adminrpc.methods import TOPICS_CREATE, TOPICS_DELETE, TOPICS_TERMINATE_PARTITIONS, TOPICS_UNLOAD
+from messaging.adminrpc.methods import (
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DELETE,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_PROPERTIES,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_TERMINATE_PARTITIONS,
+    TOPICS_UNLOAD,
+)
+from messaging.adminrpc.subscriptions import (
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionMoved,
+    SubscriptionPropertiesSet,
+    SubscriptionReset,
+    SubscriptionSkip,
+)
 from messaging.adminrpc.topics import MessageIdAnswer, TerminatedPartitions, TopicDelete, TopicRef
 from messaging.broker.runtime.admin import changes
 from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import Conflict, NotReady, TopicNotFound, UnderWay
 from messaging.protocol.names import TopicName, parse_topic
 from tests.support.broker_world import BrokerWorld
@@ -159,3 +179,43 @@ async def test_outcomes_that_are_kept_are_limited_and_charged(world: BrokerWorld
         ids.append(await Held(world.admin, TOPICS_UNLOAD, Empty()).begin(f"{TOPIC}{index}"))
     assert list(await ended(world.admin)) == ids[:1:-1]
     assert account.tenants["acme"] - before == 2 * (changes.CHANGE_BYTES + changes.OBJECTS * len("{}"))
+
+
+async def test_operations_of_subscriptions_go_over_partitions_in_slices(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each shows how far it is, and goes on whoever waits for it."""
+    monkeypatch.setattr(changes, "ANSWER_S", 10)
+    about: dict[str, Any] = {"topic": TOPIC, "subscription": "s"}
+    asked: list[tuple[Method[Any, Any], Request]] = [
+        (SUBSCRIPTIONS_CREATE, SubscriptionCreate(**about, ledger_id=-1, entry_id=-1)),
+        (SUBSCRIPTIONS_SKIP, SubscriptionSkip(**about)),
+        (SUBSCRIPTIONS_RESET, SubscriptionReset(**about, timestamp_ms=1)),
+        (SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(**about, properties={"a": "b"})),
+        (SUBSCRIPTIONS_DELETE, SubscriptionDelete(**about)),
+    ]
+    done, spend = list[int](), TurnSlices.spend
+
+    def spent(slices: TurnSlices, cost: int) -> Awaitable[None]:
+        done.append(cost)
+        return spend(slices, cost)
+
+    monkeypatch.setattr(TurnSlices, "spend", spent)
+    for method, request in asked:
+        done.clear()
+        answer = await world.admin.methods[method.name](request)
+        assert isinstance(answer, SubscriptionMoved) and len(answer.moved) == COUNT and answer.refused is None
+        assert len(done) == 3, "slices of 16 partitions"
+
+
+async def test_skipping_twice_skips_twice(world: BrokerWorld) -> None:
+    """The same change asked for while it is under way is joined, but not where it says how much more."""
+    methods = world.admin.methods
+    await world.admin.subscriptions.create(SubscriptionCreate(topic=TOPIC, subscription="s", ledger_id=-1, entry_id=-1))
+    skip = SubscriptionSkip(topic=TOPIC, subscription="s", entries=1)
+    begun = []
+    for _ in range(2):
+        with pytest.raises(UnderWay) as goes_on:
+            await methods[SUBSCRIPTIONS_SKIP.name](skip)
+        begun.append(goes_on.value.change)
+    assert len(set(begun)) == 2
