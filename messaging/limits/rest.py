@@ -5,7 +5,7 @@ A body over a limit gets the error of its row: 400 on our API and the admin RPC,
 
 from __future__ import annotations
 
-from messaging.errors import NotAcceptable, PreconditionFailed
+from messaging.errors import NotAcceptable
 from messaging.limits.model import Limit
 from messaging.limits.sizes import (
     BATCH_MESSAGES_MAX,
@@ -57,47 +57,6 @@ NAMESPACE = Limit("two names and a slash", bytes_max=2 * NAME_BYTES_MAX + 1)
 THRESHOLDS = Limit("each is told once a month", count_max=10)
 EMAILS = Limit("each is sent a mail", bytes_max=320, count_max=5)
 BY = Limit("a level, or a label", bytes_max=80)
-
-PULSAR: dict[str, Limit] = {
-    # Bodies that are a single value
-    "body.actions": Limit("there are six actions", bytes_max=64, count_max=16),
-    "body.roles": ROLES,
-    "body.clusters": CLUSTERS,
-    "body.properties": PROPERTIES,
-    "body.partitions": PULSAR_PARTITIONS,
-    "body.policy": Limit(
-        "the largest policy is `properties`",
-        bytes_max=PAIR_BYTES_MAX,
-        count_max=PAIRS_COUNT_MAX,
-        total_bytes_max=PAIRS_TOTAL_BYTES_MAX,
-    ),
-    "body.policies": Limit("Pulsar's Policies object has 50 fields", count_max=128, error=PreconditionFailed),
-    "body.grants": Limit("each names a topic, which is looked up", count_max=100),
-    "body.position": Limit("earliest or latest", bytes_max=64),
-    # Objects
-    "TenantInfo.admin_roles": ROLES,
-    "TenantInfo.allowed_clusters": CLUSTERS,
-    "BundlesData.num_bundles": Limit("ignored; 32 bits", minimum=0, maximum=2**31 - 1, error=PreconditionFailed),
-    "CreationPolicies.replication_clusters": CLUSTERS,
-    "CreationPolicies.cluster_that_can_delete": Limit("the name of a cluster", bytes_max=256),
-    "BacklogQuota.limit_size": COUNT_OR_UNLIMITED,
-    "BacklogQuota.limit": COUNT_OR_UNLIMITED,
-    "BacklogQuota.limit_time": COUNT_OR_UNLIMITED,
-    "BacklogQuota.policy": Limit("one of three values", bytes_max=64),
-    "PartitionedTopicMetadata.partitions": PULSAR_PARTITIONS,
-    "PartitionedTopicMetadata.properties": PROPERTIES,
-    "SchemaPayload.type": SCHEMA_TYPE,
-    "SchemaPayload.schema": SCHEMA,
-    "SchemaPayload.properties": PROPERTIES,
-    "TopicGrant.topic": TOPIC,
-    "TopicGrant.role": Limit("a role", bytes_max=2 * NAME_BYTES_MAX + 1),
-    "TopicGrant.actions": Limit("there are six actions", bytes_max=64, count_max=16),
-    "ResetCursorData.ledger_id": LEDGER_ID,
-    "ResetCursorData.entry_id": LEDGER_ID,
-    "ResetCursorData.partition_index": Limit("a partition, or -1", minimum=-1, maximum=PARTITIONS_MAX - 1),
-    "ResetCursorData.batch_index": Limit("a message of the largest batch, or -1", minimum=-1, maximum=BATCH_MESSAGES_MAX - 1),
-    "ResetCursorData.properties": PROPERTIES,
-}
 
 # The admin RPC, by field: a field name means the same in every request.
 RPC: dict[str, Limit] = {

@@ -20,7 +20,7 @@ from messaging.limits import rest, websocket
 from messaging.limits.model import Limit, violation
 
 Row = tuple[str, str, Limit | None]  # attribute, name in JSON, limit
-TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET, "pulsar": rest.PULSAR, "rpc": rest.RPC}
+TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET, "rpc": rest.RPC}
 
 
 @cache
