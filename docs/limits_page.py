@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from docs.web_process import load_routes
+from messaging.adminrpc.methods import request_structs
 from messaging.limits import binary, metadata, rest, websocket
 from messaging.limits.model import Limit
-from messaging.limits.structs import rows_of
+from messaging.limits.structs import limits_of, rows_of
+from tenants.pulsar import bodies
 
 _HEAD = "| field | limit | why |\n| --- | --- | --- |\n"
 
@@ -50,8 +52,14 @@ def _sections(by_field: dict[str, Limit]) -> Iterator[tuple[str, str, dict[str, 
     said = f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes. "
     said += f"A body has at most {rest.BODY_VALUES_MAX:,} values in {rest.BODY_DEPTH_MAX} levels of objects and lists."
     yield "REST: `/api/v1`", said, _of_our_api()
-    yield "REST: `/admin/v2`", "400 with the reason, or 412 where Pulsar returns it.", rest.PULSAR
-    yield "Admin RPC", "Used between the platform's own processes: 400 with the reason.", rest.RPC
+    of_pulsar = {f"body.{bare.name}": bare.limit for bare in bodies.BARE} | rows_of(bodies.OBJECTS)
+    yield "REST: `/admin/v2`", "400 with the reason, or 412 where Pulsar returns it.", of_pulsar
+    yield "Admin RPC", "Used between the platform's own processes: 400 with the reason.", _of_admin_rpc()
+
+
+def _of_admin_rpc() -> dict[str, Limit]:
+    """By field: a name means the same in every request."""
+    return dict(sorted({name: limit for struct in request_structs() for name, limit in limits_of(struct).items()}.items()))
 
 
 def _of_our_api() -> dict[str, Limit]:

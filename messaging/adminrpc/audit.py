@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
@@ -12,8 +13,8 @@ class AuditTake(Request, kw_only=True):
 
     Until then the same events come again with the same sequence numbers. Of another run nothing is acknowledged."""
 
-    boot_id: str = ""
-    acknowledged_sequence: int = 0
+    boot_id: fields.BootId = ""
+    acknowledged_sequence: fields.AcknowledgedSequence = 0
 
 
 class AuditEvent(msgspec.Struct, kw_only=True):

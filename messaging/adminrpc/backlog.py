@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class BacklogAnalyze(Request, kw_only=True):
     """Of the whole backlog, or of the part from (`ledger_id`, `entry_id`) on."""
 
-    topic: str
-    subscription: str
-    ledger_id: int | None = None
-    entry_id: int | None = None
+    topic: fields.Topic
+    subscription: fields.Name
+    ledger_id: fields.LedgerId | None = None
+    entry_id: fields.LedgerId | None = None
 
 
 class BacklogAnalysis(Answer, kw_only=True):
@@ -28,9 +29,9 @@ class BacklogAnalysis(Answer, kw_only=True):
 class BacklogAfter(Request, kw_only=True):
     """What follows the entry (`ledger_id`, `entry_id`)."""
 
-    topic: str
-    ledger_id: int
-    entry_id: int
+    topic: fields.Topic
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
 
 
 class BacklogSize(Answer, kw_only=True):

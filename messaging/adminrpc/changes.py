@@ -7,15 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class ChangeRef(Request, kw_only=True):
-    id: str
+    id: fields.ChangeId
 
 
 class ChangesList(Request, kw_only=True):
-    tenant: str
+    tenant: fields.Name
 
 
 class ChangeProgress(msgspec.Struct, kw_only=True):

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
@@ -23,8 +26,8 @@ class CompactionsDue(Request, kw_only=True):
     """A page of the topics that are to be compacted: those for which it was requested, on the first page, and those that have
     reached their threshold."""
 
-    after: str = ""
-    limit: int = 500
+    after: fields.Topic = ""
+    limit: fields.PageLimit = 500
 
 
 class CompactionsDuePage(Answer, kw_only=True):
@@ -35,8 +38,8 @@ class CompactionsDuePage(Answer, kw_only=True):
 class CompactionBegin(Request, kw_only=True):
     """Conflict: another session is compacting the topic."""
 
-    topic: str
-    task_id: str
+    topic: fields.Topic
+    task_id: fields.Name
 
 
 class CompactionStart(Answer, kw_only=True):
@@ -46,19 +49,19 @@ class CompactionStart(Answer, kw_only=True):
 class CompactionRead(Request, kw_only=True):
     """What follows a position: (-1, 0) is the beginning of each pass."""
 
-    session: str
-    ledger_id: int
-    entry_id: int
+    session: fields.Session
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
 
 
 class CompactionBlock(msgspec.Struct, kw_only=True):
     """A block of entries under their original ids; an entry without bytes is a hole."""
 
-    ledger_id: int
-    first_entry: int
-    block_header: bytes
-    block_data: bytes
-    end_offsets: list[int]
+    ledger_id: fields.LedgerId
+    first_entry: fields.LedgerId
+    block_header: fields.BlockHeader
+    block_data: fields.BlockData
+    end_offsets: fields.EndOffsets
 
 
 class CompactionPage(Answer, kw_only=True):
@@ -73,18 +76,18 @@ class CompactionPage(Answer, kw_only=True):
 class CompactionWrite(Request, kw_only=True):
     """Blocks in rising order of ids, after those of the calls before. Durable when the call returns."""
 
-    session: str
-    blocks: list[CompactionBlock]
+    session: fields.Session
+    blocks: Annotated[list[CompactionBlock], fields.BLOCKS]
 
 
 class CompactionCommit(Request, kw_only=True):
     """What was written stands for the topic from now on, up to where it ended when the session began."""
 
-    session: str
-    removed_messages: int
-    last_batch_index: int
+    session: fields.Session
+    removed_messages: fields.RemovedMessages
+    last_batch_index: fields.LastBatchIndex
 
 
 class CompactionEnd(Request, kw_only=True):
-    session: str
-    error: str
+    session: fields.Session
+    error: fields.Error

@@ -7,17 +7,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class DelayedChange(Request, kw_only=True):
     """`batch_index` -1: all of the entry. `deliver_at_ms`, milliseconds since 1970: the new time; None: it is cancelled."""
 
-    topic: str
-    ledger_id: int
-    entry_id: int
-    batch_index: int = -1
-    deliver_at_ms: int | None = None
+    topic: fields.Topic
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
+    batch_index: fields.BatchIndex = -1
+    deliver_at_ms: fields.Milliseconds | None = None
 
 
 class DelayedChanged(Answer, kw_only=True):
@@ -28,12 +29,12 @@ class DelayedChanged(Answer, kw_only=True):
 class DelayedKeyChange(Request, kw_only=True):
     """The messages with this key that are not due yet, from a position on: those that are stored at or after it."""
 
-    topic: str
-    key: str
-    deliver_at_ms: int | None = None
-    ledger_id: int = -1
-    entry_id: int = -1
-    limit: int = 1_000
+    topic: fields.Topic
+    key: fields.Topic
+    deliver_at_ms: fields.Milliseconds | None = None
+    ledger_id: fields.LedgerId = -1
+    entry_id: fields.LedgerId = -1
+    limit: fields.PageLimit = 1_000
 
 
 class DelayedRefused(msgspec.Struct, kw_only=True):
@@ -56,14 +57,14 @@ class DelayedList(Request, kw_only=True):
     """Delayed messages that are due from `from_ms` to before `until_ms`, in the order of their times, behind (`after_ms`,
     `ledger_id`, `entry_id`). With a `key` its messages alone, as they were stored, from (`ledger_id`, `entry_id`) on."""
 
-    topic: str
-    from_ms: int = 0
-    until_ms: int = 1 << 62
-    key: str = ""
-    after_ms: int = -1
-    ledger_id: int = -1
-    entry_id: int = -1
-    limit: int = 100
+    topic: fields.Topic
+    from_ms: fields.Milliseconds = 0
+    until_ms: fields.Milliseconds = 1 << 62
+    key: fields.Topic = ""
+    after_ms: fields.AfterMs = -1
+    ledger_id: fields.LedgerId = -1
+    entry_id: fields.LedgerId = -1
+    limit: fields.PageLimit = 100
 
 
 class DelayedMessage(msgspec.Struct, kw_only=True):

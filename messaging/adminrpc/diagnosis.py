@@ -7,14 +7,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class SubscriptionExplain(Request, kw_only=True):
     """`topic` has messages of its own: it is not a partitioned one."""
 
-    topic: str
-    subscription: str
+    topic: fields.Topic
+    subscription: fields.Name
 
 
 class ExplainFinding(msgspec.Struct, kw_only=True):
@@ -41,9 +42,9 @@ class SubscriptionExplained(Answer, kw_only=True):
 
 
 class MessageTrace(Request, kw_only=True):
-    topic: str
-    ledger_id: int
-    entry_id: int
+    topic: fields.Topic
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
 
 
 class TracedDelivery(msgspec.Struct, kw_only=True):

@@ -7,10 +7,11 @@ and holds one entity at least.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 ENTITY_BYTES_MAX = 1 << 20  # of one entity's state as JSON: what would be larger is refused before it is stored
@@ -36,8 +37,8 @@ class NamespaceState(msgspec.Struct):
 class TopicState(msgspec.Struct):
     """Only what is set; a topic on which nothing is set has no state."""
 
-    policies: dict[str, Any] = {}
-    subscriptions: dict[str, dict[str, Any]] = {}  # subscription -> its policies
+    policies: Annotated[dict[str, Any], fields.POLICIES] = {}
+    subscriptions: fields.Subscriptions = {}  # subscription -> its policies
 
 
 class KeyState(msgspec.Struct):
@@ -69,10 +70,10 @@ EVERY_BROKER = "all"  # the key of the only entity of its kind
 class FeedChange(msgspec.Struct, kw_only=True):
     """The whole state of one entity as of `version`, in the shape of its kind; `state` is None when it was deleted."""
 
-    version: int
-    kind: str  # one of `KINDS`, or one that only a newer broker knows
-    key: str
-    state: dict[str, Any] | None
+    version: fields.Version
+    kind: fields.Kind  # one of `KINDS`, or one that only a newer broker knows
+    key: fields.Topic
+    state: Annotated[dict[str, Any] | None, fields.STATE]
 
 
 class FeedApply(Request, kw_only=True):
@@ -84,13 +85,13 @@ class FeedApply(Request, kw_only=True):
     was restored from a backup.
     """
 
-    from_version: int
-    to_version: int
+    from_version: fields.Version
+    to_version: fields.Version
     full: bool = False
-    changes: list[FeedChange]
-    feed_id: str = ""
-    newest_version: int = 0
-    next_key: str = ""
+    changes: Annotated[list[FeedChange], fields.CHANGES]
+    feed_id: fields.Name = ""
+    newest_version: fields.Version = 0
+    next_key: fields.Topic = ""
 
 
 class FeedVersion(Answer, kw_only=True):

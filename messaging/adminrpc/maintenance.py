@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class MaintenanceTopics(Request, kw_only=True):
     """A page of every topic the broker stores, loaded or not, over all namespaces."""
 
-    after: str = ""  # "": the next round over all topics; else `next_after` of the page before
-    limit: int = 500  # of names in order; before the first of a round come some that the last one passed over
+    after: fields.Topic = ""  # "": the next round over all topics; else `next_after` of the page before
+    limit: fields.PageLimit = 500  # of names in order; before the first of a round come some that the last one passed over
 
 
 class MaintenancePage(Answer, kw_only=True):
@@ -22,8 +23,8 @@ class MaintenanceRun(Request, kw_only=True):
     deletion of subscriptions and topics that nobody uses. Unloads idle topics. Ends within some ten seconds: topics that take long
     are passed over."""
 
-    task_id: str
-    topics: list[str]
+    task_id: fields.Name
+    topics: fields.Topics
 
 
 class MaintenanceResult(Answer, kw_only=True):

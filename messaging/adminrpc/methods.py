@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.base import Answer, Empty, Method, Request
@@ -83,6 +85,7 @@ from messaging.adminrpc.topics import (
     TopicTimes,
 )
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
+from messaging.limits.structs import structs_in
 
 STATUS = Method("status", Request, BrokerStatus)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
@@ -188,3 +191,8 @@ USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
 
 METHODS: dict[str, Method[Any, Any]] = {method.name: method for method in tuple(globals().values()) if isinstance(method, Method)}
+
+
+def request_structs() -> list[type[msgspec.Struct]]:
+    """The requests, and the objects in them."""
+    return list(dict.fromkeys(struct for method in METHODS.values() for struct in structs_in(method.request)))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 from messaging.adminrpc.feed import TopicState
 
@@ -17,11 +18,11 @@ class PolicyPreview(Request, kw_only=True):
     """What `policies` would do now if the tenant, the namespace, the topic (full name) or a subscription of it had them. A value of
     None: the policy is not set there. Nothing is changed."""
 
-    tenant: str = ""  # or one of its namespaces
-    namespace: str = ""
-    topic: str = ""
-    subscription: str = ""
-    policies: dict[str, Any]
+    tenant: fields.Name = ""  # or one of its namespaces
+    namespace: fields.Namespace = ""
+    topic: fields.Topic = ""
+    subscription: fields.Name = ""
+    policies: Annotated[dict[str, Any], fields.POLICIES]
 
 
 class PolicyEffectFound(Answer, kw_only=True):
@@ -42,16 +43,16 @@ class PolicyPreviewAnswer(Answer, kw_only=True):
 class PolicyChange(msgspec.Struct, kw_only=True):
     """What is set on a topic (full name) since a change; `state` None: nothing. `sequence` rises within a namespace."""
 
-    sequence: int
-    topic: str
+    sequence: fields.Sequence
+    topic: fields.Topic
     state: TopicState | None
 
 
 class ChangeEventsAppend(Request, kw_only=True):
     """Appends changes, in rising order, to the event topic of the namespace. What that topic holds already is left out."""
 
-    namespace: str
-    changes: list[PolicyChange]
+    namespace: fields.Namespace
+    changes: Annotated[list[PolicyChange], fields.CHANGES]
 
 
 class ChangeEventsResult(Answer, kw_only=True):

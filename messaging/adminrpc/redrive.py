@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 KEY_SHOWN_MAX = 256  # characters of a message's key in what was found
@@ -17,13 +18,13 @@ class RedriveFilter(Request, kw_only=True):
     """All that are given must match. Times are of publishing, in milliseconds, [from, until); 0: open. `origin_subscription`: from
     which the message was dead-lettered."""
 
-    key: str = ""
-    property_name: str = ""
-    property_value: str = ""
-    from_ms: int = 0
-    until_ms: int = 0
-    origin_subscription: str = ""
-    redriven_max: int = 0  # one that was redriven so often already stays; 0: any
+    key: fields.Topic = ""
+    property_name: fields.PropertyName = ""
+    property_value: fields.PropertyValue = ""
+    from_ms: fields.Milliseconds = 0
+    until_ms: fields.Milliseconds = 0
+    origin_subscription: fields.Name = ""
+    redriven_max: fields.Redriven = 0  # one that was redriven so often already stays; 0: any
 
 
 class RedriveScan(RedriveFilter, kw_only=True):
@@ -31,12 +32,12 @@ class RedriveScan(RedriveFilter, kw_only=True):
     counts as acknowledged; it is made, at the beginning of the topic, only if that is asked for. `owner`: the role on whose behalf;
     it has to have CONSUME. `tenant_uid`: of the tenant that asked; NotFound for a later one of its name. "": whichever there is."""
 
-    topic: str
-    subscription: str
-    owner: str
-    tenant_uid: str = ""
-    ledger_id: int
-    entry_id: int
+    topic: fields.Topic
+    subscription: fields.Name
+    owner: fields.Owner
+    tenant_uid: fields.TenantUid = ""
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
     make_subscription: bool = False
 
 
@@ -67,9 +68,9 @@ class RedrivePrepare(Request, kw_only=True):
     """Which topic the step goes to (a partition, where the target has some), and where that ends now. `owner` has to have PRODUCE
     on it."""
 
-    target: str
-    owner: str
-    step: int
+    target: fields.Topic
+    owner: fields.Owner
+    step: fields.Step
 
 
 class RedriveTarget(Answer, kw_only=True):
@@ -82,16 +83,16 @@ class RedriveMove(Request, kw_only=True):
     """Appends the entries at `positions` (ledger and entry) to `target` as one block, unless it holds that block behind the
     prepared position, and then acknowledges them. Conflict: the subscription has consumers. `tenant_uid` as in `RedriveScan`."""
 
-    job: str
-    step: int
-    topic: str
-    subscription: str
-    owner: str
-    tenant_uid: str = ""
-    target: str
-    ledger_id: int
-    entry_id: int
-    positions: list[list[int]]
+    job: fields.Job
+    step: fields.Step
+    topic: fields.Topic
+    subscription: fields.Name
+    owner: fields.Owner
+    tenant_uid: fields.TenantUid = ""
+    target: fields.Topic
+    ledger_id: fields.LedgerId
+    entry_id: fields.LedgerId
+    positions: fields.Positions
 
 
 class RedriveMoved(Answer, kw_only=True):

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class SchemaGet(Request, kw_only=True):
     """`version` None: the latest. Raises topic_not_found."""
 
-    topic: str
-    version: int | None = None
+    topic: fields.Topic
+    version: fields.Version | None = None
 
 
 class SchemaGiven(Request, kw_only=True):
     """`type`: the name of a `SchemaType`. `role`: on whose behalf."""
 
-    topic: str
-    type: str
-    data: bytes = b""
-    properties: dict[str, str] = {}
-    role: str = ""
+    topic: fields.Topic
+    type: fields.SchemaType
+    data: fields.SchemaData = b""
+    properties: fields.Properties = {}
+    role: fields.Role = ""
 
 
 class SchemaDelete(Request, kw_only=True):
     """`force`: removes all versions; else they are kept, and no longer compared with."""
 
-    topic: str
+    topic: fields.Topic
     force: bool = False
-    role: str = ""
+    role: fields.Role = ""
 
 
 class SchemaStored(msgspec.Struct, kw_only=True):

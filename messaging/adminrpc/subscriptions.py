@@ -7,48 +7,49 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 MOVED_SHOWN = 100  # partitions in `SubscriptionMoved`
 
 
 class SubscriptionRef(Request, kw_only=True):
-    topic: str
-    subscription: str
+    topic: fields.Topic
+    subscription: fields.Name
 
 
 class SubscriptionCreate(Request, kw_only=True):
     """`ledger_id`/`entry_id`: -1/-1 earliest, 2^63-1 each latest, else that position. Not idempotent."""
 
-    topic: str
-    subscription: str
-    ledger_id: int = 2**63 - 1
-    entry_id: int = 2**63 - 1
-    properties: dict[str, str] = {}
+    topic: fields.Topic
+    subscription: fields.Name
+    ledger_id: fields.LedgerId = 2**63 - 1
+    entry_id: fields.LedgerId = 2**63 - 1
+    properties: fields.Properties = {}
 
 
 class SubscriptionDelete(Request, kw_only=True):
-    topic: str
-    subscription: str
+    topic: fields.Topic
+    subscription: fields.Name
     force: bool = False
 
 
 class SubscriptionSkip(Request, kw_only=True):
     """`entries` None: the whole backlog."""
 
-    topic: str
-    subscription: str
-    entries: int | None = None
+    topic: fields.Topic
+    subscription: fields.Name
+    entries: fields.Entries | None = None
 
 
 class SubscriptionReset(Request, kw_only=True):
     """Exactly one of `timestamp_ms` and (`ledger_id`, `entry_id`)."""
 
-    topic: str
-    subscription: str
-    timestamp_ms: int | None = None
-    ledger_id: int | None = None
-    entry_id: int | None = None
+    topic: fields.Topic
+    subscription: fields.Name
+    timestamp_ms: fields.TimestampMs | None = None
+    ledger_id: fields.LedgerId | None = None
+    entry_id: fields.LedgerId | None = None
     excluded: bool = False  # deliver from the entry after this one
 
 
@@ -56,20 +57,20 @@ class SubscriptionExpire(Request, kw_only=True):
     """Marks entries older than `older_than_s` as consumed, or those up to (`ledger_id`, `entry_id`). `subscription` "": all of the
     topic."""
 
-    topic: str
-    subscription: str = ""
-    older_than_s: int = 0
-    ledger_id: int | None = None
-    entry_id: int | None = None
+    topic: fields.Topic
+    subscription: fields.Name = ""
+    older_than_s: fields.OlderThanS = 0
+    ledger_id: fields.LedgerId | None = None
+    entry_id: fields.LedgerId | None = None
     excluded: bool = False  # not this entry itself
 
 
 class SubscriptionPropertiesSet(Request, kw_only=True):
     """Replaces all of them."""
 
-    topic: str
-    subscription: str
-    properties: dict[str, str]
+    topic: fields.Topic
+    subscription: fields.Name
+    properties: fields.Properties
 
 
 class SubscriptionProperties(Answer, kw_only=True):
@@ -94,12 +95,12 @@ class SubscriptionMoved(Answer, kw_only=True):
 class DeadLetterPolicySet(Request, kw_only=True):
     """`target` "": Pulsar's name, ``<topic>-<subscription>-DLQ``. `owner`: the role that must be allowed to publish to it."""
 
-    topic: str
-    subscription: str
-    max_redeliver_count: int
-    target: str = ""
-    initial_subscription: str = ""
-    owner: str
+    topic: fields.Topic
+    subscription: fields.Name
+    max_redeliver_count: fields.Redeliveries
+    target: fields.Topic = ""
+    initial_subscription: fields.Name = ""
+    owner: fields.Owner
 
 
 class DeadLetterPolicyAnswer(Answer, kw_only=True):
@@ -128,6 +129,6 @@ class PeekAnswer(Answer, kw_only=True):
 
 
 class SubscriptionPeek(Request, kw_only=True):
-    topic: str
-    subscription: str
-    position: int  # 1 = the first unacknowledged entry
+    topic: fields.Topic
+    subscription: fields.Name
+    position: fields.Position  # 1 = the first unacknowledged entry

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class TopicRef(Request, kw_only=True):
-    topic: str  # full name
+    topic: fields.Topic  # full name
 
 
 class TopicsAsked(Request, kw_only=True):
-    topics: list[str]  # full names
+    topics: fields.Topics  # full names
 
 
 class TopicTimes(Answer, kw_only=True):
@@ -27,30 +28,30 @@ class TopicTimes(Answer, kw_only=True):
 class TopicCreate(Request, kw_only=True):
     """`partitions` None: a plain topic. Raises conflict if the name exists in either form. Not idempotent."""
 
-    topic: str
-    partitions: int | None = None
-    properties: dict[str, str] = {}
+    topic: fields.Topic
+    partitions: fields.Partitions | None = None
+    properties: fields.Properties = {}
 
 
 class TopicDelete(Request, kw_only=True):
     """Without `force`: precondition_failed while producers or consumers are connected. `partitioned`: all partitions too."""
 
-    topic: str
+    topic: fields.Topic
     force: bool = False
     partitioned: bool = False
 
 
 class TopicsList(Request, kw_only=True):
-    namespace: str
+    namespace: fields.Namespace
 
 
 class NamesSearch(Request, kw_only=True):
     """Names that contain `words` (lower case), of these tenants; `everywhere`: of all tenants."""
 
-    words: str
-    tenants: list[str] = []
+    words: fields.Words
+    tenants: fields.Tenants = []
     everywhere: bool = False
-    limit: int = 20
+    limit: fields.PageLimit = 20
 
 
 class SubscriptionFound(Answer, kw_only=True):
@@ -73,7 +74,7 @@ class TopicNames(Answer, kw_only=True):
 
 
 class PartitionsGet(Request, kw_only=True):
-    topic: str
+    topic: fields.Topic
     check_auto_creation: bool = False  # 0 instead of topic_not_found where the topic would be made on first use
 
 
@@ -83,8 +84,8 @@ class Partitions(Answer, kw_only=True):
 
 
 class PartitionsUpdate(Request, kw_only=True):
-    topic: str
-    partitions: int
+    topic: fields.Topic
+    partitions: fields.Partitions
 
 
 class MessageIdAnswer(Answer, kw_only=True):
@@ -103,9 +104,9 @@ class TopicProperties(Answer, kw_only=True):
 class TopicPropertiesChange(Request, kw_only=True):
     """Sets `properties`, keeps the others, and removes the one called `removed`, if any."""
 
-    topic: str
-    properties: dict[str, str] = {}
-    removed: str = ""
+    topic: fields.Topic
+    properties: fields.Properties = {}
+    removed: fields.Removed = ""
 
 
 class TerminatedPartitions(Answer, kw_only=True):
@@ -115,7 +116,7 @@ class TerminatedPartitions(Answer, kw_only=True):
 
 
 class TopicLookup(Request, kw_only=True):
-    topic: str
+    topic: fields.Topic
 
 
 class LookupAnswer(Answer, kw_only=True):

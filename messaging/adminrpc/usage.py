@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
 
 
 class UsageFlush(Request, kw_only=True):
     """Closes the running interval and writes it out, so that a job sees usage up to now."""
 
-    task_id: str
+    task_id: fields.Name
 
 
 class UsageFlushed(Answer, kw_only=True):

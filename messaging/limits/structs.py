@@ -9,18 +9,18 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from messaging.limits import rest, websocket
+from messaging.limits import websocket
 from messaging.limits.model import Limit, violation
 
 Row = tuple[str, str, Limit | None]  # attribute, name in JSON, limit
-TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET, "pulsar": rest.PULSAR, "rpc": rest.RPC}
+TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET}
 
 
 @cache
@@ -44,6 +44,16 @@ def limit_in(hint: Any) -> Limit | None:
     if get_origin(hint) in (Union, UnionType):
         return next((limit for limit in map(limit_in, get_args(hint)) if limit is not None), None)
     return None
+
+
+def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    """It, and those in its fields."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+        for inner in hints_of(hint).values():
+            yield from structs_in(inner)
+    for part in get_args(hint):
+        yield from structs_in(part)
 
 
 def rows_of(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Limit]:

@@ -13,7 +13,7 @@ import msgspec
 
 from messaging.errors import InvalidPersistence, InvalidRetention, InvalidValue, PolicyNotEnforced, PreconditionFailed
 from messaging.limits.model import check
-from messaging.limits.rest import PULSAR
+from messaging.limits.rest import PROPERTIES
 from messaging.policies.model import Level, Policy, range_text
 from messaging.policies.registry import POLICIES
 
@@ -94,7 +94,7 @@ def _properties_fit(policies: JsonPolicies) -> None:
         return
     if any("\x00" in text for pair in properties.items() for text in pair):
         raise PreconditionFailed("a property contains a NUL character, which cannot be stored: remove it")
-    check("properties", properties, PULSAR["body.properties"])
+    check("properties", properties, PROPERTIES)
 
 
 def _retention_keeps_something(policies: JsonPolicies) -> None:

@@ -14,31 +14,30 @@ from messaging.errors import InvalidValue, NotAllowed, NotFound
 from messaging.limits import structs
 from messaging.limits.depth import check_depth
 from messaging.limits.model import check
-from messaging.limits.rest import PULSAR
 from messaging.permissions.model import Resource
 from tenants.access import Actor
 from tenants.http.authentication import actor_of
+from tenants.pulsar.bodies import Bare
 
 T = TypeVar("T")
 View = Callable[..., HttpResponse]
 Handler = Callable[..., Any]
 
 
-def body(request: HttpRequest, kind: type[T], default: Any = None, *, field: str = "") -> T:
+def body(request: HttpRequest, kind: type[T] | Bare[T], default: Any = None) -> T:
     """The JSON body as `kind`. An empty body, and `null`, are `default`: tools send both. Fields we do not know are skipped, and
-    numbers and truth values may be in quotes, as for Pulsar's parser.
-
-    Objects are held against their rows in the limits table, any other value against the row of `field`: it must have one."""
+    numbers and truth values may be in quotes, as for Pulsar's parser. Raises the error of a limit."""
     raw = request.body.strip()
     if raw in (b"", b"null"):
         return default  # type: ignore[no-any-return]
-    found = decode(raw, kind)
-    if isinstance(found, msgspec.Struct):
-        structs.check(found, "pulsar")
-    else:
-        check(field, found, PULSAR[f"body.{field}"])
-        check_depth(found)
-    return found
+    value = decode(raw, kind.kind if isinstance(kind, Bare) else kind)
+    if isinstance(kind, Bare) and not isinstance(value, msgspec.Struct):
+        check(kind.name, value, kind.limit)
+        check_depth(value)
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, msgspec.Struct):
+            structs.check(part)
+    return value
 
 
 def flag(request: HttpRequest, name: str) -> bool:

@@ -10,6 +10,7 @@ from tenants import actions
 from tenants.http.views import actor, body, route
 from tenants.models import Grant, Namespace, SubscriptionGrant
 from tenants.names import namespace_of, subscription_of
+from tenants.pulsar.bodies import ACTIONS_GIVEN, ROLES_GIVEN
 from tenants.pulsar.rows import existing_namespace
 from tenants.scoping import tenant_scope
 
@@ -47,9 +48,7 @@ def _get_permissions(request: HttpRequest, tenant: str, namespace: str) -> dict[
 
 
 def _grant(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
-    actions.grant_permission(
-        actor(request), str(namespace_of(tenant, namespace)), role, body(request, list[str], [], field="actions")
-    )
+    actions.grant_permission(actor(request), str(namespace_of(tenant, namespace)), role, body(request, ACTIONS_GIVEN, []))
 
 
 def _revoke(request: HttpRequest, tenant: str, namespace: str, role: str) -> None:
@@ -62,9 +61,7 @@ def _get_subscription_permissions(request: HttpRequest, tenant: str, namespace: 
 
 def _restrict(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
     name = subscription_of(subscription)
-    actions.restrict_subscription(
-        actor(request), str(namespace_of(tenant, namespace)), name, body(request, list[str], [], field="roles")
-    )
+    actions.restrict_subscription(actor(request), str(namespace_of(tenant, namespace)), name, body(request, ROLES_GIVEN, []))
 
 
 def _unrestrict_of_that_name(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
 from django.conf import settings as django_settings
 from django.http import HttpRequest, HttpResponse
 
@@ -14,6 +13,7 @@ from messaging.policies.validation import JsonPolicies
 from tenants import actions
 from tenants.http.views import View, actor, body, route, value_or_nothing
 from tenants.names import namespace_of
+from tenants.pulsar.bodies import CLUSTERS_GIVEN, POLICY_GIVEN, BacklogQuota
 from tenants.pulsar.rows import existing_namespace
 
 _READ_UNSET = {"maxTopicsPerNamespace": 0}  # what GET answers alone, and not the whole object
@@ -38,20 +38,11 @@ def policy_view(path: PulsarPath) -> View:
         return value_or_nothing(_READ_UNSET.get(path.path) if value is None else value)
 
     def write(request: HttpRequest, tenant: str, namespace: str) -> None:
-        value = body(request, Any, field="policy") if request.method != "DELETE" else None
+        value = body(request, POLICY_GIVEN) if request.method != "DELETE" else None
         with as_precondition():
             actions.set_policies(actor(request), str(namespace_of(tenant, namespace)), path.changes(value))
 
     return route(GET=read, DELETE=write, **{path.set_by: write})
-
-
-class BacklogQuota(msgspec.Struct, rename="camel"):
-    """`limit` is what old tools call `limitSize`."""
-
-    limit_size: int | None = None
-    limit: int | None = None
-    limit_time: int | None = None
-    policy: str | None = None
 
 
 def quota_type(kind: str) -> str:
@@ -94,7 +85,7 @@ def _get_replication(request: HttpRequest, tenant: str, namespace: str) -> list[
 
 def _set_replication(request: HttpRequest, tenant: str, namespace: str) -> HttpResponse:
     existing_namespace(tenant, namespace)
-    check_clusters(body(request, list[str], [], field="clusters"))
+    check_clusters(body(request, CLUSTERS_GIVEN, []))
     return value_or_nothing(None)  # 200, not 204
 
 

@@ -23,9 +23,10 @@ from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
+from tenants.pulsar.bodies import POLICIES_GIVEN, BacklogQuota, CreationPolicies, GivenPermissions
 from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
-from tenants.pulsar.namespace_policies import BacklogQuota, as_precondition, check_clusters, quota_changes, quota_type
+from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quota_changes, quota_type
 from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
 from tenants.scoping import tenant_scope
 
@@ -78,31 +79,12 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
     }
 
 
-class BundlesData(msgspec.Struct, rename="camel"):
-    num_bundles: int = 0
-
-
-class GivenPermissions(msgspec.Struct):
-    namespace_auth: dict[str, list[str]] | None = None
-    destination_auth: dict[str, dict[str, list[str]]] | None = None
-    subscription_auth_roles: dict[str, list[str]] | None = None
-
-
-class CreationPolicies(msgspec.Struct):
-    """The fields of a Policies object that are no policies of ours."""
-
-    auth_policies: GivenPermissions | None = None
-    bundles: BundlesData | None = None
-    replication_clusters: list[str] | None = None
-    cluster_that_can_delete: str | None = msgspec.field(default=None, name="clusterThatCanDeleteNamespace")
-
-
 def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     given = body(request, CreationPolicies, CreationPolicies())
     check_clusters(given.replication_clusters)
     check_clusters([given.cluster_that_can_delete] if given.cluster_that_can_delete else [])
     with as_precondition():
-        policies, name = _policies_of(body(request, dict[str, Any], {}, field="policies")), str(namespace_of(tenant, namespace))
+        policies, name = _policies_of(body(request, POLICIES_GIVEN, {})), str(namespace_of(tenant, namespace))
         auth = given.auth_policies or GivenPermissions()
         granted = actions.NamespacePermissions(
             auth.namespace_auth or {}, auth.destination_auth or {}, auth.subscription_auth_roles or {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 from typing import Any
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.methods import SCHEMAS_ADD, SCHEMAS_CHECK, SCHEMAS_DELETE, SCHEMAS_FIND, SCHEMAS_GET, SCHEMAS_LIST
@@ -17,15 +16,8 @@ from messaging.limits.rest import BODY_VALUES_MAX
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.http.views import actor, body, flag, json, number, route, value_or_nothing
+from tenants.pulsar.bodies import SchemaPayload
 from tenants.pulsar.topics import existing
-
-
-class SchemaPayload(msgspec.Struct):
-    """`schema`: the definition as text; of KEY_VALUE, a JSON object with ``key`` and ``value``."""
-
-    type: str
-    schema: str = ""
-    properties: dict[str, str] | None = None
 
 
 def _topic(parts: dict[str, str]) -> TopicName:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalyze
@@ -43,19 +42,11 @@ from tenants.access import require
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, number, route
 from tenants.names import subscription_of
+from tenants.pulsar.bodies import POSITION_GIVEN, PROPERTIES_GIVEN, ResetCursorData
 from tenants.pulsar.moved import move, raise_refused
 from tenants.pulsar.topics import existing, partitions_of
 
 _LATEST = 2**63 - 1
-
-
-class ResetCursorData(msgspec.Struct, rename="camel"):
-    ledger_id: int
-    entry_id: int
-    partition_index: int = -1
-    batch_index: int = -1
-    excluded: bool = False
-    properties: dict[str, str] | None = None
 
 
 _NAMED = {None: ResetCursorData(_LATEST, _LATEST), "latest": ResetCursorData(_LATEST, _LATEST), "earliest": ResetCursorData(-1, -1)}
@@ -77,7 +68,7 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
     """Creates a subscription at "latest" (the default), "earliest" or a message id. On a partitioned topic, creates it on every
     partition; 409 only if all of them have it already."""
     topic, name = existing(parts), subscription_of(subscription)
-    given: ResetCursorData | str | None = body(request, ResetCursorData | str, None, field="position")  # type: ignore[arg-type]
+    given: ResetCursorData | str | None = body(request, POSITION_GIVEN, None)
     position = _NAMED.get(given) if given is None or isinstance(given, str) else given
     if position is None:
         raise InvalidValue(f"position {given!r} is not valid: use earliest, latest or a message id")
@@ -161,7 +152,7 @@ def _expire_to(request: HttpRequest, subscription: str, **parts: str) -> None:
 
 def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> dict[str, Any]:
     """From the position in the body on, or of the whole backlog."""
-    topic, start = _single(existing(parts), "analyzing a backlog of"), body(request, ResetCursorData | None, None)  # type: ignore[arg-type]
+    topic, start = _single(existing(parts), "analyzing a backlog of"), body(request, ResetCursorData, None)
     asked = BacklogAnalyze(topic=topic, subscription=subscription_of(subscription))
     if start is not None:
         asked.ledger_id, asked.entry_id = start.ledger_id, start.entry_id + int(start.excluded)
@@ -207,7 +198,7 @@ def _get_properties(request: HttpRequest, subscription: str, **parts: str) -> di
 def _set_properties(request: HttpRequest, subscription: str, **parts: str) -> None:
     """Replaces all of them, on every partition."""
     topic, name = str(existing(parts)), subscription_of(subscription)
-    properties = body(request, dict[str, str], {}, field="properties")
+    properties = body(request, PROPERTIES_GIVEN, {})
     asked = SubscriptionPropertiesSet(topic=topic, subscription=name, properties=properties)
     raise_refused(broker.rpc().call(SUBSCRIPTIONS_SET_PROPERTIES, asked))
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from django.http import HttpRequest
 
 from messaging.errors import PreconditionFailed
 from tenants import actions
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Tenant
+from tenants.pulsar.bodies import TenantInfo
 from tenants.pulsar.rows import existing_tenant
 from tenants.scoping import platform_scope
-
-
-class TenantInfo(msgspec.Struct, rename="camel"):
-    admin_roles: list[str] | None = None
-    allowed_clusters: list[str] | None = None
 
 
 def _list(request: HttpRequest) -> list[str]:

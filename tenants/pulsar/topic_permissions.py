@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 from django.http import HttpRequest
 
 from messaging.errors import InvalidValue, MagnetarError
-from messaging.limits import structs
 from messaging.permissions.model import NOTHING, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import actions
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, route
 from tenants.models import Grant
+from tenants.pulsar.bodies import ACTIONS_GIVEN, GRANTS_GIVEN
 from tenants.pulsar.topics import existing, partitions_of
 from tenants.scoping import tenant_scope
 
@@ -37,7 +36,7 @@ def _stored(topic: TopicName) -> TopicName:
 
 def _grant(request: HttpRequest, role: str, **parts: str) -> None:
     topic = _stored(existing(parts))
-    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, list[str], [], field="actions"), str(topic))
+    actions.grant_permission(actor(request), str(topic.namespace), role, body(request, ACTIONS_GIVEN, []), str(topic))
 
 
 def _revoke(request: HttpRequest, role: str, **parts: str) -> None:
@@ -48,17 +47,9 @@ def _revoke(request: HttpRequest, role: str, **parts: str) -> None:
 # --- on several topics: only the body says which ---------------------------------------------------------------------------------
 
 
-class TopicGrant(msgspec.Struct):
-    topic: str = ""
-    role: str = ""
-    actions: list[str] = []
-
-
 def _given(request: HttpRequest) -> list[actions.TopicRoles]:
     """Raises `InvalidValue`, `InvalidName`."""
-    found = body(request, list[TopicGrant], [], field="grants")
-    for one in found:
-        structs.check(one, "pulsar")
+    found = body(request, GRANTS_GIVEN, [])
     return [actions.TopicRoles(parse_topic(one.topic), one.role, one.actions) for one in found]
 
 

@@ -18,6 +18,7 @@ from tenants.broker_settings import policy_defaults
 from tenants.http.views import View, actor, body, done, flag, number, route, value_or_nothing
 from tenants.models import TopicPolicies
 from tenants.names import subscription_of, topic_of
+from tenants.pulsar.bodies import POLICY_GIVEN
 from tenants.pulsar.namespace_policies import as_precondition, requested_quota_changes
 from tenants.pulsar.rows import as_missing
 
@@ -51,7 +52,7 @@ def topic_policy_view(path: TopicPath) -> View:
     def given(request: HttpRequest) -> JsonPolicies:
         if not path.in_query:
             with as_precondition():
-                return path.changes(body(request, Any, field="policy"))
+                return path.changes(body(request, POLICY_GIVEN))
         text = request.GET.get(path.path, "")
         value = number(text, path.path, least=-(2**31)) if text else None
         with as_precondition():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 
 from messaging.adminrpc.methods import (
@@ -30,14 +29,10 @@ from messaging.protocol.names import TopicName
 from tenants import actions, broker
 from tenants.http.views import actor, body, flag, route, value_or_nothing
 from tenants.names import topic_of
+from tenants.pulsar.bodies import PARTITIONS_GIVEN, PROPERTIES_GIVEN, PartitionedTopicMetadata
 from tenants.pulsar.rows import as_missing, existing_namespace, shown, topic_names
 
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
-
-
-class PartitionedTopicMetadata(msgspec.Struct):
-    partitions: int
-    properties: dict[str, str] | None = None
 
 
 def existing(parts: dict[str, str]) -> TopicName:
@@ -135,7 +130,7 @@ def _delete_partitioned(request: HttpRequest, **parts: str) -> None:
 
 
 def _count(request: HttpRequest) -> int:
-    count = body(request, int, None, field="partitions")
+    count = body(request, PARTITIONS_GIVEN, None)
     if count is None:
         raise InvalidValue("the request body has no number of partitions: send an integer")
     return count
@@ -158,7 +153,7 @@ def _update_properties(request: HttpRequest, **parts: str) -> None:
 
 
 def _given_properties(request: HttpRequest) -> dict[str, str]:
-    return body(request, dict[str, str], {}, field="properties")
+    return body(request, PROPERTIES_GIVEN, {})
 
 
 def _remove_property(request: HttpRequest, **parts: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from messaging.limits.model import Limit
-from messaging.limits.structs import hints_of, limits_of
+from messaging.limits.structs import limits_of, structs_in
 
 REF = "#/components/schemas/{name}"
 Schema = dict[str, Any]
@@ -19,16 +18,6 @@ def schemas_of(kind: type[msgspec.Struct], *, answer: bool) -> dict[str, Schema]
     _, components = msgspec.json.schema_components((kind,), ref_template=REF)
     limits = {struct.__name__: _limits_in_json(struct) for struct in structs_in(kind)}
     return {name: _object(schema, limits[name], answer=answer) for name, schema in components.items()}
-
-
-def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
-    """It, and those in its fields."""
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-        for inner in hints_of(hint).values():
-            yield from structs_in(inner)
-    for part in get_args(hint):
-        yield from structs_in(part)
 
 
 def _limits_in_json(kind: type[msgspec.Struct]) -> dict[str, Limit]:

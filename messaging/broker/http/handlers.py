@@ -95,7 +95,7 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     except msgspec.DecodeError as error:
         raise InvalidValue(f"the request of {name} is not valid: {error}") from None
     if method != FEED_APPLY:  # may carry all of the control plane, whose size bounds it
-        check(message, "rpc")
+        check(message)
     work = context.edge.methods[name](message)
     return HttpAnswer(200, msgspec.json.encode(await (while_connected(request.receive, work) if method.long_read else work)))
 

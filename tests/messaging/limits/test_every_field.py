@@ -9,29 +9,18 @@ import msgspec
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from messaging.adminrpc.compaction import CompactionBlock
-from messaging.adminrpc.feed import FeedChange
-from messaging.adminrpc.methods import METHODS
+from messaging.adminrpc.methods import request_structs
 from messaging.bodies import choices_in
 from messaging.broker.http.websocket import frames as websocket_frames
 from messaging.broker.http.websocket import parameters
-from messaging.limits import binary, metadata, rest, websocket
+from messaging.limits import binary, metadata, websocket
 from messaging.limits.model import Limit
 from messaging.limits.structs import hints_of, limits_of, rows_of
 from messaging.protocol import pulsar_pb2 as pb
-from tenants.pulsar import namespace_policies, namespaces, schemas, subscriptions, tenants, topics
+from tenants.pulsar import bodies
 from tenants.rest.document import request_bodies
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
-STRUCTS = (
-    tenants.TenantInfo,
-    namespaces.BundlesData,
-    namespaces.CreationPolicies,
-    namespace_policies.BacklogQuota,
-    topics.PartitionedTopicMetadata,
-    schemas.SchemaPayload,
-    subscriptions.ResetCursorData,
-)
 WEBSOCKET_STRUCTS = (
     websocket_frames.ProducerFrame,
     websocket_frames.ConsumerCommand,
@@ -110,27 +99,23 @@ def test_every_field_of_the_websocket_api_has_a_limit(name: str, kind: Any) -> N
     assert (name in websocket.WEBSOCKET) == unbounded(kind)
 
 
-@pytest.mark.parametrize(("name", "kind"), list(struct_fields(STRUCTS)), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_field_of_pulsars_rest_has_a_limit(name: str, kind: Any) -> None:
-    assert (name in rest.PULSAR) == unbounded(kind)
-
-
-@pytest.mark.parametrize("body", request_bodies())
-def test_every_field_of_our_rest_has_a_limit(body: type[msgspec.Struct]) -> None:
+@pytest.mark.parametrize("body", [*request_bodies(), *bodies.OBJECTS, *request_structs()])
+def test_every_field_of_a_body_has_a_limit(body: type[msgspec.Struct]) -> None:
     for name, hint in hints_of(body).items():
         assert (name in limits_of(body)) == (unbounded(hint) and not choices_in(hint)), name
 
 
-def test_every_field_of_the_admin_rpc_has_a_limit() -> None:
-    requests: set[type[msgspec.Struct]] = {method.request for method in METHODS.values()}
-    requests |= {FeedChange, CompactionBlock}
-    found = {name.partition(".")[2] for name, kind in struct_fields(tuple(requests)) if unbounded(kind)}
-    assert found == set(rest.RPC)
+def test_a_field_of_the_admin_rpc_has_the_same_limit_in_every_request() -> None:
+    limits: dict[str, set[Limit]] = {}
+    for struct in request_structs():
+        for name, limit in limits_of(struct).items():
+            limits.setdefault(name, set()).add(limit)
+    assert not {name: found for name, found in limits.items() if len(found) > 1}
 
 
 def test_every_row_says_why_and_how_much() -> None:
     rows: dict[str, Limit] = {**binary.BINARY, **binary.BY_FIELD, **metadata.METADATA, **websocket.WEBSOCKET}
-    rows |= {**rows_of(request_bodies()), **rest.PULSAR, **rest.RPC}
+    rows |= rows_of([*request_bodies(), *bodies.OBJECTS, *request_structs()]) | {bare.name: bare.limit for bare in bodies.BARE}
     for name, row in rows.items():
         numbers = (row.bytes_max, row.count_max, row.total_bytes_max, row.minimum, row.maximum, row.setting or None)
         assert row.why and any(number is not None for number in numbers), name

@@ -45,7 +45,7 @@ from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
 from messaging.limits.model import check
-from messaging.limits.rest import PULSAR
+from messaging.limits.rest import PROPERTIES
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_reserved
 from messaging.storage.ledger_store import StoreError
@@ -131,7 +131,7 @@ class TopicHandlers:
 
         def changed(before: dict[str, str]) -> dict[str, str]:
             kept = {key: value for key, value in (before | request.properties).items() if key != request.removed}
-            check("properties of the topic", kept, PULSAR["body.properties"])
+            check("properties of the topic", kept, PROPERTIES)
             return kept
 
         if await self._broker.topics.partitioned.get(name) is not None:
