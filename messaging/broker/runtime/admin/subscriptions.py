@@ -64,7 +64,7 @@ class OfSubscription(Protocol):
     def subscription(self) -> str: ...
 
 
-class Move(NamedTuple):
+class MovedCursor(NamedTuple):
     """Mark-delete positions as text; "" before the subscription was there, or after."""
 
     topic: str
@@ -98,7 +98,7 @@ class SubscriptionHandlers:
         parts = await parts_of(self._broker, name)
         start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, request.entry_id)
 
-        async def make(part: TopicName) -> Move:
+        async def make(part: TopicName) -> MovedCursor:
             topic = await self._broker.topics.get(part, create=create or parts.partitioned)
             try:
                 made = await topic.subscriptions.create(subscription, start, request.properties)
@@ -106,7 +106,7 @@ class SubscriptionHandlers:
                 made = None
             if made is None:
                 raise Conflict(f"subscription {subscription!r} already exists on {name}")
-            return Move(topic.text, "", _place(made))
+            return MovedCursor(topic.text, "", _place(made))
 
         return await self._change(parts.names, make, enough_of=Conflict)
 
@@ -208,21 +208,21 @@ class SubscriptionHandlers:
         """Changes the subscription on the topic, or on each partition that has it. Raises `SubscriptionNotFound` where none has."""
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
 
-        async def change(name: TopicName) -> Move:
+        async def change(name: TopicName) -> MovedCursor:
             topic = await self._broker.topics.get(name, create=parts.partitioned)
             held = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
             before = _place(held)
             await act(topic, held)
-            return Move(topic.text, before, "" if deletes else _place(held))
+            return MovedCursor(topic.text, before, "" if deletes else _place(held))
 
         return await self._change(parts.names, change, enough_of=enough_of)
 
     async def _change(
-        self, names: Sequence[TopicName], change: Callable[[TopicName], Awaitable[Move]], *, enough_of: Errors
+        self, names: Sequence[TopicName], change: Callable[[TopicName], Awaitable[MovedCursor]], *, enough_of: Errors
     ) -> SubscriptionMoved:
         """Changes all of them, as Pulsar does, also where one is refused: then it is said what was refused first, beside what was
         done. An error of `enough_of` counts only where nothing was done."""
-        moves, errors = list[Move](), list[MagnetarError]()
+        moves, errors = list[MovedCursor](), list[MagnetarError]()
 
         async def attempt(name: TopicName) -> None:
             try:
