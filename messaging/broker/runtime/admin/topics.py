@@ -40,7 +40,7 @@ from messaging.adminrpc.topics import (
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, plain_topic, read_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.broker import Broker
-from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
+from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.errors import Conflict, InvalidValue, NotAcceptable, NotAllowed, PreconditionFailed, TopicNotFound
@@ -137,7 +137,7 @@ class TopicHandlers:
         if await self._broker.topics.partitioned.get(name) is not None:
             return TopicProperties(properties=await self._broker.topics.partitioned.change_properties(name, changed))
         topic = await self._broker.topics.get(name, create=False)
-        if not isinstance(topic, PersistentTopic):
+        if not topic.ledger.recorded:
             raise NotAcceptable(f"{name} is a non-persistent topic and keeps no properties")
         return TopicProperties(properties=await topic.change_properties(changed))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -92,15 +91,6 @@ class PersistentTopic(Topic):
     def policies_changed(self) -> None:
         self.deduplication.policies_changed()
         super().policies_changed()
-
-    async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
-        """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""
-        self.check_open()
-        try:
-            await self.ledger.update(lambda record: replace(record, properties=change(record.properties)))
-        except StoreError as error:
-            raise refusal_of(error, f"the properties of topic {self.text} cannot be changed") from error
-        return self.ledger.record.properties
 
     async def terminate(self) -> Position:
         """Terminates the topic: it accepts no more messages. Returns the last position. Raises `NotReady`, `StorageFailed`; it is

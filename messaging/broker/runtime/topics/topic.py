@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 
 from messaging.broker.core.inactivity import IdleTimes
 from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
@@ -16,7 +18,7 @@ from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters
 from messaging.broker.runtime.topics.producers.topic_producers import TopicProducers
 from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher
-from messaging.broker.runtime.topics.services import TopicServices
+from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements, NoAcknowledgements
 from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
 from messaging.broker.runtime.topics.subscriptions.cursor_changes import CursorChanges
@@ -162,6 +164,15 @@ class Topic(ABC):
         if self.started_dispatcher is not None:
             self.started_dispatcher.policies_changed()
         self.publisher.policies_changed()
+
+    async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""
+        self.check_open()
+        try:
+            await self.ledger.update(lambda record: replace(record, properties=change(record.properties)))
+        except StoreError as error:
+            raise refusal_of(error, f"the properties of topic {self.text} cannot be changed") from error
+        return self.ledger.record.properties
 
     async def recover(self) -> bool:
         """Called after the log refused a block. Returns False if the topic must be loaded again instead."""

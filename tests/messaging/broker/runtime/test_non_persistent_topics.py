@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicRef
+from messaging.adminrpc.topics import TopicPropertiesChange, TopicRef
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.non_persistent_topics import NonPersistentTopics
+from messaging.errors import NotAcceptable
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.broker_world import BrokerWorld, MakeWorld
@@ -149,6 +150,18 @@ async def test_partitions_that_nobody_uses_are_deleted_where_policies_say_so(mak
     assert (await world.service.topics.partitioned.get(base)) is not None
     assert (await upkeep(world, second)).deleted_topics == 1
     assert await world.meta.list_all_topics() == [] and await world.service.topics.partitioned.get(base) is None
+
+
+async def test_a_partition_takes_properties_and_a_topic_of_which_nothing_is_stored_does_not(world: BrokerWorld) -> None:
+    base = parse_topic("non-persistent://acme/orders/many")
+    await world.service.topics.partitioned.create(base, 1, {})
+    partition = str(base.of_partition(0))
+    await world.service.topics.get(parse_topic(partition), create=True)
+    changed = await world.admin.topics.change_properties(TopicPropertiesChange(topic=partition, properties={"a": "1"}))
+    assert changed.properties == (await world.admin.topics.properties(TopicRef(topic=partition))).properties == {"a": "1"}
+    await both(world)
+    with pytest.raises(NotAcceptable):
+        await world.admin.topics.change_properties(TopicPropertiesChange(topic=TOPIC, properties={"a": "1"}))
 
 
 async def test_partitions(world: BrokerWorld) -> None:
