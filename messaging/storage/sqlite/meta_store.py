@@ -189,7 +189,8 @@ class SqliteMetaStore:
             sql = "select name, record from topic where name > ? order by name limit ?"
             rows = db.execute(sql, (after, limit)).fetchall()
             ids = [ledger_id for _, record in rows for ledger_id in tables.names_decoder.decode(record).ledger_ids]
-            return ids, rows[-1][0] if len(rows) == limit else None
+            names = [name for name, _ in rows]
+            return ids, names[-1] if len(rows) == limit else None
 
         return await self._call(run)
 
@@ -280,8 +281,8 @@ class SqliteMetaStore:
         sql = "select record from schema_version where topic = ? and version = ?"
 
         def run(db: sqlite3.Connection) -> bytes | None:
-            row = db.execute(sql, (topic, version)).fetchone()
-            return None if row is None else bytes(row[0])
+            (record,) = db.execute(sql, (topic, version)).fetchone() or (None,)
+            return None if record is None else bytes(record)
 
         return await self._call(run, tenant_of(topic))
 
@@ -310,8 +311,8 @@ class SqliteMetaStore:
 
     async def get_value(self, key: str) -> bytes | None:
         def run(db: sqlite3.Connection) -> bytes | None:
-            row = db.execute("select value from value where key = ?", (key,)).fetchone()
-            return None if row is None else bytes(row[0])
+            (value,) = db.execute("select value from value where key = ?", (key,)).fetchone() or (None,)
+            return None if value is None else bytes(value)
 
         return await self._call(run, tenant_of(key))
 

@@ -25,8 +25,8 @@ from messaging.storage.ledger_store import Position
 
 
 def of_newest(parts: NewestParts) -> Entries:
-    groups = [_of_group(*one) for one in parts.groups]
-    return joined([*(of_arrays(*one) for one in parts.chunks), *map(of_slot, parts.slots), *groups])
+    groups = [_of_group(*group) for group in parts.groups]
+    return joined([*(of_arrays(*chunk) for chunk in parts.chunks), *map(of_slot, parts.slots), *groups])
 
 
 def _of_group(at_ms: int, ledger_id: int, entries: BitMap) -> Entries:
@@ -40,10 +40,10 @@ def of_rescheduled(times: Mapping[Position, Rescheduled]) -> Entries:
 
 
 def positions_of(sets: Mapping[int, BitMap]) -> Positions:
-    found = [
+    numbers = [
         np.frombuffer(array("Q", entries), np.uint64) | np.uint64(ledger_id << ENTRY_BITS) for ledger_id, entries in sets.items()
     ]
-    return np.concatenate(found) if found else np.empty(0, np.uint64)
+    return np.concatenate(numbers) if numbers else np.empty(0, np.uint64)
 
 
 def without(entries: Entries, positions: Positions) -> Entries:
@@ -65,10 +65,10 @@ def in_memory(newest: NewestParts, rescheduled: Mapping[Position, Rescheduled], 
 def block_within(data: bytes | None, from_ms: int, until_ms: int) -> Entries:
     """Nothing of a block that cannot be read."""
     try:
-        found = joined([]) if data is None else decode_block(data)
+        entries = joined([]) if data is None else decode_block(data)
     except ValueError:
-        found = joined([])
-    return window(found, from_ms, until_ms)
+        entries = joined([])
+    return window(entries, from_ms, until_ms)
 
 
 def behind(parts: Sequence[Entries], after: DueEntry | None, before_ms: int) -> Entries:
@@ -95,12 +95,12 @@ def page(parts: Sequence[Entries], after: DueEntry | None, before_ms: int, count
         every = Entries(every.times[kept], every.positions[kept])
     order = np.lexsort((every.positions, every.times))
     times, positions = every.times[order].tolist(), every.positions[order].tolist()
-    found: dict[int, int] = {}
+    times_by_position: dict[int, int] = {}
     for at_ms, number in zip(times, positions, strict=True):
-        found.setdefault(number, at_ms)
-        if len(found) >= count:
+        times_by_position.setdefault(number, at_ms)
+        if len(times_by_position) >= count:
             break
-    return [DueEntry(at_ms, number >> ENTRY_BITS, number & ENTRY_MASK) for number, at_ms in found.items()]
+    return [DueEntry(at_ms, number >> ENTRY_BITS, number & ENTRY_MASK) for number, at_ms in times_by_position.items()]
 
 
 def counts(
@@ -110,10 +110,10 @@ def counts(
     have (the first times of some blocks, and how many entries are in them), spread evenly over the time of each block."""
     every = without(joined(list(exact)), left_out)
     _, first = np.unique(every.positions, return_index=True)
-    found = np.histogram(np.concatenate([every.times[first], rescheduled.times]), np.array(edges, np.int64))[0].astype(np.float64)
+    totals = np.histogram(np.concatenate([every.times[first], rescheduled.times]), np.array(edges, np.int64))[0].astype(np.float64)
     for starts, entries in runs:
         at = np.arange(len(starts) + 1, dtype=np.float64) * BLOCK_ENTRIES
         at[-1] = entries
         times = np.array([*starts, starts[-1] + 1], np.float64)
-        found += np.diff(np.interp(np.array(edges, np.float64), times, at))
-    return [round(one) for one in found.tolist()]
+        totals += np.diff(np.interp(np.array(edges, np.float64), times, at))
+    return [round(total) for total in totals.tolist()]

@@ -77,10 +77,10 @@ class NewestEntries:
 
     def parts(self, from_ms: int, until_ms: int) -> NewestParts:
         """All that is due from `from_ms` to before `until_ms`, and some that is not."""
-        chunks = [one for one in (*self._chunks, *self._sealing_chunks()) if one.times and one.first_ms < until_ms]
+        chunks = [chunk for chunk in (*self._chunks, *self._sealing_chunks()) if chunk.times and chunk.first_ms < until_ms]
         slots = [] if self._sealing is None else self._sealing.slots
         return NewestParts(
-            [(one.times[:], one.positions[:]) for one in chunks],
+            [(chunk.times[:], chunk.positions[:]) for chunk in chunks],
             [*self.near.slots_within(from_ms, until_ms), *slots],
             self.near.groups_within(from_ms, until_ms),
         )
@@ -95,22 +95,22 @@ class NewestEntries:
     def first_far_ms(self) -> int:
         """The time of the first that is not in a slot; `NEVER_MS` if there is none."""
         sealing_ms = self._sealing.slots_ms if self._sealing is not None else NEVER_MS
-        return min((sealing_ms, *(one.first_ms for one in (*self._chunks, *self._sealing_chunks()))))
+        return min((sealing_ms, *(chunk.first_ms for chunk in (*self._chunks, *self._sealing_chunks()))))
 
     def bring_near(self, until_ms: int) -> None:
         """Sorts the near entries of chunks that have something due into slots, of `CHUNKS_MOVED_MAX` in each of both places."""
         near_ms = min(until_ms + FAR_MS, NEVER_MS)
-        for chunk in [one for one in self._chunks if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
+        for chunk in [chunk for chunk in self._chunks if chunk.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
             self._move(chunk, near_ms)
         sealing = self._sealing
-        for chunk in [one for one in self._sealing_chunks() if one.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
+        for chunk in [chunk for chunk in self._sealing_chunks() if chunk.first_ms <= until_ms][:CHUNKS_MOVED_MAX]:
             far = self._sort_in(chunk, near_ms)
             chunk.first_ms = far.first_ms  # a thread reads the rest of it
             if sealing is not None and not far.times:
                 sealing.moved.add(sealing.chunks.index(chunk))
         if sealing is not None and sealing.slots_ms <= until_ms:
-            self.near.put_back(one for one in sealing.slots if one.start_ms <= near_ms)
-            self._seals_slots(sealing, [one for one in sealing.slots if one.start_ms > near_ms])
+            self.near.put_back(slot for slot in sealing.slots if slot.start_ms <= near_ms)
+            self._seals_slots(sealing, [slot for slot in sealing.slots if slot.start_ms > near_ms])
 
     def _move(self, chunk: TimedEntries, near_ms: int) -> None:
         far = self._sort_in(chunk, near_ms)
@@ -133,27 +133,27 @@ class NewestEntries:
 
     def _sealing_chunks(self) -> list[TimedEntries]:
         sealing = self._sealing
-        return [] if sealing is None else [one for index, one in enumerate(sealing.chunks) if index not in sealing.moved]
+        return [] if sealing is None else [chunk for index, chunk in enumerate(sealing.chunks) if index not in sealing.moved]
 
     # --- what is sealed
 
     def _seals_slots(self, sealing: Seal, slots: list[Slot]) -> None:
         """A thread may read the former list."""
-        sealing.slots, sealing.slots_ms = slots, min((one.start_ms for one in slots), default=NEVER_MS)
+        sealing.slots, sealing.slots_ms = slots, min((slot.start_ms for slot in slots), default=NEVER_MS)
 
     def seal(self, now_ms: int, entries_min: int) -> Seal | None:
         """What is to be sealed now: at least so many entries; 0: as many as usual."""
         if self._sealing is not None:
             return None
-        needed, held = entries_min or self.seal_entries, self._count + self.near.count
-        if held < (needed if entries_min else max(needed, self._counted_from)):
+        needed, kept_count = entries_min or self.seal_entries, self._count + self.near.count
+        if kept_count < (needed if entries_min else max(needed, self._counted_from)):
             return None
         count = self._count + self.near.count_from(now_ms + FAR_MS)
-        self._counted_from = held + self.seal_entries // 8 if count < needed else 0
+        self._counted_from = kept_count + self.seal_entries // 8 if count < needed else 0
         if count < needed:
             return None
         slots = self.near.take_far(now_ms + FAR_MS)
-        self._sealing = Seal([one for one in self._chunks if one.times], [], count)
+        self._sealing = Seal([chunk for chunk in self._chunks if chunk.times], [], count)
         self._seals_slots(self._sealing, slots)
         self._open = TimedEntries()
         self._chunks, self._count = [self._open], 0
@@ -164,6 +164,6 @@ class NewestEntries:
         self._sealing = None
         if not stored:
             self.near.put_back(job.slots)
-            kept = [one for index, one in enumerate(job.chunks) if index not in job.moved]
+            kept = [chunk for index, chunk in enumerate(job.chunks) if index not in job.moved]
             self._chunks = [*kept, *self._chunks]
-            self._count += sum(len(one.times) for one in kept)
+            self._count += sum(len(chunk.times) for chunk in kept)

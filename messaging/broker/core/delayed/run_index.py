@@ -79,11 +79,11 @@ class RunIndex:
 
     def _add_pending(self, bitmaps: EntrySets) -> None:
         for ledger_id, entries in bitmaps.items():
-            held = self.pending.get(ledger_id)
-            if held is None:
+            bitmap = self.pending.get(ledger_id)
+            if bitmap is None:
                 self.pending[ledger_id] = entries
             else:
-                held |= entries
+                bitmap |= entries
 
     # --- releasing
 
@@ -97,7 +97,7 @@ class RunIndex:
     def take_due(self, until_ms: int) -> Due:
         self.releasing_ms = until_ms
         self._newest.bring_near(until_ms)
-        found, reached_ms = self._newest.near.take_due(until_ms)
+        due, reached_ms = self._newest.near.take_due(until_ms)
         reached_ms = min(reached_ms, self._newest.first_far_ms() - 1)
         left = TAKEN_MAX
         for run in self.runs:
@@ -105,21 +105,21 @@ class RunIndex:
                 if run.head is None or left <= 0:
                     reached_ms = min(reached_ms, run.next_ms() - 1)
                     break
-                left -= self._take_head(run, until_ms, left, found)
-        return Due(entry_sets.take(self.pending, found), reached_ms)
+                left -= self._take_head(run, until_ms, left, due)
+        return Due(entry_sets.take(self.pending, due), reached_ms)
 
-    def _take_head(self, run: StoredRun, until_ms: int, entries_max: int, found: dict[int, BitMap]) -> int:
+    def _take_head(self, run: StoredRun, until_ms: int, entries_max: int, due: dict[int, BitMap]) -> int:
         head = run.head
         assert head is not None
         before = head.left
         for ledger_id, entries in head.take(until_ms, entries_max).items():
-            held = found.get(ledger_id)
-            found[ledger_id] = entries if held is None else held | entries
+            bitmap = due.get(ledger_id)
+            due[ledger_id] = entries if bitmap is None else bitmap | entries
         run.took(before - head.left)
         return before - head.left
 
     def forget_ledgers_before(self, ledger_id: int) -> None:
-        for gone in [held for held in self.pending if held < ledger_id]:
+        for gone in [earlier for earlier in self.pending if earlier < ledger_id]:
             del self.pending[gone]
 
     def newest_parts(self, from_ms: int, until_ms: int) -> NewestParts:
@@ -185,10 +185,10 @@ class RunIndex:
     def merged(self, job: Merge, run: StoredRun | None, *, stored: bool) -> None:
         """`stored`: `run` has taken the place of the others in the topic's record, or nothing has, if None."""
         self._merging = None
-        for one in job.runs:
-            one.busy = False
+        for merged_run in job.runs:
+            merged_run.busy = False
         if stored:
-            self.runs = [one for one in self.runs if one not in job.runs]
+            self.runs = [former for former in self.runs if former not in job.runs]
             if run is not None:
                 self.runs.append(run)
 

@@ -178,9 +178,9 @@ def known_until(runs: Iterable[StoredRun]) -> int:
 
 def between(runs: Iterable[StoredRun], after_ms: int, until_ms: int) -> EntrySets:
     """What of the blocks in memory is due after `after_ms` and up to `until_ms`."""
-    found: EntrySets = {}
+    due: EntrySets = {}
     for run in runs:
         if run.head is not None and run.head.next_ms() <= until_ms:
             for ledger_id, entries in run.head.between(after_ms, until_ms).items():
-                entry_sets.add(found, ledger_id, entries)
-    return found
+                entry_sets.add(due, ledger_id, entries)
+    return due

@@ -79,17 +79,17 @@ class TimeSlots:
             if left <= 0:
                 until_ms = min(until_ms, (self._slot_order[0] << SLOT_BITS) - 1) if self._slot_order else until_ms
                 break
-        found: dict[int, BitMap] = {}
+        due: dict[int, BitMap] = {}
         while self._group_order and self._group_order[0] <= until_ms:
             for ledger_id, entries in self._groups.pop(heappop(self._group_order)).items():
                 self.memory_bytes -= GROUP_BYTES + GROUPED_ENTRY_BYTES * len(entries)
-                if ledger_id in found:
-                    found[ledger_id] |= entries
+                if ledger_id in due:
+                    due[ledger_id] |= entries
                 else:
-                    found[ledger_id] = entries
+                    due[ledger_id] = entries
         if not self._slots and not self._groups:
             self._near_slot = 0
-        return Due(found, until_ms)
+        return Due(due, until_ms)
 
     def slots_within(self, from_ms: int, until_ms: int) -> list[Slot]:
         """Copies of the slots of which something may be due from `from_ms` to before `until_ms`."""
@@ -117,13 +117,13 @@ class TimeSlots:
     def take_far(self, after_ms: int) -> list[Slot]:
         """Removes the slots that begin at `after_ms` or later."""
         far = [slot for slot in self._slots if slot << SLOT_BITS >= after_ms]
-        found = [Slot(slot << SLOT_BITS, *one) for slot in far for one in self._slots.pop(slot).items()]
+        slots = [Slot(slot << SLOT_BITS, *of_ledger) for slot in far for of_ledger in self._slots.pop(slot).items()]
         if far:
             self._slot_order = list(self._slots)
             heapify(self._slot_order)
-        for one in found:
-            self._counted(-len(one.entries), -1)
-        return found
+        for taken in slots:
+            self._counted(-len(taken.entries), -1)
+        return slots
 
     def put_back(self, slots: Iterable[Slot]) -> None:
         for start_ms, ledger_id, entries in slots:

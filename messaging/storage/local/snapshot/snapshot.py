@@ -56,7 +56,8 @@ class Content(msgspec.Struct, array_like=True):
 
     @property
     def ledgers(self) -> int:
-        return len(self.columns[0]) // 8
+        ledger_ids, *_ = self.columns
+        return len(ledger_ids) // 8
 
 
 # Ledger id, last entry, length in bytes; the segments of its CREATED and SEALED records, the last one with blocks of it; the index
@@ -77,6 +78,7 @@ def encode(
 ) -> bytes:
     """Encodes the whole file. `ledgers` is the state according to the footers up to `covered`."""
     columns = [array(typecode) for typecode in COLUMNS]
+    ledger_ids, last_entries, length_bytes, created_segments, sealed_segments, last_segments, places_of_properties = columns
     places: dict[int, int] = {}  # index of properties by object identity: equal properties are one object
     properties: list[dict[str, str]] = []
     for states in _chunks(ledgers):
@@ -84,13 +86,13 @@ def encode(
             if id(state.properties) not in places:
                 places[id(state.properties)] = len(properties)
                 properties.append(state.properties)
-        columns[0].extend([state.ledger_id for state in states])
-        columns[1].extend([state.last_entry for state in states])
-        columns[2].extend([state.length_bytes for state in states])
-        columns[3].extend([state.created_segment for state in states])
-        columns[4].extend([state.sealed_segment for state in states])
-        columns[5].extend([state.last_segment for state in states])
-        columns[6].extend([places[id(state.properties)] for state in states])
+        ledger_ids.extend([state.ledger_id for state in states])
+        last_entries.extend([state.last_entry for state in states])
+        length_bytes.extend([state.length_bytes for state in states])
+        created_segments.extend([state.created_segment for state in states])
+        sealed_segments.extend([state.sealed_segment for state in states])
+        last_segments.extend([state.last_segment for state in states])
+        places_of_properties.extend([places[id(state.properties)] for state in states])
         pause()
     packed = [pack(column) for column in columns]
     content = Content(FORMAT_VERSION, store_id, covered, packed, properties, segments, tombstones, deletions_pending)
@@ -130,7 +132,7 @@ def restore_ledgers(content: Content, states: dict[int, LedgerState], segments: 
     shared = {number: number for number in segments}
     columns = [unpack(column, typecode) for column, typecode in zip(content.columns, COLUMNS, strict=True)]
     properties = content.properties
-    for start in range(0, len(columns[0]), CHUNK):
+    for start in range(0, content.ledgers, CHUNK):
         for ledger_id, last_entry, length_bytes, created, sealed, last, at in zip(
             *(column[start : start + CHUNK] for column in columns), strict=True
         ):
