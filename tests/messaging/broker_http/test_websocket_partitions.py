@@ -237,7 +237,7 @@ async def test_unsubscribing_takes_all_partitions_or_none(edge: Edge) -> None:
         assert all(edge.subscription(str(NAME.of_partition(number))) for number in range(3))
     async with edge.connect(SHARED) as consumer:
         await send_json(consumer, type="unsubscribe")
-        await eventually(lambda: not any(edge.topics[str(NAME.of_partition(number))].subscriptions for number in range(3)))
+        await eventually(lambda: not any(edge.topics[str(NAME.of_partition(number))].subscriptions.table for number in range(3)))
 
 
 async def test_consumers_of_partitions_count_as_memory_of_their_tenant(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
