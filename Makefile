@@ -71,9 +71,10 @@ storage-campaign: setup $(VENV)/.installed-test ## use up what a log needs, remo
 	$(BIN)/python -m tests.faults.storage_campaign $(ARGS)
 
 .PHONY: hostile
-hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should, and all that a tenant may; ARGS="--frames 100000 --seed 7" VISITS="--visits 100"
+hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that nobody should, and all that a tenant may; ARGS="--frames 100000 --seed 7" VISITS="--visits 100" ASKED="--visits 100"
 	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
 	$(BIN)/python -m tests.adversary.hostile.visiting $(VISITS)
+	$(BIN)/python -m tests.adversary.hostile.rest $(ASKED)
 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"

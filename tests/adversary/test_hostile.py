@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.adversary.hostile import peers, visiting, visits
+from tests.adversary.hostile import peers, rest, visiting, visits
 from tests.adversary.hostile.binary_frames import BinaryFrames
 from tests.adversary.hostile.campaign import FRAMES_A_PEER, Failed, Round, campaign, made_round, shown, target
 from tests.adversary.hostile.peers import NotServed
@@ -26,6 +26,25 @@ async def test_nobody_notices_a_tenant_that_does_all_it_may(tmp_path: Path) -> N
     assert set(result.steps) == {step.__name__ for step in (*visits.BEGINNING, *visits.STEPS)}, "or it did not do all it may"
     assert result.refused.total() < result.steps.total() // 3, "or most of what it did was refused"
     assert result.songs > 24
+
+
+async def test_nobody_notices_a_tenant_that_asks_for_everything(tmp_path: Path) -> None:
+    result = await rest.campaign(tmp_path, visits=9, seed=5)
+    assert result.requests == 9 * rest.REQUESTS_A_VISIT and result.routes > 100
+    assert sum(count for status, count in result.statuses.items() if status < 300) > result.requests // 10, "or nothing was done"
+    assert result.songs > 5
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [(500, b"{}", "with 500"), (503, b"", "with 503"), (502, b'{"reason": "x"}', "with 502"), (200, b"[word]", "the neighbour's")],
+)
+def test_an_answer_that_nobody_may_get_is_noticed(status: int, body: bytes, why: str) -> None:
+    asked = rest.Request("GET", "/", None)
+    with pytest.raises(NotServed, match=why):
+        rest.judge(asked, status, body, "word")
+    for fine, text in (200, b"[]"), (404, b"{}"), (501, b"{}"), (503, b'{"reason": "there are no transactions"}'):
+        rest.judge(asked, fine, text, "word")
 
 
 def test_a_visit_is_the_same_whenever_it_is_made() -> None:

@@ -44,8 +44,8 @@ FILLING = {
 }
 
 
-def addresses() -> list[tuple[str, str, str]]:
-    """(method, path, action) of every row that is not public."""
+def templates() -> list[tuple[str, str, str]]:
+    """(method, path with its parameters as ``<converter:name>``, action) of every row that is not public."""
     found = []
 
     def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
@@ -53,15 +53,22 @@ def addresses() -> list[tuple[str, str, str]]:
             if isinstance(pattern, URLResolver):
                 walk(pattern.url_patterns, prefix + str(pattern.pattern), pattern.namespace or namespace)
             elif namespace in TABLED:
-                path = "/" + prefix + str(pattern.pattern)
-                for name, value in FILLING.items():
-                    for converter in ("segment", "path", "domain", "kind", "cluster"):
-                        path = path.replace(f"<{converter}:{name}>", value)
-                assert "<" not in path
                 for method in pattern.callback.methods:
                     action = REST[(method, f"{namespace}:{pattern.name}")]
                     if action != "public":
-                        found.append((method, path, str(action)))
+                        found.append((method, f"/{prefix}{pattern.pattern}", str(action)))
 
     walk(get_resolver().url_patterns, "", "")
+    return found
+
+
+def addresses() -> list[tuple[str, str, str]]:
+    """(method, path, action) of every row that is not public."""
+    found = []
+    for method, path, action in templates():
+        for name, value in FILLING.items():
+            for converter in ("segment", "path", "domain", "kind", "cluster"):
+                path = path.replace(f"<{converter}:{name}>", value)
+        assert "<" not in path
+        found.append((method, path, action))
     return found
