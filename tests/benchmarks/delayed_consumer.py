@@ -14,7 +14,7 @@ from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
-from tests.benchmarks.delayed_load import PAYLOAD, Blocks
+from tests.benchmarks.delayed_load import Blocks
 
 
 class Receiving:
@@ -54,7 +54,7 @@ class Receiving:
         if not self._acks:
             asyncio.get_running_loop().call_soon(self._acknowledge, consumer)
         self._acks.append((block.ledger_id, [block.entry_at(index) for index in picked]))
-        return len(picked) * len(PAYLOAD)
+        return len(picked) * len(block.data) // len(block.end_offsets)  # as a connection: what it sends, with the frames
 
     def _acknowledge(self, consumer: Consumer) -> None:
         acks, self._acks = self._acks, []

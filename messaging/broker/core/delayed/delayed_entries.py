@@ -128,8 +128,7 @@ class DelayedEntries:
         count, cursor, stop = 0, self._reader.cursor, self._reader.read_position
         for ledger_id, entries in self.pending.items():
             if cursor.mark_delete.ledger_id <= ledger_id <= stop.ledger_id and not self._reader.ledger_list.dropped(ledger_id):
-                passed = entry_sets.before(ledger_id, entries, stop)
-                count += len(entry_sets.unacknowledged(ledger_id, passed, cursor))
+                count += entry_sets.unacknowledged_count(ledger_id, entries, cursor, stop)
         return count
 
     @property

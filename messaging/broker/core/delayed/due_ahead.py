@@ -26,6 +26,7 @@ from messaging.storage.ledger_store import Position
 HELD_BYTES_MAX = 32 << 20  # of one topic
 ENTRY_BYTES = 150  # of an entry that is held, in addition to its data
 GATHERED_MAX = 1024  # entries of one block
+FORGOTTEN_MAX = 16_384  # entries in one turn: two milliseconds
 
 
 class _Held:
@@ -144,10 +145,19 @@ class DueAhead:
 
     # --- forgetting
 
-    def forget(self, now_ms: int) -> None:
-        """What was kept long enough."""
+    def forget(self, now_ms: int) -> bool:
+        """What was kept long enough, or a part of it. Returns whether there is more."""
+        left = FORGOTTEN_MAX
         while self._until and self._until[0][0] <= now_ms:
-            self._drop(self._until.popleft()[1])
+            if left <= 0:
+                return True
+            entries = self._until[0][1]
+            part = entry_sets.take_first(entries, left)
+            left -= sum(map(len, part.values()))
+            self._drop(part)
+            if not entries:
+                self._until.popleft()
+        return False
 
     def clear(self) -> None:
         """Of what is being read nothing is kept either."""

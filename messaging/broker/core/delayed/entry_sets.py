@@ -56,6 +56,22 @@ def take(sets: EntrySets, named: Mapping[int, BitMap]) -> EntrySets:
     return found
 
 
+def take_first(sets: EntrySets, count: int) -> EntrySets:
+    """Removes the first `count` entries, of one ledger after the other, and returns them."""
+    found: EntrySets = {}
+    for ledger_id in list(sets):
+        if count <= 0:
+            break
+        held = sets[ledger_id]
+        if len(held) <= count:
+            found[ledger_id] = sets.pop(ledger_id)
+        else:
+            found[ledger_id] = held[:count]
+            held.remove_range(0, held[count])
+        count -= len(found[ledger_id])
+    return found
+
+
 def remove_range(sets: EntrySets, ledger_id: int, first: int, stop: int) -> None:
     held = sets.get(ledger_id)
     if held is not None:
@@ -78,6 +94,18 @@ def unacknowledged(ledger_id: int, entries: BitMap, cursor: Cursor) -> BitMap:
     if mark.ledger_id == ledger_id:
         left.remove_range(0, mark.entry_id + 1)
     return left
+
+
+def unacknowledged_count(ledger_id: int, entries: BitMap, cursor: Cursor, stop: Position) -> int:
+    """How many of them lie before `stop` and are not acknowledged, counted without a copy: there may be a hundred million. The
+    ledger is that of `cursor.mark_delete` or of `stop`, or lies between the two."""
+    mark, acknowledged = cursor.mark_delete, cursor.individual_acks.get(ledger_id)
+    first = mark.entry_id + 1 if mark.ledger_id == ledger_id else 0
+    last = stop.entry_id if stop.ledger_id == ledger_id else ENTRY_IDS
+    if last <= first:
+        return 0
+    count = entries.range_cardinality(first, last)
+    return count - (entries & acknowledged).range_cardinality(first, last) if acknowledged is not None else count
 
 
 def memory_bytes(sets: EntrySets) -> int:

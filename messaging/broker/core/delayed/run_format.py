@@ -34,6 +34,8 @@ else:
 
 VERSION = 1
 LEVEL = 1
+ADDED_MAX = 1 << 16  # entries that are added to a bitmap at a time
+STRETCH = 1 << 22  # entries of a bitmap that are worked on at a time, because it holds Python's lock
 _BLOCK = struct.Struct("<BIqQBB")
 _DIRECTORY = struct.Struct("<BQI")
 _COUNT = struct.Struct("<I")
@@ -82,7 +84,15 @@ def bitmaps_of(positions: Positions) -> dict[int, BitMap]:
     ledgers = ordered >> np.uint64(ENTRY_BITS)
     entries = (ordered & np.uint64(ENTRY_MASK)).astype(np.uint32)
     edges = [0, *(np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1).tolist(), len(ordered)]
-    return {int(ledgers[first]): BitMap(array("I", entries[first:stop].tobytes())) for first, stop in pairwise(edges)}
+    return {int(ledgers[first]): _bitmap(entries[first:stop]) for first, stop in pairwise(edges)}
+
+
+def _bitmap(entries: NDArray[np.uint32]) -> BitMap:
+    """`entries`: sorted. Many are added in parts, between which others may have Python's lock."""
+    found = BitMap()
+    for at in range(0, len(entries), ADDED_MAX):
+        found.update(array("I", entries[at : at + ADDED_MAX].tobytes()))
+    return found
 
 
 # --- blocks
@@ -144,10 +154,22 @@ def encode_directory(directory: Directory) -> bytes:
     parts.append(np.array(directory.starts, "<i8").tobytes())
     parts.append(_COUNT.pack(len(directory.bitmaps)))
     for ledger_id, bitmap in directory.bitmaps.items():
-        bitmap.run_optimize()
-        data = bitmap.serialize()
+        data = _optimized(bitmap).serialize()
         parts += (_LEDGER.pack(ledger_id, len(data)), data)
     return b"".join(parts)
+
+
+def _optimized(bitmap: BitMap) -> BitMap:
+    """With its runs as such, found a stretch at a time: for 16 million entries at once that takes 17 ms."""
+    if len(bitmap) <= STRETCH:
+        bitmap.run_optimize()
+        return bitmap
+    found = BitMap()
+    for first in range(bitmap.min() // STRETCH * STRETCH, bitmap.max() + 1, STRETCH):
+        part = bitmap & BitMap(range(first, min(first + STRETCH, 1 << ENTRY_BITS)))
+        part.run_optimize()
+        found |= part
+    return found
 
 
 def decode_directory(data: bytes) -> Directory:

@@ -76,7 +76,10 @@ class RunMerge:
         self._ready, self._ready_count = [left], len(left.times)
         for ledger_id, entries in bitmaps_of(done.positions).items():
             held = self._bitmaps.get(ledger_id)
-            self._bitmaps[ledger_id] = entries if held is None else held | entries
+            if held is None:
+                self._bitmaps[ledger_id] = entries
+            else:
+                held |= entries
         blocks = []
         for first in range(0, count, BLOCK_ENTRIES):
             part = done.part(first, first + BLOCK_ENTRIES)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from pyroaring import BitMap
 
 from messaging.broker.core.delayed.index import MemoryIndex
 from messaging.broker.core.delayed.newest import ROOM_FACTOR
@@ -61,6 +62,14 @@ def test_a_directory_comes_back_as_it_was(ledgers: dict[int, set[int]], starts: 
     for cut in (0, 5, len(data) - 1):
         with pytest.raises(ValueError):
             decode_directory(data[:cut])
+
+
+def test_a_directory_of_very_many_entries_is_packed_as_if_at_once() -> None:
+    entries = BitMap(range(0, 12_000_000, 2)) | BitMap(range(9_000_000, 20_000_000))
+    whole = entries.copy()
+    whole.run_optimize()
+    data = encode_directory(Directory(1, array("q"), {3: entries}))
+    assert data.endswith(whole.serialize()) and decode_directory(data).bitmaps == {3: whole}
 
 
 def test_an_entry_takes_at_most_six_bytes() -> None:

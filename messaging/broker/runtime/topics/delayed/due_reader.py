@@ -60,8 +60,7 @@ class DueReader:
     def look(self, index: RunIndex, now_ms: int) -> None:
         """Reads what is due soon, and forgets what was due long ago."""
         ahead = self._delays.ahead
-        self._again_ms = now_ms + LOOK_MS
-        ahead.forget(now_ms)
+        self._again_ms = now_ms if ahead.forget(now_ms) else now_ms + LOOK_MS
         until_ms = min(now_ms + AHEAD_MS, known_until(index.runs) - 1)
         after_ms = max(min(self._looked_ms, now_ms + AHEAD_MS), now_ms)  # the clock may have been set back
         if until_ms > after_ms:

@@ -130,7 +130,7 @@ class RunStore:
             blocks += len(made)
             if not merge.hungry:
                 break
-        last, directory = merge.end()
+        last, directory = await asyncio.to_thread(merge.end)
         await run_entries.append(writer, last)
         return directory, blocks + len(last), lost
 
