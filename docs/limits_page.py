@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from docs.web_process import load_routes
 from messaging.adminrpc.methods import request_structs
+from messaging.broker.http.websocket.frames import FRAMES
+from messaging.broker.http.websocket.parameters import PARAMETERS
 from messaging.limits import binary, metadata, rest, websocket
 from messaging.limits.model import Limit
 from messaging.limits.structs import limits_of, rows_of
@@ -47,7 +49,7 @@ def _sections(by_field: dict[str, Limit]) -> Iterator[tuple[str, str, dict[str, 
         "WebSocket",
         "A message over a limit gets a `send-error`. Any other frame over a limit closes the connection with 1007. A query "
         "parameter over a limit refuses the upgrade with 400.",
-        websocket.WEBSOCKET,
+        rows_of([*FRAMES, *PARAMETERS]) | {"MessageId.batch_index": websocket.BATCH_INDEX},
     )
     said = f"400 with the reason, or 413 for a body of more than {rest.BODY_BYTES_MAX} bytes. "
     said += f"A body has at most {rest.BODY_VALUES_MAX:,} values in {rest.BODY_DEPTH_MAX} levels of objects and lists."

@@ -16,11 +16,9 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from messaging.limits import websocket
 from messaging.limits.model import Limit, violation
 
 Row = tuple[str, str, Limit | None]  # attribute, name in JSON, limit
-TABLES: dict[str, Mapping[str, Limit]] = {"websocket": websocket.WEBSOCKET}
 
 
 @cache
@@ -62,35 +60,28 @@ def rows_of(kinds: Iterable[type[msgspec.Struct]]) -> dict[str, Limit]:
 
 
 @cache
-def _rows(kind: type[msgspec.Struct], table: str) -> tuple[Row, ...]:
-    limits, declared = TABLES.get(table, {}), limits_of(kind)
-    return tuple(
-        (
-            field.name,
-            field.encode_name,
-            declared.get(field.name) or limits.get(f"{kind.__name__}.{field.name}") or limits.get(field.name),
-        )
-        for field in msgspec.structs.fields(kind)
-    )
+def _rows(kind: type[msgspec.Struct]) -> tuple[Row, ...]:
+    limits = limits_of(kind)
+    return tuple((field.name, field.encode_name, limits.get(field.name)) for field in msgspec.structs.fields(kind))
 
 
-def over_limit(value: msgspec.Struct, table: str = "") -> tuple[str, Limit] | None:
+def over_limit(value: msgspec.Struct) -> tuple[str, Limit] | None:
     """What is wrong with the first field over its limit, in this object or a nested one, and that limit; None if nothing is."""
-    for attribute, name, limit in _rows(type(value), table):
+    for attribute, name, limit in _rows(type(value)):
         content: Any = getattr(value, attribute)
         if content is None or content is msgspec.UNSET:
             continue
         if limit is not None and (wrong := violation(name, content, limit)) is not None:
             return wrong, limit
         for part in content if isinstance(content, list) else (content,):
-            if isinstance(part, msgspec.Struct) and (inner := over_limit(part, table)) is not None:
+            if isinstance(part, msgspec.Struct) and (inner := over_limit(part)) is not None:
                 return inner
     return None
 
 
-def check(value: msgspec.Struct, table: str = "") -> None:
+def check(value: msgspec.Struct) -> None:
     """Raises the error of the limit."""
-    over = over_limit(value, table)
+    over = over_limit(value)
     if over is not None:
         wrong, limit = over
         raise limit.error(wrong)

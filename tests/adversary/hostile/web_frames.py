@@ -8,9 +8,13 @@ import random
 from typing import Any
 from urllib.parse import quote
 
-from messaging.limits.websocket import WEBSOCKET
+from messaging.broker.http.websocket.frames import FRAMES
+from messaging.broker.http.websocket.parameters import PARAMETERS
+from messaging.limits.structs import rows_of
 from messaging.message_id import encode_message_id
 from tests.adversary.hostile.binary_frames import EDGES, SUBSCRIPTIONS, TOPICS
+
+WEBSOCKET = rows_of([*FRAMES, *PARAMETERS])
 
 ODD: list[Any] = [None, True, False, 0, -1, 1.5, 1e308, 2**63, 2**64, -(2**63), 10**400, "", "x", [], {}, [[]], {"a": {"b": []}}]
 NO_JSON = ["", "{", "[" * 5000, "\x00", '{"payload":', "nul", '{"a":1}{"b":2}', '"\\ud800"', "\ufeff{}", "{" * 2000]

@@ -11,9 +11,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from messaging.adminrpc.methods import request_structs
 from messaging.bodies import choices_in
-from messaging.broker.http.websocket import frames as websocket_frames
-from messaging.broker.http.websocket import parameters
-from messaging.limits import binary, metadata, websocket
+from messaging.broker.http.websocket.frames import FRAMES
+from messaging.broker.http.websocket.parameters import PARAMETERS
+from messaging.limits import binary, metadata
 from messaging.limits.model import Limit
 from messaging.limits.structs import hints_of, limits_of, rows_of
 from messaging.protocol import pulsar_pb2 as pb
@@ -21,13 +21,6 @@ from tenants.pulsar import bodies
 from tenants.rest.document import request_bodies
 
 SIZED = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
-WEBSOCKET_STRUCTS = (
-    websocket_frames.ProducerFrame,
-    websocket_frames.ConsumerCommand,
-    parameters.ProducerParameters,
-    parameters.ConsumerParameters,
-    parameters.ReaderParameters,
-)
 
 
 def messages_below(top: Descriptor, passed_over: frozenset[str] = frozenset()) -> Iterator[Descriptor]:
@@ -75,10 +68,7 @@ def test_no_row_is_left_of_a_field_that_is_gone() -> None:
     assert set(metadata.METADATA) <= {f"{message}.{field.name}" for message, field in OF_METADATA}
 
 
-def struct_fields(kinds: tuple[type[msgspec.Struct], ...]) -> Iterator[tuple[str, Any]]:
-    for kind in kinds:
-        for field in msgspec.structs.fields(kind):
-            yield f"{kind.__name__}.{field.name}", field.type
+STRUCTS: list[type[msgspec.Struct]] = [*request_bodies(), *bodies.OBJECTS, *request_structs(), *FRAMES, *PARAMETERS]
 
 
 def unbounded(kind: Any) -> bool:
@@ -92,14 +82,7 @@ def unbounded(kind: Any) -> bool:
     return is_container or (any(map(unbounded, inner)) if inner else kind in (str, int, float, bytes))
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), list(struct_fields(WEBSOCKET_STRUCTS)), ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_every_field_of_the_websocket_api_has_a_limit(name: str, kind: Any) -> None:
-    assert (name in websocket.WEBSOCKET) == unbounded(kind)
-
-
-@pytest.mark.parametrize("body", [*request_bodies(), *bodies.OBJECTS, *request_structs()])
+@pytest.mark.parametrize("body", STRUCTS)
 def test_every_field_of_a_body_has_a_limit(body: type[msgspec.Struct]) -> None:
     for name, hint in hints_of(body).items():
         assert (name in limits_of(body)) == (unbounded(hint) and not choices_in(hint)), name
@@ -114,8 +97,8 @@ def test_a_field_of_the_admin_rpc_has_the_same_limit_in_every_request() -> None:
 
 
 def test_every_row_says_why_and_how_much() -> None:
-    rows: dict[str, Limit] = {**binary.BINARY, **binary.BY_FIELD, **metadata.METADATA, **websocket.WEBSOCKET}
-    rows |= rows_of([*request_bodies(), *bodies.OBJECTS, *request_structs()]) | {bare.name: bare.limit for bare in bodies.BARE}
+    rows: dict[str, Limit] = {**binary.BINARY, **binary.BY_FIELD, **metadata.METADATA}
+    rows |= rows_of(STRUCTS) | {bare.name: bare.limit for bare in bodies.BARE}
     for name, row in rows.items():
         numbers = (row.bytes_max, row.count_max, row.total_bytes_max, row.minimum, row.maximum, row.setting or None)
         assert row.why and any(number is not None for number in numbers), name

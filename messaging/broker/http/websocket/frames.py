@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import binascii
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -25,13 +25,19 @@ from messaging.broker.http.websocket.encryption import Keys, read_context
 from messaging.broker.http.websocket.scalars import INT32, INT64, convert
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, MessagePosition, OutgoingMessage
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotAuthorized
+from messaging.limits import websocket as limits
 from messaging.limits.json_values import check_values
+from messaging.limits.model import Limit
+from messaging.limits.sizes import INT32_MAX, INT64_MAX, NAME_BYTES_MAX, PERMITS_MAX
 from messaging.limits.structs import over_limit
 from messaging.message_id import decode_message_id, encode_message_id
-from messaging.times import EPOCH, time_text
+from messaging.times import EPOCH, TIME_MS_MAX, time_text
 
 # Codes after "send-error:", and in the reason of a close frame.
 AUTHENTICATION_ERROR, NOT_AUTHORIZED, BAD_JSON, BAD_PAYLOAD, UNKNOWN_ERROR = 5, 6, 3, 7, 8
+
+Milliseconds = Annotated[int, Limit("milliseconds, up to the year 9999", minimum=0, maximum=TIME_MS_MAX)]
+_TIME = Limit("an ISO 8601 time, with some margin", bytes_max=64)
 
 Compression = Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"]
 _ENCODER = msgspec.json.Encoder()
@@ -47,25 +53,43 @@ class InvalidFrame(Exception):
 
 
 class ProducerFrame(msgspec.Struct, rename="camel"):
-    payload: str | UnsetType | None = UNSET
-    properties: dict[str, str | None] | None = None
-    context: str | None = None
-    key: str | None = None
-    event_time: str | None = None
-    sequence_id: int | None = None
-    deliver_at: int | None = None
-    deliver_after_ms: int | None = None
-    replication_clusters: list[str] | None = None
+    payload: Annotated[str | UnsetType | None, Limit("base64 of the largest message", setting="message_bytes_max")] = UNSET
+    properties: Annotated[
+        dict[str, str | None] | None,
+        Limit(
+            "part of the message; each property is an object until it is stored",
+            bytes_max=64 << 10,
+            count_max=1000,
+            total_bytes_max=64 << 10,
+        ),
+    ] = None
+    context: Annotated[str | None, Limit("kept until the response and returned with it", bytes_max=1024)] = None
+    key: Annotated[str | None, Limit("part of the message", bytes_max=64 << 10)] = None
+    event_time: Annotated[str | None, _TIME] = None
+    sequence_id: Annotated[int | None, Limit("stored as a signed 64-bit number, -1 for none", minimum=0, maximum=INT64_MAX - 1)] = (
+        None
+    )
+    deliver_at: Milliseconds | None = None
+    deliver_after_ms: Milliseconds | None = None
+    replication_clusters: Annotated[
+        list[str] | None, Limit("always refused: there is one cluster", bytes_max=NAME_BYTES_MAX, count_max=100)
+    ] = None
     disable_replication: bool | None = None
-    encryption_param: str | None = None
-    compression_type: str | None = None
-    uncompressed_message_size: int | None = None
+    encryption_param: Annotated[str | None, Limit("base64 of a nonce, with some margin", bytes_max=1024)] = None
+    compression_type: Annotated[str | None, Limit("the longest type has 6 characters", bytes_max=64)] = None
+    uncompressed_message_size: Annotated[int | None, limits.COUNT] = None
 
 
 class ConsumerCommand(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    message_id: str | None = None
-    permit_messages: int | None = None
+    type: Annotated[str | None, Limit("the longest command has 19 characters", bytes_max=64)] = None
+    message_id: Annotated[str | None, limits.MESSAGE_ID] = None
+    permit_messages: Annotated[
+        int | None,
+        Limit("permits that one consumer may hold; none are granted below 1", minimum=-INT32_MAX - 1, maximum=PERMITS_MAX),
+    ] = None
+
+
+FRAMES: tuple[type[msgspec.Struct], ...] = (ProducerFrame, ConsumerCommand)
 
 
 class _Receipt(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -122,7 +146,7 @@ def read_outgoing(text: str | bytes, now_ms: int, keys: Keys | None = None) -> t
             frame = convert(text, ProducerFrame, _PRODUCER_INTEGERS)
     except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a message: {error}") from None
-    wrong = over_limit(frame, "websocket")
+    wrong = over_limit(frame)
     if wrong is not None:  # the context is sent back, unless it is what is too long
         raise InvalidFrame(BAD_JSON, wrong[0], frame.context if not wrong[0].startswith("context ") else None)
     if frame.replication_clusters or frame.disable_replication:
@@ -216,7 +240,7 @@ def read_command(text: str | bytes) -> ConsumerCommand:
             command = convert(text, ConsumerCommand, _COMMAND_INTEGERS)
     except (InvalidValue, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidFrame(BAD_JSON, f"the frame is not the JSON of a command: {error}") from None
-    wrong = over_limit(command, "websocket")
+    wrong = over_limit(command)
     if wrong is not None:
         raise InvalidFrame(BAD_JSON, wrong[0])
     return command

@@ -10,25 +10,28 @@ from typing import Annotated, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from msgspec import Meta
 
+from messaging.bodies import explain
 from messaging.broker.http.websocket.encryption import read_keys
 from messaging.errors import InvalidValue
+from messaging.limits import websocket as limits
+from messaging.limits.model import Limit
+from messaging.limits.sizes import INT64_MAX, TOPIC_BYTES_MAX, WHY_TOPIC
 from messaging.limits.structs import check
 
 QUEUE_SIZE_MAX = 1000  # Pulsar's cap on receiverQueueSize
 _FIELDS_MAX = 64
 _QUERY_BYTES_MAX = 32 << 10
 
-Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, limits.COUNT]
+Millis = Annotated[int, Limit("64 bits, as in Pulsar", minimum=0, maximum=INT64_MAX)]
 
 
 class ProducerParameters(msgspec.Struct, rename="camel"):
     """Batching and compression are taken for what they are, hints: messages of one read are stored as one block anyway."""
 
-    producer_name: str | None = None
-    initial_sequence_id: Annotated[int, Meta(ge=-1, le=2**63 - 2)] | None = None
+    producer_name: Annotated[str | None, limits.NAME] = None
+    initial_sequence_id: Annotated[int | None, Limit("the next one must fit 64 bits", minimum=-1, maximum=INT64_MAX - 1)] = None
     hashing_scheme: Literal["JavaStringHash", "Murmur3_32Hash"] = "JavaStringHash"
     send_timeout_millis: Count = 30_000
     batching_enabled: bool = False
@@ -37,7 +40,7 @@ class ProducerParameters(msgspec.Struct, rename="camel"):
     max_pending_messages: Count = 1000
     message_routing_mode: Literal["SinglePartition", "RoundRobinPartition", "CustomPartition"] = "SinglePartition"
     compression_type: Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"] = "NONE"
-    encryption_keys: str = ""
+    encryption_keys: Annotated[str, Limit("base64 of keys that are stored with each message", bytes_max=16 << 10)] = ""
 
     def check(self) -> None:
         read_keys(self.encryption_keys)
@@ -48,12 +51,12 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
     subscription_mode: Literal["Durable", "NonDurable"] = "Durable"
     subscription_initial_position: Literal["Latest", "Earliest"] = "Latest"
     receiver_queue_size: Count = QUEUE_SIZE_MAX
-    consumer_name: str = ""
+    consumer_name: Annotated[str, limits.NAME] = ""
     priority_level: Count = 0
     ack_timeout_millis: Millis = 0
     negative_ack_redelivery_delay: Count = 60_000
     max_redeliver_count: Count | None = None
-    dead_letter_topic: str = ""
+    dead_letter_topic: Annotated[str, Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX)] = ""
     pull_mode: bool = False
     crypto_failure_action: Literal["FAIL", "DISCARD", "CONSUME"] = "FAIL"
 
@@ -69,9 +72,9 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
 
 
 class ReaderParameters(msgspec.Struct, rename="camel"):
-    reader_name: str = ""
+    reader_name: Annotated[str, limits.NAME] = ""
     receiver_queue_size: Count = QUEUE_SIZE_MAX
-    message_id: str = "latest"  # or "earliest", or the text of a message id: read what comes after it
+    message_id: Annotated[str, limits.MESSAGE_ID] = "latest"  # or "earliest", or the text of a message id: read what comes after it
     crypto_failure_action: Literal["FAIL", "DISCARD", "CONSUME"] = "FAIL"
 
     def check(self) -> None:
@@ -81,6 +84,8 @@ class ReaderParameters(msgspec.Struct, rename="camel"):
     def window(self) -> int:
         return min(max(self.receiver_queue_size, 1), QUEUE_SIZE_MAX)
 
+
+PARAMETERS: tuple[type[msgspec.Struct], ...] = (ProducerParameters, ConsumerParameters, ReaderParameters)
 
 P = TypeVar("P", ProducerParameters, ConsumerParameters, ReaderParameters)
 
@@ -101,9 +106,8 @@ def read_parameters(kind: type[P], query: dict[str, str]) -> P:
     try:
         parameters = msgspec.convert({key: value for key, value in query.items() if value}, kind, strict=False)
     except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at `$.")
-        raise InvalidValue(f"query parameter {where.rstrip('`') or '?'} is not valid: {message}") from None
-    check(parameters, "websocket")
+        raise InvalidValue(f"query parameter {explain(error, kind)}") from None
+    check(parameters)
     parameters.check()
     return parameters
 
