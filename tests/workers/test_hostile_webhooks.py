@@ -105,8 +105,8 @@ def test_an_address_is_that_of_one_mailbox(address: str) -> None:
 
 
 def test_public_addresses_of_ipv6_are_reached() -> None:
-    found = ["2606:4700::1111", "2001:4860:4860::8888", "64:ff9b::5db8:d70e", "93.184.215.14"]
-    assert address_of("hook.example", 443, [], lambda host, port: found) == found[0]
+    addresses = ["2606:4700::1111", "2001:4860:4860::8888", "64:ff9b::5db8:d70e", "93.184.215.14"]
+    assert address_of("hook.example", 443, [], lambda host, port: addresses) == addresses[0]
 
 
 @pytest.mark.parametrize("address", ["a@b,c@d", "a@" + "\u00fc" * 80, "@", "a@b@c", '"a@b', "\u00fc@\u00fc..de"])

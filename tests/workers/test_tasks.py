@@ -188,9 +188,9 @@ def test_collecting_usage_says_what_was_written(environment: Environment, broker
     clock.advance(5)
     summary = run_recorded(environment, COLLECT_USAGE, "run-1", collect_usage)
     (file,) = broker.real.usage_files()
-    found = duckdb.sql(f"select * from read_parquet('{file}')")
-    assert found is not None
-    rows = len(found.fetchall())
+    relation = duckdb.sql(f"select * from read_parquet('{file}')")
+    assert relation is not None
+    rows = len(relation.fetchall())
     assert rows and summary == {"outcome": "succeeded", "files": 1, "rows": rows}
     assert run_recorded(environment, COLLECT_USAGE, "run-2", collect_usage)["rows"] == 0
 

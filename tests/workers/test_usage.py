@@ -44,11 +44,11 @@ def finished(run_id: str, rows: list[Row], directory: Path, inputs: str = "input
     """The result of a job, and below `directory` what Spark leaves to be loaded: some lines here, some there, some nowhere."""
     folder = directory / run_id
     folder.mkdir()
-    lines = [json.dumps(dict(zip(HOUR_COLUMNS, one, strict=True))) + "\n" for one in rows]
+    lines = [json.dumps(dict(zip(HOUR_COLUMNS, row, strict=True))) + "\n" for row in rows]
     (folder / "part-0.json").write_text("".join(lines[:1]))
     (folder / "part-1.json").write_text("")
     (folder / "part-2.json").write_text("".join(lines[1:]))
-    checksum = checksum_text(len(rows), sum(row_digest(one) for one in rows))
+    checksum = checksum_text(len(rows), sum(row_digest(row) for row in rows))
     return Result(run_id, hours=(HourResult(HOUR, inputs, len(rows), checksum, {}),))
 
 

@@ -101,7 +101,7 @@ def test_notes_in_parts_give_back_credit_as_credit_and_no_more_tax_than_was_char
 
     assert summed([note["total"] for note in notes]) == -215
     assert summed([note["tax"]["amount"] for note in notes]) == -15
-    assert summed([one["amount"] for note in notes for one in note["credits"]]) == -3000
+    assert summed([credit["amount"] for note in notes for credit in note["credits"]]) == -3000
 
 
 def test_no_more_is_taken_back_than_the_whole_invoice_with_its_corrections(acme: Tenant) -> None:
