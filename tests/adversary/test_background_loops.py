@@ -67,17 +67,17 @@ async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 
 async def in_end_non_persistent_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = UsedOrNot()
-    at.broker.non_persistent_topics.add(one)
+    topic: Any = UsedOrNot()
+    at.broker.non_persistent_topics.add(topic)
     await at.turns.next("end_non_persistent_topics")
-    one.closed = "gone"
+    topic.closed = "gone"
 
 
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.unread.add(one)
+    connection: Any = Raises()
+    at.broker.peers.unread.add(connection)
     await at.turns.next("sweep_memory")
-    at.broker.peers.unread.discard(one)
+    at.broker.peers.unread.discard(connection)
 
 
 async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -88,23 +88,23 @@ async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> Non
 
 
 async def in_dead_letters(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = DeadLettersLater()
-    at.broker.dead_letters.due(one, one)
+    dead_letters: Any = DeadLettersLater()
+    at.broker.dead_letters.due(dead_letters, dead_letters)
     await at.turns.next("dead_letters")
 
 
 async def in_keep_alive(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.connections.add(one)
+    connection: Any = Raises()
+    at.broker.peers.connections.add(connection)
     await at.turns.next("keep_alive")
-    at.broker.peers.connections.discard(one)
+    at.broker.peers.connections.discard(connection)
 
 
 async def in_arrivals(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.connections.add(one)
+    connection: Any = Raises()
+    at.broker.peers.connections.add(connection)
     await at.turns.next("arrivals")
-    at.broker.peers.connections.discard(one)
+    at.broker.peers.connections.discard(connection)
 
 
 async def in_pull_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -159,8 +159,8 @@ async def in_ledger_log(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 
 async def in_turns(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.turn_loop.wait("acme", one)
+    connection: Any = Raises()
+    at.broker.peers.turn_loop.wait("acme", connection)
     await eventually(lambda: at.loops["turns"].failures)
 
 

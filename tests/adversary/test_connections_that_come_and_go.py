@@ -66,7 +66,7 @@ async def test_a_connection_that_is_gone_is_freed_without_the_collector(
     world.clients.clear()
     del client
     await eventually(lambda: not world.service.peers.connections)
-    await eventually(lambda: [one() for one in seen] == [None])
+    await eventually(lambda: [reference() for reference in seen] == [None])
 
 
 async def test_one_that_breaks_the_protocol_too(world: BrokerWorld, seen: list[weakref.ref[Connection]]) -> None:
@@ -76,4 +76,4 @@ async def test_one_that_breaks_the_protocol_too(world: BrokerWorld, seen: list[w
     await client.close()
     world.clients.clear()
     del client
-    await eventually(lambda: [one() for one in seen] == [None])
+    await eventually(lambda: [reference() for reference in seen] == [None])

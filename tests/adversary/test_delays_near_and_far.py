@@ -37,10 +37,10 @@ def test_blocks_that_all_come_due_at_once_are_sorted_in_turns() -> None:
     assert first.until_ms < NOW_MS
     job = index.seal(NOW_MS, 1)
     assert job is not None and job.count == (BLOCKS - CHUNKS_MOVED_MAX) * BLOCK
-    found = [first, index.take_due(NOW_MS)]
+    taken = [first, index.take_due(NOW_MS)]
     assert len(job.moved) == CHUNKS_MOVED_MAX, "nor are those that are being stored"
-    found += [index.take_due(NOW_MS) for _ in range(2 * BLOCKS)]
-    assert sum(len(entries) for one in found for entries in one.entries.values()) == BLOCKS * BLOCK
+    taken += [index.take_due(NOW_MS) for _ in range(2 * BLOCKS)]
+    assert sum(len(entries) for due in taken for entries in due.entries.values()) == BLOCKS * BLOCK
     assert index.next_ms() is None
 
 

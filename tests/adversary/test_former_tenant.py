@@ -53,8 +53,8 @@ def test_usage_of_two_tenants_of_one_name_is_told_apart_within_one_boot() -> Non
     recorder.retire(totals("first", 7))
     recorder.sample(2_000, [totals("second", 3)])
     recorder.sample(3_000, [totals("second", 4)])
-    found = [(one.tenant_uid, one.series, one.seq, one.value) for one in recorder.pending()]
-    assert sorted(found) == [
+    usage = [(record.tenant_uid, record.series, record.seq, record.value) for record in recorder.pending()]
+    assert sorted(usage) == [
         ("first", f"messages_in|first|{TOPIC}", 0, 5),
         ("first", f"messages_in|first|{TOPIC}", 1, 2),
         ("second", f"messages_in|second|{TOPIC}", 0, 3),

@@ -51,18 +51,18 @@ async def test_a_canary_that_is_not_served_is_noticed(tmp_path: Path, monkeypatc
 
 
 def test_a_round_is_the_same_whenever_it_is_made() -> None:
-    one = made_round(7, 3)
-    assert one == made_round(7, 3) != made_round(8, 3)
-    assert one.frames > FRAMES_A_PEER
-    assert "seed 8 --round 3" not in shown(one)
+    attack = made_round(7, 3)
+    assert attack == made_round(7, 3) != made_round(8, 3)
+    assert attack.frames > FRAMES_A_PEER
+    assert "seed 8 --round 3" not in shown(attack)
     assert "--seed 8 --peers 8 --round 3" in str(Failed("why", 8, 3))
 
 
 def test_every_kind_of_command_and_of_trouble_is_among_the_frames() -> None:
     source = BinaryFrames(1)
     talk = [source.conversation(300) for _ in range(20)]
-    kinds = {frame[9] for one in talk for frame in one.frames if frame[8:9] == b"\x08" and len(frame) > 9}
+    kinds = {frame[9] for conversation in talk for frame in conversation.frames if frame[8:9] == b"\x08" and len(frame) > 9}
     assert len(kinds) > 18
     talk += [source.conversation(1) for _ in range(200)]
-    assert {one.ends for one in talk} == {True, False} == {bool(one.opening) for one in talk}
+    assert {conversation.ends for conversation in talk} == {True, False} == {bool(conversation.opening) for conversation in talk}
     assert Round([], []).frames == 0

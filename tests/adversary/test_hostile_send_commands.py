@@ -38,9 +38,9 @@ def command_of(frame: bytes) -> bytes:
 
 
 def scanned(data: bytes) -> list[SendFrame]:
-    found: list[SendFrame] = []
-    assert hot.scan(data, 0, len(data), found) == len(data)
-    return found
+    sends: list[SendFrame] = []
+    assert hot.scan(data, 0, len(data), sends) == len(data)
+    return sends
 
 
 @pytest.mark.parametrize("fields", [FIELD_ZERO, NO_MESSAGE_ID, KEY_OF_TEN_BYTES])
@@ -77,4 +77,4 @@ async def test_a_topic_of_them_is_compacted(world: BrokerWorld, tmp_path: Path) 
     bad = with_fields(batch([("a", b"1"), ("b", b"2")]), NO_MESSAGE_ID)
     await publish(world.service, keyed("a", b"0"), bad, with_fields(keyed("c", b"3"), FIELD_ZERO), keyed("b", b"4"))
     assert await compact(world.service, tmp_path) == 2
-    assert [(one.key, one.value) for one in await read_all(world.service)] == [("a", b"1"), ("c", b"3"), ("b", b"4")]
+    assert [(message.key, message.value) for message in await read_all(world.service)] == [("a", b"1"), ("c", b"3"), ("b", b"4")]

@@ -93,11 +93,11 @@ def test_the_end_of_a_topic_is_told_once_without_looking_at_all_consumers_again(
     subscription: Any = Subscribed(readers)
     send_end_of_topic(subscription)
     assert told == readers
-    before = sum(one.looked_at for one in readers)
+    before = sum(reader.looked_at for reader in readers)
     for _ in range(10):
         send_end_of_topic(subscription)
     assert told == readers
-    assert sum(one.looked_at for one in readers) == before + 10
+    assert sum(reader.looked_at for reader in readers) == before + 10
     late = Reader(told)
     subscription.consumers[late] = None
     send_end_of_topic(subscription)

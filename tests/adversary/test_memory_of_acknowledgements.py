@@ -16,8 +16,8 @@ BATCHES = 20
 
 async def partly(client: RawClient, message_id: pb.MessageId, words: list[int]) -> str:
     """Acknowledges a part of a batch; the error it is answered with, "" for none."""
-    one = pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, ack_set=words)
-    client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one], request_id=3)
+    partial = pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, ack_set=words)
+    client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[partial], request_id=3)
     answer = await client.expect("ACK_RESPONSE")
     return str(answer.message)
 

@@ -94,9 +94,9 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
         turn += 1
         real_turn(loop)
 
-    def began(listener: TlsListener, one: Handshake) -> None:
+    def began(listener: TlsListener, handshake: Handshake) -> None:
         begun[turn] += 1
-        real_begin(listener, one)
+        real_begin(listener, handshake)
 
     monkeypatch.setattr(TurnLoop, "run_turn", turned)
     monkeypatch.setattr(TlsListener, "begin_handshake", began)
@@ -113,7 +113,7 @@ async def test_nothing_is_spent_on_half_a_first_message_and_it_has_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Handshake] = []
-    monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, one: begun.append(one))
+    monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, handshake: begun.append(handshake))
     async with secure(tmp_path, handshake_ms=300) as at:
         reader, writer = await at.plain(at.first_message()[:100])
         assert await said(reader) == b""
