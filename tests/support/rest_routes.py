@@ -46,7 +46,7 @@ FILLING = {
 
 def addresses() -> list[tuple[str, str, str]]:
     """(method, path, action) of every row that is not public."""
-    found = []
+    routes = []
 
     def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
         for pattern in patterns:
@@ -61,7 +61,7 @@ def addresses() -> list[tuple[str, str, str]]:
                 for method in pattern.callback.methods:
                     action = REST[(method, f"{namespace}:{pattern.name}")]
                     if action != "public":
-                        found.append((method, path, str(action)))
+                        routes.append((method, path, str(action)))
 
     walk(get_resolver().url_patterns, "", "")
-    return found
+    return routes
