@@ -56,7 +56,7 @@ def test_a_waiting_producer_gets_the_topic_when_its_owner_leaves(standalone: Sta
     thread.join(20)
     opened[0].send(b"second")
     stats = standalone.http("GET", path, token=standalone.admin_token).json()
-    assert [one["accessMode"] for one in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1
+    assert [publisher["accessMode"] for publisher in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1
 
 
 @pytest.fixture(scope="module")
