@@ -90,7 +90,7 @@ STATS: dict[str, Any] = {
         ("publish_throttled", "", 1, Reading(3, 4)),
     ],
 )
-def test_what_the_stats_say(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
+def test_a_rule_reads_its_figure_from_the_stats(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
     assert read(kind, STATS, subscription, before) == expected
 
 
@@ -119,7 +119,9 @@ PARTS = {
         ("messages_grow", "", 20, [20, 0]),  # the second was not seen before
     ],
 )
-def test_what_the_partitions_say_together_and_each(kind: str, subscription: str, total: int, of_each: list[int]) -> None:
+def test_a_rule_reads_the_figure_of_each_partition_and_their_sum(
+    kind: str, subscription: str, total: int, of_each: list[int]
+) -> None:
     readings = read_partitions(kind, PARTS, subscription, {"0": 50})
     assert [readings[index].value for index in ("0", "2")] == of_each
     assert sum_of(kind, PARTS, subscription, readings) == total
@@ -163,7 +165,7 @@ def test_an_administrator_allows_a_network() -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://h/", "http:///x", "https://user:pw@h/", "h", "https://h:99999/", "https://h/a b", "https://h/\r\nX: y"]
 )
-def test_what_is_no_webhook(url: str) -> None:
+def test_a_url_that_is_no_webhook_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue):
         check_url(url)
 
@@ -279,7 +281,7 @@ def test_a_rule_on_a_partitioned_topic_is_about_all_partitions(
     )
 
 
-def test_what_grows_is_told_by_partition(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
+def test_growth_is_told_by_partition(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
     """A partition that was loaded anew counts from 0: it does not hide what the others rose by."""
     broker.real.run(broker.real.service.topics.partitioned.create(parse_topic(TOPIC), 2, {}))
     parts = [f"{TOPIC}-partition-{index}" for index in range(2)]

@@ -39,7 +39,7 @@ def status(environment: Environment, topic: TopicRef) -> CompactionStatus:
     return environment.rpc.call(TOPICS_COMPACTION_STATUS, topic)
 
 
-def test_what_was_requested_is_compacted(environment: Environment, broker: WorkerBroker) -> None:
+def test_requested_topics_are_compacted_once(environment: Environment, broker: WorkerBroker) -> None:
     topics = requested(environment, broker, "one", "two")
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
     assert summary == {"outcome": "succeeded", "compacted": 2, "removed_messages": 4, "failures": 0, "failed": {}}

@@ -118,7 +118,7 @@ class TestPublishing:
         publish_run(finished("1", rows, tmp_path), tmp_path)
         assert len(shown()) == 1201
 
-    def test_what_somebody_should_look_at_is_said(self, tmp_path: Path) -> None:
+    def test_quarantined_records_rejected_files_and_holes_are_in_the_message(self, tmp_path: Path) -> None:
         result = dataclasses.replace(
             finished("1", [], tmp_path), quarantined={"conflict": 2}, rejected_files={"a.parquet": "damaged"}, hole_count=3
         )

@@ -70,7 +70,7 @@ def test_a_message_past_its_ttl_goes_when_the_task_is_asked_for(worker: Worker, 
     assert run.summary["expired_entries"] == 1 and broker.messages() == 1
 
 
-def test_what_is_asked_for_begins_within_a_second(worker: Worker, broker: WorkerBroker) -> None:
+def test_a_requested_task_begins_within_seconds(worker: Worker, broker: WorkerBroker) -> None:
     """The worker looks so often, whatever else it does."""
     assert transport.POLL_S <= 0.5
     run = ask_for(COLLECT_USAGE)

@@ -186,7 +186,7 @@ def test_a_credit_is_not_used_twice_by_two_months_that_close_together(acme: Tena
     assert used == ["32.00", "8.00"]
 
 
-def test_what_is_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> None:
+def test_an_amount_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> None:
     use(acme, MARCH + 2 * HOUR, "run-1", bytes_in=200 * GIB)
     final_of_march(acme)
     use(acme, MARCH + 2 * HOUR, "run-late", bytes_in=0)
@@ -259,7 +259,7 @@ def test_a_price_that_makes_more_than_can_be_booked_stops_one_tenant_alone(acme:
     assert not Invoice.unscoped.filter(tenant="a-dear-one").exists()
 
 
-def test_whatever_is_wrong_with_one_tenant_the_others_are_billed(
+def test_an_error_in_the_bill_of_a_tenant_holds_up_no_other(
     acme: Tenant, bill: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tenant_of("broken")
@@ -317,7 +317,7 @@ def test_terms_of_payment_have_bounds_for_every_caller(acme: Tenant, given: dict
         actions.set_account(platform_actor(), "acme", given)
 
 
-def test_what_is_forgiven_and_credited_has_bounds_for_every_caller(acme: Tenant) -> None:
+def test_forgiven_amounts_and_credits_have_bounds_for_every_caller(acme: Tenant) -> None:
     actor = platform_actor()
     for wrong in (1_000_001, -1):
         with pytest.raises(InvalidValue, match="forgiven_minor"):

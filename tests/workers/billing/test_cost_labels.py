@@ -73,5 +73,5 @@ FITTING = [("label:x", True), ("tenant-label:x", True), ("key", True), ("label:"
 
 
 @pytest.mark.parametrize(("by", "fits"), FITTING)
-def test_what_costs_can_be_summed_by(by: str, fits: bool) -> None:
+def test_costs_are_summed_by_known_groups_alone(by: str, fits: bool) -> None:
     assert costs.groups_by(by) is fits

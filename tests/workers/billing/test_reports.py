@@ -86,7 +86,7 @@ def test_a_report_waits_until_what_was_used_is_charged(acme: Tenant, work: Work)
     assert [row.quantity for row in reports.rows_of(question) if row.meter == "bytes_in"] == [20 * GIB]
 
 
-def test_what_is_wrong_is_refused(acme: Tenant) -> None:
+def test_a_malformed_budget_or_schedule_is_refused(acme: Tenant) -> None:
     actor = platform_actor()
     wrongs: list[dict[str, Any]] = [
         {"amount": "0"}, {"amount": "x"}, {"currency": "XXX"}, {"namespace": "globex/edge"}, {"thresholds": []},
@@ -141,7 +141,7 @@ def test_topics_and_subscriptions_that_nobody_reads_are_told(acme: Tenant) -> No
     }
 
 
-def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_fails_holds_up_that_of_no_other_tenant(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     actor, other = platform_actor(), tenant_of("other")
     budget_actions.create_budget(actor, "acme", "All", "10.00", "EUR")
     for name in ("acme", "other"):
@@ -158,7 +158,7 @@ def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Wor
     assert (done["failed"], done["budgets"], {report.tenant for report in Report.unscoped.all()}) == (1, 1, {"other"})
 
 
-def test_what_is_deleted_while_reports_are_made_holds_up_no_other(
+def test_a_deletion_while_reports_are_made_holds_up_no_other(
     acme: Tenant, settings_of: Callable[..., Settings], broker: WorkerBroker
 ) -> None:
     actor, turns = platform_actor(), iter(range(9))

@@ -141,7 +141,7 @@ def test_sums_tax_and_credits_are_added_again(invoice: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "document", [{}, {"schema": 2}, {"schema": 1, "kind": "credit_note", "of_invoice": "2026-1"}, {"schema": 1}]
 )
-def test_what_is_no_invoice_is_refused(document: dict[str, Any]) -> None:
+def test_a_document_that_is_no_invoice_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(RatingError):
         verify(document, [])
 
