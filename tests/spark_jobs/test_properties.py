@@ -155,7 +155,7 @@ def test_a_kill_before_any_task_changes_nothing(new_job: Callable[[str], Job]) -
     assert again.periods == result.periods
 
 
-def test_one_tenant_with_most_of_it_is_put_together_in_parts(
+def test_a_tenant_with_most_of_the_usage_is_put_together_in_parts(
     new_job: Callable[[str], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(5)
