@@ -38,7 +38,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock: Stock, tmp_path: Path) -> None:
+def test_messages_that_clients_sent_and_received_are_billed(standalone: Standalone, stock: Stock, tmp_path: Path) -> None:
     chance = Random(17)
     topics = _topics(standalone)
     settings = Settings(data_dir=str(standalone.folder))
@@ -74,7 +74,7 @@ def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock:
     _assert_billed(usage)
 
 
-def test_what_an_outage_makes_of_an_event() -> None:
+def test_an_event_in_an_outage_is_billed_within_bounds() -> None:
     hole = Outage("b", 1, 100, 200)
     for event, counted in (
         (Event(10, 20), (1, 1)), (Event(210, 220), (1, 1)), (Event(110, 120), (0, 0)), (Event(90, 120), (0, 1)),

@@ -26,7 +26,7 @@ def rejecting(stock: Stock, topic: str, **options: object) -> pulsar.Consumer:
     return stock.client().subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=100, **options)
 
 
-def test_what_is_rejected_too_often_lands_in_the_dead_letter_topic(stock: Stock, standalone: Standalone, topic: str) -> None:
+def test_a_message_rejected_too_often_lands_in_the_dead_letter_topic(stock: Stock, standalone: Standalone, topic: str) -> None:
     consumer = rejecting(stock, topic)
     set_policy(standalone, topic, 2)
     producer = stock.client().create_producer(topic)

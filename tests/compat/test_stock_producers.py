@@ -68,7 +68,7 @@ def deduplicating(standalone: Standalone) -> str:
     return "persistent://public/exact"
 
 
-def test_what_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock, deduplicating: str) -> None:
+def test_a_message_that_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock, deduplicating: str) -> None:
     """Plain, in batches and in chunks."""
     client = stock.client(standalone.admin_token)
     chunked = bytes(range(256)) * (48 << 10)  # 12 MiB: three chunks

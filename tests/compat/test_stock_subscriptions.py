@@ -61,7 +61,7 @@ def test_a_subscription_made_later_may_begin_at_the_start(stock: Stock, topic: s
     assert [message.data() for message in receive(consumer, 5)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_what_is_not_acknowledged_comes_again_to_the_next_consumer(stock: Stock, topic: str) -> None:
+def test_unacknowledged_messages_come_again_to_the_next_consumer(stock: Stock, topic: str) -> None:
     client = stock.client()
     consumer = client.subscribe(topic, "work", pulsar.ConsumerType.Shared)
     producer = client.create_producer(topic)
