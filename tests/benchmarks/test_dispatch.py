@@ -112,7 +112,7 @@ def test_every_subscription_gets_everything_once(broker: RealBroker) -> None:
     assert 80 <= delivered.messages <= 110  # at 500 a second
 
 
-def test_what_a_non_persistent_topic_drops_is_not_waited_for(broker: RealBroker) -> None:
+def test_dropped_messages_of_a_non_persistent_topic_are_not_waited_for(broker: RealBroker) -> None:
     of = Load(domain="non-persistent", window=5_000)
     delivered = Run(broker.address, "non-persistent://public/default/dropping", of).run(0.3, broker.cost)
     assert 0 < delivered.received_share <= 1.0
