@@ -67,7 +67,7 @@ async def test_no_seek_stops_a_checkpoint_or_an_unload(world: BrokerWorld) -> No
     assert not world.service.cursors.health.failures
 
 
-async def test_one_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen: every delivery of the subscription went through protobuf from then on."""
     client = await subscribed(world, "s")
     await client.producer(TOPIC)

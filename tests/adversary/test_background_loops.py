@@ -275,7 +275,7 @@ async def test_a_loop_in_which_something_unexpected_happens_goes_on_and_shows_it
     assert f'magnetar_background_failing{{loop="{name}"}} {float(loop.failing)}' in text
 
 
-async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(running: Running) -> None:
+async def test_a_peer_that_raises_keeps_no_other_from_being_looked_after(running: Running) -> None:
     class Peer(Raises):
         asked = 0
         liveness = property(lambda self: self)
@@ -290,7 +290,7 @@ async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(runni
     assert peers[0].asked == peers[2].asked == 1
 
 
-async def test_one_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
+async def test_a_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
     topic: Any = Raises()
     topic.closed = None
     with pytest.MonkeyPatch.context() as patch:

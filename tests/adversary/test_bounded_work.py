@@ -116,7 +116,7 @@ async def test_flows_of_one_turn_are_one_dispatch(world: BrokerWorld, watch: Wat
 
 
 @pytest.mark.parametrize("kind", [pb.Subscribe.Shared, pb.Subscribe.Key_Shared])
-async def test_what_was_rejected_is_sent_again_in_slices(
+async def test_rejected_messages_are_sent_again_in_slices(
     world: BrokerWorld, watch: Watch, monkeypatch: pytest.MonkeyPatch, kind: pb.Subscribe.SubType
 ) -> None:
     """Each has a redelivery count in a head of its own, at twelve times the cost of another: a turn made 12,000 of them."""
@@ -139,7 +139,7 @@ async def test_what_was_rejected_is_sent_again_in_slices(
     assert max(heads.values()) <= TURN_COST // OWN_HEAD + OWN_HEADS_MAX
 
 
-async def test_who_was_handed_everything_waits_for_no_dispatch(world: BrokerWorld, watch: Watch) -> None:
+async def test_a_subscription_that_was_handed_everything_waits_for_no_dispatch(world: BrokerWorld, watch: Watch) -> None:
     """Each read of acknowledgements or permits had a place in the queue and a turn of its own, to find that there was nothing."""
     client = await consumer(world)
     await client.producer(TOPIC)

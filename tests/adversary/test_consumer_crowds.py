@@ -128,7 +128,7 @@ async def test_a_delivery_looks_only_at_who_may_take_it(world: BrokerWorld, monk
     assert len(looked) <= CROWD + 4 * turns + 400, "each once, then only the one; the rest is for blocks and turns of the loop"
 
 
-def test_whoever_holds_what_others_acknowledged_lets_go_of_it() -> None:
+def test_messages_that_others_acknowledged_leave_their_consumers() -> None:
     world = World()
     consumers = [world.attach(SubscriptionType.SHARED, permits=10) for _ in range(40)]
     entries = world.publish([1] * 400)

@@ -97,7 +97,7 @@ async def half_moved(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> tup
     return client, with_neighbour[0]
 
 
-async def test_what_was_half_moved_comes_again_when_the_policy_is_removed(
+async def test_a_half_moved_message_comes_again_when_the_policy_is_removed(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, with_neighbour = await half_moved(world, monkeypatch)
@@ -109,7 +109,7 @@ async def test_what_was_half_moved_comes_again_when_the_policy_is_removed(
     assert held_by_the_neighbour(world) == with_neighbour
 
 
-async def test_what_was_half_moved_comes_again_after_a_kill(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_half_moved_message_comes_again_after_a_kill(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = await make_world()
     _, (entries, last, _) = await half_moved(world, monkeypatch)
     after = await make_world(after=world)

@@ -58,7 +58,7 @@ async def damaged(world: World, number: int) -> Position:
     return place
 
 
-async def test_one_damaged_entry_is_passed_over(world: World) -> None:
+async def test_a_damaged_entry_is_passed_over(world: World) -> None:
     """It kept the topic from opening."""
     await damaged(world, 2)
     for number in range(7):

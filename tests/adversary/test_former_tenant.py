@@ -95,7 +95,7 @@ async def test_a_topic_made_while_its_namespace_is_deleted_is_not_there_for_the_
     assert await world.meta.get_topic(TOPIC) is None
 
 
-async def test_what_is_left_of_a_deleted_namespace_goes_before_the_next_one(world: BrokerWorld) -> None:
+async def test_topics_of_a_deleted_namespace_go_before_the_next_of_its_name(world: BrokerWorld) -> None:
     """Topics, plain and partitioned, their messages and subscriptions; of a namespace that exists nothing."""
     client = await world.connected("owner")
     await client.producer(TOPIC)

@@ -191,7 +191,7 @@ async def test_a_roll_fails_after_the_last_receipt_and_the_next_message_is_sent_
     await service.stop()
 
 
-async def test_what_was_refused_is_no_duplicate_whenever_it_is_sent_again(tmp_path: Path) -> None:
+async def test_a_refused_message_is_no_duplicate_whenever_it_is_sent_again(tmp_path: Path) -> None:
     service, ledgers = await rolling_over_memory(tmp_path)
     sender = await Sender.open(service)
     await sender.send(0, 1)

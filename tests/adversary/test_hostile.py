@@ -15,13 +15,13 @@ from tests.adversary.hostile.peers import NotServed
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("standalone")]
 
 
-async def test_nobody_notices_a_hundred_thousand_hostile_frames(tmp_path: Path) -> None:
+async def test_a_hundred_thousand_hostile_frames_disturb_no_other_client(tmp_path: Path) -> None:
     result = await campaign(tmp_path, frames=100_000, seed=13)
     assert result.left_open > result.connections // 3, "or most frames were never looked at"
     assert result.songs > 50 and result.topics_used >= 8
 
 
-async def test_nobody_notices_a_tenant_that_does_all_it_may(tmp_path: Path) -> None:
+async def test_a_tenant_that_does_all_it_may_disturbs_no_other_client(tmp_path: Path) -> None:
     result = await visiting.campaign(tmp_path, visits=24, seed=5)
     assert set(result.steps) == {step.__name__ for step in (*visits.BEGINNING, *visits.STEPS)}, "or it did not do all it may"
     assert result.refused.total() < result.steps.total() // 3, "or most of what it did was refused"

@@ -74,7 +74,7 @@ async def test_times_that_nobody_means(world: BrokerWorld, clock: Clock, full: b
     assert numbers == list(range(11, 10 + len(FUTURE)))
 
 
-async def test_what_is_due_does_not_wait_for_what_others_store(world: BrokerWorld, clock: Clock) -> None:
+async def test_due_messages_do_not_wait_for_delays_that_others_store(world: BrokerWorld, clock: Clock) -> None:
     """Tenants that fill the index keep all those busy who seal and merge."""
     consumer, producer = await consuming(world), await producing(world)
     producer.write(*(frame(number, NOW_MS + 3_600_000) for number in range(SEALED)))

@@ -54,7 +54,7 @@ async def refused(client: RawClient, meta: pb.KeySharedMeta) -> None:
         out_of_order((60_000, 60_000)),
     ],
 )
-async def test_what_does_not_fit_changes_nothing_for_those_who_are_there(world: BrokerWorld, meta: pb.KeySharedMeta) -> None:
+async def test_ranges_that_do_not_fit_change_nothing_for_those_who_are_there(world: BrokerWorld, meta: pb.KeySharedMeta) -> None:
     producer = await filled(world, 0)
     first, hostile = await world.connected("reader"), await world.connected("reader")
     await first.subscribe(TOPIC, permits=100, sub_type=KEY_SHARED, key_shared_meta=sticky((0, 100), (101, 49_999)))

@@ -59,7 +59,7 @@ async def test_consumers_that_are_not_detached_yet_are_sent_nothing(world: Broke
     assert len(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers) == 1
 
 
-async def test_one_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumer_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = await world.connected("reader")
     for number in range(3):
         await leaving.subscribe(TOPIC, "s", number)

@@ -47,7 +47,7 @@ async def test_connections_of_a_revoked_key_end_in_slices() -> None:
     assert len(set(ended)) == 2 * COUNT and other not in ended
 
 
-async def test_whoever_left_before_its_slice_is_not_ended_again() -> None:
+async def test_a_connection_that_left_before_its_slice_is_not_ended_again() -> None:
     peers: Any = Peers(Settings())
     ended: list[Connection] = []
     peers.connections.update(Connection(ended) for _ in range(COUNT))

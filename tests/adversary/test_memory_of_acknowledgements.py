@@ -34,7 +34,7 @@ def charged(world: BrokerWorld) -> int:
     return world.service.memory_limiter.cursors.tenants.get("acme", 0)
 
 
-async def test_what_is_kept_is_charged_and_given_back(make_world: MakeWorld) -> None:
+async def test_memory_of_acknowledgements_is_charged_and_given_back(make_world: MakeWorld) -> None:
     world = await make_world()
     client = await subscribed(world, "s")
     ids = await published(world, 10)

@@ -159,7 +159,7 @@ def cut_off_after(world: BrokerWorld, calls: int) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("again", ["at the next start", "by the next change"])
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, change: str, again: str) -> None:
+async def test_a_change_that_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, change: str, again: str) -> None:
     calls = 0
     reached = True
     while reached:

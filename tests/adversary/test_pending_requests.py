@@ -54,7 +54,7 @@ async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: Broker
     assert (connection.requests.count, connection.requests.size_bytes, sessions.used_bytes) == (0, 0, 0)
 
 
-async def test_one_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     full, free = await world.connected("owner"), await world.connected("stranger")
     never = asyncio.Event()
 
@@ -108,7 +108,7 @@ async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monke
     assert made <= 12, "nor for a peer that is gone"
 
 
-async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
+async def test_a_client_that_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
     """It is read no further, so that its silence says nothing: what it leaves unread does."""
     client = await world.connected("owner")
     connection = connection_of(world)
@@ -171,7 +171,7 @@ async def test_names_and_metadata_count_and_have_a_bound(world: BrokerWorld) -> 
     await eventually(lambda: sessions.used_bytes == 0)
 
 
-async def test_what_waits_for_its_turn_counts_for_its_tenant(world: BrokerWorld) -> None:
+async def test_commands_that_wait_for_their_turn_count_for_their_tenant(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     connection = connection_of(world)
     flow = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1))

@@ -138,7 +138,7 @@ def test_an_owner_moves_nothing_to_or_from_another_tenant(broker: MemoryBroker) 
     assert stored(broker, TARGET) == stored(broker, THEIR_TARGET) == 0 and left(broker) == 3 and left(broker, THEIRS) == 1
 
 
-def test_who_may_not_consume_leaves_no_subscription_behind(broker: MemoryBroker) -> None:
+def test_a_role_that_may_not_consume_leaves_no_subscription_behind(broker: MemoryBroker) -> None:
     with pytest.raises(NotAuthorized):
         found(broker, THEIRS, ACME)
     assert broker.call(TOPICS_STATS, TopicRef(topic=THEIRS)).stats["subscriptions"] == {}

@@ -136,7 +136,7 @@ async def test_an_error_of_a_thread_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_what_keeps_itself_is_freed_with_the_next_sweep_of_memory(world: BrokerWorld) -> None:
+async def test_an_object_that_refers_to_itself_is_freed_by_the_next_sweep_of_memory(world: BrokerWorld) -> None:
     class Large:
         itself: object = None
 

@@ -75,7 +75,7 @@ async def test_a_consumer_whose_grant_is_revoked(world: BrokerWorld, durable: bo
     assert ("s" in world.service.topics.loaded[TOPIC].subscriptions.table) is durable
 
 
-async def test_what_a_consumer_held_goes_to_those_who_may_go_on(world: BrokerWorld) -> None:
+async def test_messages_of_a_revoked_consumer_go_to_those_who_may_go_on(world: BrokerWorld) -> None:
     await publishing(world)
     revoked = await consuming(world)
     await revoked.messages(1)
@@ -115,7 +115,7 @@ async def test_a_check_that_raises_ends_its_session_and_no_check_of_another(
     assert (await reader.expect("ERROR")).error == pb.AuthorizationError
 
 
-async def test_whoever_a_change_concerned_is_checked_where_that_cannot_be_found_out(
+async def test_every_connection_is_checked_where_those_concerned_cannot_be_found_out(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, owner = await publishing(world), await publishing(world, "owner", "persistent://acme/orders/u")

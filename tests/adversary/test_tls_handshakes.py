@@ -144,7 +144,7 @@ async def test_a_handshake_that_fails_leaves_nothing_behind(tmp_path: Path) -> N
         assert failures == [] and at.peers.refused["no TLS handshake"] == 1
 
 
-async def test_what_is_no_tls_is_ended_at_once(tmp_path: Path) -> None:
+async def test_a_connection_without_tls_is_ended_at_once(tmp_path: Path) -> None:
     async with secure(tmp_path) as at:
         reader, writer = await at.plain(b"GET / HTTP/1.1\r\n\r\n")
         assert await said(reader) == b""

@@ -120,7 +120,7 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
     assert counted == ["acme"]
 
 
-async def test_what_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:
+async def test_a_topic_that_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:
     world = await make_world(topics_per_namespace_max=2)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for _ in range(5):
