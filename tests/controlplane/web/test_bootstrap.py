@@ -84,7 +84,7 @@ def test_the_first_rows(db: None) -> None:
     assert version == 3
 
 
-def test_what_somebody_deleted_stays_deleted(db: None) -> None:
+def test_deleted_first_rows_stay_deleted(db: None) -> None:
     create_first_rows(django_settings.MAGNETAR)
     Namespace.unscoped.all().delete()
     Tenant.unscoped.all().delete()
