@@ -156,7 +156,7 @@ def permissions_page() -> str:
 
 
 def _topic_path(policy: Policy) -> str:
-    paths = [one.path for one in TOPIC_PATHS.values() if policy in one.policies]
+    paths = [path.path for path in TOPIC_PATHS.values() if policy in path.policies]
     if Level.TOPIC in policy.levels:
         paths = paths or [policy.path]
     if Level.SUBSCRIPTION in policy.levels:

@@ -17,10 +17,10 @@ BATCHES_OF_AN_HOUR_MAX = 12  # of one boot; where late files made more, the hour
 
 
 def files_by_hour(manifests: Iterable[Manifest]) -> dict[int, list[Manifest]]:
-    found: dict[int, list[Manifest]] = defaultdict(list)
+    by_hour: dict[int, list[Manifest]] = defaultdict(list)
     for manifest in manifests:
-        found[manifest.hour_ms].append(manifest)
-    return found
+        by_hour[manifest.hour_ms].append(manifest)
+    return by_hour
 
 
 def needed_files(hours: Iterable[int], by_hour: Mapping[int, Sequence[Manifest]]) -> dict[int, list[Manifest]]:
@@ -30,10 +30,10 @@ def needed_files(hours: Iterable[int], by_hour: Mapping[int, Sequence[Manifest]]
     needed = {hour: list(by_hour.get(hour, ())) for hour in wanted}
     for hour in beside:
         near = [
-            one
-            for one in by_hour.get(hour, ())
-            if (hour + HOUR_MS in wanted and one.interval_end_ms > hour + HOUR_MS - GAUGE_CARRY_MS_MAX)
-            or (hour - HOUR_MS in wanted and one.interval_start_ms < hour + GAUGE_CARRY_MS_MAX)
+            manifest
+            for manifest in by_hour.get(hour, ())
+            if (hour + HOUR_MS in wanted and manifest.interval_end_ms > hour + HOUR_MS - GAUGE_CARRY_MS_MAX)
+            or (hour - HOUR_MS in wanted and manifest.interval_start_ms < hour + GAUGE_CARRY_MS_MAX)
         ]
         if near:
             needed[hour] = near
@@ -42,12 +42,12 @@ def needed_files(hours: Iterable[int], by_hour: Mapping[int, Sequence[Manifest]]
 
 def kept_batches(hour_ms: int, directory: Path, present: Sequence[Manifest]) -> list[Batch]:
     """Those of the hour whose files are all among `present`, no two of them with a file in common, the largest first."""
-    hashes = dict(member for one in present for member in one.members)
-    found = [batch_from(path) for path in sorted((directory / hour_folder(hour_ms)).glob("*.json")) if "." not in path.stem]
-    usable = [batch for batch in found if batch and all(hashes.get(name) == sha256 for name, sha256 in batch.members.items())]
+    hashes = dict(member for manifest in present for member in manifest.members)
+    batches = [batch_from(path) for path in sorted((directory / hour_folder(hour_ms)).glob("*.json")) if "." not in path.stem]
+    usable = [batch for batch in batches if batch and all(hashes.get(name) == sha256 for name, sha256 in batch.members.items())]
     taken: set[str] = set()
     kept: list[Batch] = []
-    for batch in sorted(usable, key=lambda one: (-len(one.members), one.id)):
+    for batch in sorted(usable, key=lambda batch: (-len(batch.members), batch.id)):
         if taken.isdisjoint(batch.members):
             taken.update(batch.members)
             kept.append(batch)
@@ -62,7 +62,9 @@ def _without_parts(batches: list[Batch], present: Sequence[Manifest]) -> list[Ba
     """Without batches that have a part of a file whose rest no batch has: it must be read, and would count twice."""
     while True:
         there = {name for batch in batches for name in batch.members}
-        partly = {name for one in present if not all(name in there for name, _ in one.members) for name, _ in one.members}
+        partly = {
+            name for manifest in present if not all(name in there for name, _ in manifest.members) for name, _ in manifest.members
+        }
         left = [batch for batch in batches if partly.isdisjoint(batch.members)]
         if len(left) == len(batches):
             return left
@@ -72,21 +74,21 @@ def _without_parts(batches: list[Batch], present: Sequence[Manifest]) -> list[Ba
 def new_batches(files: Iterable[Manifest]) -> list[list[Manifest]]:
     """Files of one boot and hour together, in the order of time, as many as have up to `ROWS_A_BATCH` rows."""
     groups: dict[tuple[int, str, int], list[Manifest]] = defaultdict(list)
-    for one in files:
-        groups[one.hour_ms, one.source, one.boot_epoch].append(one)
+    for manifest in files:
+        groups[manifest.hour_ms, manifest.source, manifest.boot_epoch].append(manifest)
     batches: list[list[Manifest]] = []
     for _, group in sorted(groups.items()):
-        group.sort(key=lambda one: (one.interval_start_ms, one.name))
-        total = sum(one.rows for one in group)
+        group.sort(key=lambda manifest: (manifest.interval_start_ms, manifest.name))
+        total = sum(manifest.rows for manifest in group)
         share = total / -(-total // ROWS_A_BATCH) if total else 0  # all about equal
         rows = 0.0
         batches.append([])
-        for one in group:
-            if batches[-1] and rows + one.rows / 2 > share:
+        for manifest in group:
+            if batches[-1] and rows + manifest.rows / 2 > share:
                 batches.append([])
                 rows = 0
-            batches[-1].append(one)
-            rows += one.rows
+            batches[-1].append(manifest)
+            rows += manifest.rows
     return batches
 
 
@@ -120,4 +122,4 @@ def drop_unused(directory: Path, used: Iterable[Batch], hours: Iterable[int], ol
 
 
 def _rows(batch: Sequence[Manifest]) -> int:
-    return sum(one.rows for one in batch)
+    return sum(manifest.rows for manifest in batch)

@@ -66,30 +66,34 @@ def compute(engine: Engine, request: Request, plan: Plan) -> Result:
 
 
 def _attempt(run: _Run) -> Result:
-    files = [one for one in run.plan.files if one.name not in run.problems]
+    files = [manifest for manifest in run.plan.files if manifest.name not in run.problems]
     originals, copies = _without_copies(files)
     by_hour = batches.files_by_hour(originals)
     inputs = run.plan.inputs_of(files)
     known = _batches_for(run, inputs, by_hour)
-    if run.problems.keys() & {one.name for one in files}:
+    if run.problems.keys() & {manifest.name for manifest in files}:
         return _attempt(run)
     parts = _hours(run, inputs, known, by_hour)
     results = tuple(_result_of(hour, digest, parts[hour]) for hour, digest in inputs.items())
     _check_conservation(parts, by_hour)
     batches.drop_unused(
-        Path(run.request.partials_directory), [one for group in known.values() for one in group], inputs, run.plan.oldest_ms
+        Path(run.request.partials_directory), [batch for group in known.values() for batch in group], inputs, run.plan.oldest_ms
     )
     merges = compactions(run.plan.settled, run.request.now_ms)
-    compacted = sum(run.engine.run("compact files", merge_files, merges, sum(one.rows for task in merges for one in task.files)))
+    compacted = sum(
+        run.engine.run("compact files", merge_files, merges, sum(manifest.rows for task in merges for manifest in task.files))
+    )
     periods, unsummed = _periods(run, [result.hour for result in results])
     every = [part for hour in inputs for part in parts[hour]]
-    size = write_inputs([one for one in files if one.name not in run.problems], run.request.output_directory, run.request.run_id)
+    size = write_inputs(
+        [manifest for manifest in files if manifest.name not in run.problems], run.request.output_directory, run.request.run_id
+    )
     quarantined: Counter[str] = Counter()
     for part in every:
         quarantined.update(part.quarantined)
     gaps = [
-        SequenceGap(one.source, one.boot_epoch, FILES, one.first, one.last, None, one.from_ms, one.until_ms)
-        for one in run.plan.lost
+        SequenceGap(lost.source, lost.boot_epoch, FILES, lost.first, lost.last, None, lost.from_ms, lost.until_ms)
+        for lost in run.plan.lost
     ]
     gaps += [gap for part in every for gap in part.gaps]
     return Result(
@@ -100,12 +104,12 @@ def _attempt(run: _Run) -> Result:
         files=len(files),
         bytes=size,
         files_read=run.files_read,
-        files_reused=sum(len(one.members) for group in known.values() for one in group) - run.files_read,
+        files_reused=sum(len(batch.members) for group in known.values() for batch in group) - run.files_read,
         rows_read=run.rows_read,
         rows_judged=sum(part.exact_rows for part in every),
         files_compacted=compacted,
         more=run.plan.more,
-        duplicates=sum(part.duplicates for part in every) + sum(one.rows for one in copies if one.hour_ms in inputs),
+        duplicates=sum(part.duplicates for part in every) + sum(manifest.rows for manifest in copies if manifest.hour_ms in inputs),
         quarantined={reason: count for reason, count in quarantined.items() if count},
         rejected_files={entry.name: entry.reason for entry in run.plan.rejected} | run.problems,
         holes=tuple(gaps[:GAPS_MAX]),
@@ -118,9 +122,9 @@ def _without_copies(files: Iterable[Manifest]) -> tuple[list[Manifest], list[Man
     seen: set[tuple[str, str, int]] = set()
     originals: list[Manifest] = []
     copies: list[Manifest] = []
-    for one in sorted(files, key=lambda one: one.name):
-        content = (one.sha256, one.source, one.boot_epoch)
-        (copies if content in seen else originals).append(one)
+    for manifest in sorted(files, key=lambda manifest: manifest.name):
+        content = (manifest.sha256, manifest.source, manifest.boot_epoch)
+        (copies if content in seen else originals).append(manifest)
         seen.add(content)
     return originals, copies
 
@@ -133,11 +137,13 @@ def _batches_for(run: _Run, hours: Mapping[int, str], by_hour: Mapping[int, Sequ
     for hour, files in batches.needed_files(hours, by_hour).items():
         known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))
         there = {name for batch in known[hour] for name in batch.members}
-        missing += [one for one in files if not all(name in there for name, _ in one.members)]
+        missing += [manifest for manifest in files if not all(name in there for name, _ in manifest.members)]
     for hour in {hour - HOUR_MS for hour in hours} - set(known):
         known[hour] = batches.kept_batches(hour, directory, by_hour.get(hour, ()))  # not needed, but they tell of holes
-    tasks = [ReadTask(one, directory) for one in batches.bins(batches.new_batches(missing), run.engine.cores)]
-    made = [batch for found in run.engine.run("read", read, tasks, sum(one.rows for one in missing)) for batch in found]
+    tasks = [ReadTask(group, directory) for group in batches.bins(batches.new_batches(missing), run.engine.cores)]
+    made = [
+        batch for of_task in run.engine.run("read", read, tasks, sum(manifest.rows for manifest in missing)) for batch in of_task
+    ]
     for batch in made:
         run.problems.update(batch.problems)
         if batch.members:
@@ -158,7 +164,7 @@ def _hours(
     for hour in inputs:
         beside = (hour - HOUR_MS, hour, hour + HOUR_MS)
         own = tuple(batch for near in beside for batch in known.get(near, ()))
-        files = tuple(one for near in beside for one in by_hour.get(near, ()))
+        files = tuple(manifest for near in beside for manifest in by_hour.get(near, ()))
         size = sum(batch.partial_rows for batch in own) + _rows_that_overlap(by_hour.get(hour, ()))
         rows += size
         for shards in _parts(size):
@@ -198,11 +204,11 @@ def _periods(run: _Run, hours: Sequence[str]) -> tuple[list[PeriodResult], set[s
 def _rows_that_overlap(files: Sequence[Manifest]) -> int:
     """Rows of files that share some time with another file of the same boot: they may have to be judged one by one."""
     rows, ends = 0, dict[tuple[str, int], int]()
-    for one in sorted(files, key=lambda one: one.interval_start_ms):
-        boot = (one.source, one.boot_epoch)
-        if one.interval_start_ms < ends.get(boot, 0):
-            rows += 2 * one.rows
-        ends[boot] = max(ends.get(boot, 0), one.interval_end_ms)
+    for manifest in sorted(files, key=lambda manifest: manifest.interval_start_ms):
+        boot = (manifest.source, manifest.boot_epoch)
+        if manifest.interval_start_ms < ends.get(boot, 0):
+            rows += 2 * manifest.rows
+        ends[boot] = max(ends.get(boot, 0), manifest.interval_end_ms)
     return rows
 
 
@@ -224,9 +230,9 @@ def _result_of(hour: int, inputs: str, parts: Sequence[HourPart]) -> HourResult:
 def _check_conservation(parts: Mapping[int, Sequence[HourPart]], by_hour: Mapping[int, Sequence[Manifest]]) -> None:
     """Each counter's total in the manifests equals what is billed, quarantined, or a copy."""
     for hour, group in parts.items():
-        expected = {meter: sum(one.sums.get(meter, 0) for one in by_hour.get(hour, ())) for meter in BILLED_COUNTERS}
-        found = {meter: sum(part.sums[meter] + part.unbilled[meter] for part in group) for meter in BILLED_COUNTERS}
-        if expected != found:
+        expected = {meter: sum(manifest.sums.get(meter, 0) for manifest in by_hour.get(hour, ())) for meter in BILLED_COUNTERS}
+        counted = {meter: sum(part.sums[meter] + part.unbilled[meter] for part in group) for meter in BILLED_COUNTERS}
+        if expected != counted:
             raise JobFailed(
-                f"the hour {hour_name(hour)} does not add up to its records: {expected} in, {found} out; nothing was published"
+                f"the hour {hour_name(hour)} does not add up to its records: {expected} in, {counted} out; nothing was published"
             )

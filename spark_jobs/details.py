@@ -34,18 +34,18 @@ def detail_rows(amounts: Mapping[tuple[str, ...], int], hour_ms: int) -> list[tu
     for topic, parts in sorted(topics.items()):
         for (subscription, key), (others, sums) in sorted(_bounded(parts).items()):
             if any(sums):
-                rows.append((hour_ms, *topic, subscription, key, others, *(min(one, _VALUE_MAX) for one in sums)))
+                rows.append((hour_ms, *topic, subscription, key, others, *(min(amount, _VALUE_MAX) for amount in sums)))
     return rows
 
 
 def _bounded(parts: Mapping[tuple[str, str], list[int]]) -> dict[tuple[str, str], tuple[int, list[int]]]:
     """With how many others each stands for."""
     ranked = sorted(parts, key=lambda part: (-_size(parts[part]), part))
-    found = {part: (0, list(parts[part])) for part in ranked[:PARTS_OF_TOPIC_MAX]}
+    bounded = {part: (0, list(parts[part])) for part in ranked[:PARTS_OF_TOPIC_MAX]}
     for part in ranked[PARTS_OF_TOPIC_MAX:]:
-        others, sums = found.get(("", ""), (0, [0] * len(DETAIL_SUMS)))
-        found["", ""] = (others + 1, [one + more for one, more in zip(sums, parts[part], strict=True)])
-    return found
+        others, sums = bounded.get(("", ""), (0, [0] * len(DETAIL_SUMS)))
+        bounded["", ""] = (others + 1, [amount + more for amount, more in zip(sums, parts[part], strict=True)])
+    return bounded
 
 
 def _size(sums: list[int]) -> int:

@@ -72,29 +72,29 @@ def amounts_in(rows: Rows, judged: Judged, good: Ints, hour_ms: int) -> Amounts:
     counts[[group for group, values in attributes.items() if values[_METER] in COUNTED]] = True
     is_counter = counts[judged.group[good]]
     in_hour = own(rows, hour_ms)[good]
-    found: Amounts = {}
+    amounts: Amounts = {}
     counted = good[is_counter & in_hour]
-    _add(found, attributes, judged.group[counted], rows.numbers["value"][counted], np.ones(len(counted), dtype=np.int64))
-    held = good[~is_counter]
+    _add(amounts, attributes, judged.group[counted], rows.numbers["value"][counted], np.ones(len(counted), dtype=np.int64))
+    gauges = good[~is_counter]
     order = sorted_by(
-        judged.group[held],
-        rows.numbers["interval_start_ms"][held],
-        rows.numbers["interval_end_ms"][held],
-        rows.origin[held],
-        rows.numbers["seq"][held],
+        judged.group[gauges],
+        rows.numbers["interval_start_ms"][gauges],
+        rows.numbers["interval_end_ms"][gauges],
+        rows.origin[gauges],
+        rows.numbers["seq"][gauges],
     )
-    held = held[order]
-    group, start, end = judged.group[held], rows.numbers["interval_start_ms"][held], rows.numbers["interval_end_ms"][held]
+    gauges = gauges[order]
+    group, start, end = judged.group[gauges], rows.numbers["interval_start_ms"][gauges], rows.numbers["interval_end_ms"][gauges]
     until = end.copy()
     wait = start[1:] - end[:-1]
     carried = (group[1:] == group[:-1]) & (wait <= GAUGE_CARRY_MS_MAX)
     until[:-1][carried] = start[1:][carried]  # cut short by the next record, or extended to it
     held_ms = np.maximum(np.minimum(until, hour_ms + HOUR_MS) - np.maximum(start, hour_ms), 0)
-    _add(found, attributes, group, rows.numbers["value"][held], held_ms)
-    return found
+    _add(amounts, attributes, group, rows.numbers["value"][gauges], held_ms)
+    return amounts
 
 
-def _add(found: Amounts, attributes: dict[int, tuple[str, ...]], group: npt.NDArray[np.int32], value: Ints, times: Ints) -> None:
+def _add(amounts: Amounts, attributes: dict[int, tuple[str, ...]], group: npt.NDArray[np.int32], value: Ints, times: Ints) -> None:
     """Exact: 32 bits of the values at a time, with room for 2^31 records."""
     if not len(group):
         return
@@ -104,7 +104,7 @@ def _add(found: Amounts, attributes: dict[int, tuple[str, ...]], group: npt.NDAr
     np.add.at(low, group, (value & LOW) * times)
     for place in np.flatnonzero(high | low).tolist():
         key = attributes[place]
-        found[key] = found.get(key, 0) + (int(high[place]) << 32) + int(low[place])
+        amounts[key] = amounts.get(key, 0) + (int(high[place]) << 32) + int(low[place])
 
 
 def _equal_to_last(columns: list[Column], order: Ints) -> npt.NDArray[np.bool_]:

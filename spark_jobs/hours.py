@@ -149,12 +149,12 @@ def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
     first[1:] = (series[1:] != series[:-1]) | (origin[1:] != origin[:-1])
     last = np.full(len(order), -1, dtype=np.int64)
     last[1:] = np.where(first[1:], -1, seq[:-1])
-    starting = np.array([one in task.begun for one in rows.origins], dtype=bool)
+    starting = np.array([boot in task.begun for boot in rows.origins], dtype=bool)
     due, follow = expected(seq, last), follows(seq, last)
     missing = np.flatnonzero((seq > due) & in_hour[order] & (~first | starting[origin]))
     start, end = rows.numbers["interval_start_ms"], rows.numbers["interval_end_ms"]
     meters, total, value = rows.words["meter"].to_pylist(), rows.numbers["cumulative"][order], rows.numbers["value"][order]
-    found = []
+    gaps = []
     for at in missing.tolist():
         counts = meters[rows.codes["meter"][order[at]]] in COUNTED
         before = int(total[at - 1]) if follow[at] else 0
@@ -162,13 +162,13 @@ def _gaps_in(rows: Rows, task: HourTask) -> list[SequenceGap]:
         name = rows.words["series"][int(series[at])].as_py()
         lost = int(total[at] - value[at]) - before if counts else None
         bounds = 0 if first[at] else int(end[order[at - 1]]), int(start[order[at]])
-        found.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
-    return found
+        gaps.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
+    return gaps
 
 
 def _invalid_records(part: HourPart, task: HourTask) -> list[dict[str, Any]]:
     """Records that break a rule, once each: where first found."""
-    found: dict[str, dict[str, Any]] = {}
+    by_contents: dict[str, dict[str, Any]] = {}
     for batch in task.batches:
         if not batch.invalid or batch.hour_ms != task.hour_ms:
             continue
@@ -176,9 +176,9 @@ def _invalid_records(part: HourPart, task: HourTask) -> list[dict[str, Any]]:
             record = json.loads(line)
             _count_unbilled(part, [record])
             contents = json.dumps({name: value for name, value in record.items() if name not in ("file", "row")}, sort_keys=True)
-            part.duplicates += contents in found
-            found.setdefault(contents, record)
-    records = list(found.values())
+            part.duplicates += contents in by_contents
+            by_contents.setdefault(contents, record)
+    records = list(by_contents.values())
     part.quarantined[INVALID] += len(records)
     hour = hour_name(task.hour_ms)
     return [{**record, "reason": INVALID, "hour": hour} for record in records]

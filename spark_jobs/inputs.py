@@ -34,20 +34,20 @@ def write_inputs(manifests: Iterable[Manifest], output_directory: str, run_id: s
     temporary = path.with_suffix(".tmp")
     size = 0
     with temporary.open("w") as lines:
-        for one in sorted(manifests, key=lambda one: one.name):
-            found = InputFile(
-                one.name,
-                one.sha256,
-                one.rows,
-                file_size(one.path),
-                one.source,
-                one.boot_epoch,
-                one.interval_start_ms,
-                one.interval_end_ms,
-                len(one.members),
+        for manifest in sorted(manifests, key=lambda manifest: manifest.name):
+            input_file = InputFile(
+                manifest.name,
+                manifest.sha256,
+                manifest.rows,
+                file_size(manifest.path),
+                manifest.source,
+                manifest.boot_epoch,
+                manifest.interval_start_ms,
+                manifest.interval_end_ms,
+                len(manifest.members),
             )
-            size += found.bytes
-            lines.write(json.dumps(asdict(found)) + "\n")
+            size += input_file.bytes
+            lines.write(json.dumps(asdict(input_file)) + "\n")
     temporary.replace(path)
     return size
 

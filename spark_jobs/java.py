@@ -69,15 +69,15 @@ def choose_java(java_home: str, environ: Mapping[str, str], cache_directory: Pat
 
 
 def _candidates(java_home: str, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
-    found = []
+    candidates = []
     if java_home:
-        found.append(("the setting java_home", Path(java_home)))
+        candidates.append(("the setting java_home", Path(java_home)))
     if environ.get("JAVA_HOME"):
-        found.append(("JAVA_HOME", Path(environ["JAVA_HOME"])))
+        candidates.append(("JAVA_HOME", Path(environ["JAVA_HOME"])))
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
-        found.append(("java on PATH", Path(on_path).resolve().parent.parent))
-    return found
+        candidates.append(("java on PATH", Path(on_path).resolve().parent.parent))
+    return candidates
 
 
 def _problem(executable: Path) -> str:

@@ -72,21 +72,21 @@ def suspects(joined: Joined) -> Mask:
     """By code of the series: whether its records must be looked at one by one."""
     measures, places = joined.measures, np.flatnonzero(joined.near)
     series = joined.codes["series"]
-    found = np.zeros(joined.series_count, dtype=bool)
-    found[series[places[measures["suspect"][places] > 0]]] = True
+    suspected = np.zeros(joined.series_count, dtype=bool)
+    suspected[series[places[measures["suspect"][places] > 0]]] = True
     in_time = places[sorted_by(series[places], measures["first_start"][places])]
     before, after = in_time[:-1], in_time[1:]
     wrong = measures["first_start"][after] < measures["last_end"][before]
     for name in ATTRIBUTES:
         wrong |= joined.codes[name][after] != joined.codes[name][before]
-    found[series[after[wrong & (series[before] == series[after])]]] = True
+    suspected[series[after[wrong & (series[before] == series[after])]]] = True
     by_number = places[sorted_by(series[places], joined.origin[places], measures["seq_min"][places])]
     before, after = by_number[:-1], by_number[1:]
     wrong = (measures["seq_min"][after] <= measures["seq_max"][before]) | (
         measures["first_start"][after] < measures["last_end"][before]
     )
-    found[series[after[wrong & (series[before] == series[after]) & (joined.origin[before] == joined.origin[after])]]] = True
-    return found
+    suspected[series[after[wrong & (series[before] == series[after]) & (joined.origin[before] == joined.origin[after])]]] = True
+    return suspected
 
 
 def amounts_of(joined: Joined, left_out: Mask) -> Amounts:
@@ -102,11 +102,11 @@ def amounts_of(joined: Joined, left_out: Mask) -> Amounts:
     near = near[sorted_by(series[near], measures["first_start"][near])]
     before, after = near[:-1], near[1:]
     ends, begins = measures["last_end"][before], measures["first_start"][after]
-    held = np.minimum(begins, joined.hour_ms + HOUR_MS) - np.maximum(ends, joined.hour_ms)
-    carried = (series[before] == series[after]) & (begins - ends <= GAUGE_CARRY_MS_MAX) & (held > 0)
-    before, held = before[carried], held[carried]
-    np.add.at(high, series[before], (measures["last_value"][before] >> 32) * held)
-    np.add.at(low, series[before], (measures["last_value"][before] & LOW) * held)
+    held_ms = np.minimum(begins, joined.hour_ms + HOUR_MS) - np.maximum(ends, joined.hour_ms)
+    carried = (series[before] == series[after]) & (begins - ends <= GAUGE_CARRY_MS_MAX) & (held_ms > 0)
+    before, held_ms = before[carried], held_ms[carried]
+    np.add.at(high, series[before], (measures["last_value"][before] >> 32) * held_ms)
+    np.add.at(low, series[before], (measures["last_value"][before] & LOW) * held_ms)
     examples = np.full(joined.series_count, -1, dtype=np.int64)
     examples[series] = np.arange(len(series))
     used = np.flatnonzero(high | low)
@@ -119,7 +119,7 @@ def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Col
     """Sequence numbers that are in no file, of the hour's series but those `left_out`. `begun`: the boots whose first file is of
     this hour: of each span the first number is theirs."""
     measures, series = joined.measures, joined.codes["series"]
-    found = _gaps_inside(joined, batches, left_out)
+    gaps = _gaps_inside(joined, batches, left_out)
     places = np.flatnonzero((joined.place <= 0) & ~left_out[series])
     places = places[sorted_by(series[places], joined.origin[places], measures["seq_min"][places])]
     first = np.ones(len(places), dtype=bool)
@@ -140,18 +140,18 @@ def gaps_of(joined: Joined, batches: Sequence[Batch], left_out: Mask, begun: Col
         name = joined.words["series"][int(series[row])].as_py()
         source, boot = joined.origins[joined.origin[row]]
         bounds = int(last_end[at]), int(measures["first_start"][row])
-        found.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
-    return found
+        gaps.append(SequenceGap(source, boot, name, int(due[at]), int(seq[at]) - 1, lost, *bounds))
+    return gaps
 
 
 def _gaps_inside(joined: Joined, batches: Sequence[Batch], left_out: Mask) -> list[SequenceGap]:
     present = np.zeros(joined.series_count, dtype=bool)
     present[joined.codes["series"]] = True
     codes = {name: code for code, name in enumerate(joined.words["series"].to_pylist())} if any(b.gaps for b in batches) else {}
-    found = []
+    gaps = []
     for batch in batches:
         for name, first, last, lost, from_ms, until_ms in batch.gaps if batch.hour_ms == joined.hour_ms else ():
             code = codes.get(name, -1)
             if code >= 0 and present[code] and not left_out[code]:
-                found.append(SequenceGap(batch.source, batch.boot_epoch, name, first, last, lost, from_ms, until_ms))
-    return found
+                gaps.append(SequenceGap(batch.source, batch.boot_epoch, name, first, last, lost, from_ms, until_ms))
+    return gaps

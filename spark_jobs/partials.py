@@ -64,7 +64,7 @@ class Batch:
 
 
 def batch_id(manifests: Sequence[Manifest]) -> str:
-    lines = sorted(f"{name} {sha256}\n" for one in manifests for name, sha256 in one.members)
+    lines = sorted(f"{name} {sha256}\n" for manifest in manifests for name, sha256 in manifest.members)
     return sha256("".join([FORMAT, *lines]).encode()).hexdigest()[:40]
 
 
@@ -72,7 +72,7 @@ def make_batch(manifests: Sequence[Manifest], directory: Path) -> Batch:
     """Reads the files and writes their partial sums below `directory`; files that cannot be used are left out and named. A batch
     that is there already is written once more, with the same contents."""
     tables, whole, problems = [], [], {}
-    for manifest in sorted(manifests, key=lambda one: (one.interval_start_ms, one.name)):
+    for manifest in sorted(manifests, key=lambda manifest: (manifest.interval_start_ms, manifest.name)):
         try:
             tables.append(read_file(manifest))
             whole.append(manifest)
@@ -94,10 +94,10 @@ def make_batch(manifests: Sequence[Manifest], directory: Path) -> Batch:
         first.hour_ms,
         first.source,
         first.boot_epoch,
-        dict(member for one in whole for member in one.members),
-        sum(one.rows for one in whole),
-        min(one.interval_start_ms for one in whole),
-        max(one.interval_end_ms for one in whole),
+        dict(member for manifest in whole for member in manifest.members),
+        sum(manifest.rows for manifest in whole),
+        min(manifest.interval_start_ms for manifest in whole),
+        max(manifest.interval_end_ms for manifest in whole),
         table.num_rows,
         int(table["suspect"].to_numpy() @ table["rows"].to_numpy()),
         len(invalid),
@@ -106,7 +106,7 @@ def make_batch(manifests: Sequence[Manifest], directory: Path) -> Batch:
     )
     batch.path(directory, ".parquet").parent.mkdir(parents=True, exist_ok=True)
     if invalid:
-        replace(batch.path(directory, ".invalid.json"), "".join(json.dumps(one) + "\n" for one in invalid).encode())
+        replace(batch.path(directory, ".invalid.json"), "".join(json.dumps(record) + "\n" for record in invalid).encode())
     write_table(table, batch.path(directory, ".parquet"))
     replace(batch.path(directory, ".json"), json.dumps(batch.__dict__ | {"problems": {}}, sort_keys=True).encode())
     return batch
@@ -175,11 +175,11 @@ def partial_sums(rows: Rows, judged: Judged) -> tuple[Any, list[Gap]]:
     names = rows.words["series"].take(pa.array(rows.codes["series"][order[gaps]])).to_pylist()
     counted = counters[rows.codes["meter"][order[gaps]]]
     lost = [int(total[at + 1] - value[at + 1] - before[at]) if counts else None for at, counts in zip(gaps, counted, strict=True)]
-    found = [
+    gap_rows = [
         (name, int(due[at]), int(seq[at + 1]) - 1, missing, int(end[at]), int(start[at + 1]))
         for name, at, missing in zip(names, gaps, lost, strict=True)
     ]
-    return table, found
+    return table, gap_rows
 
 
 def read_partials(path: Path, shards: range) -> Any:

@@ -64,7 +64,7 @@ def make_period(task: PeriodTask) -> PeriodResult:
     for paths in task.parts.values():
         for path in paths:
             _add(topics, pq.read_table(path))
-    rows = [(task.name, *key, *numbers) for key, numbers in sorted(topics.items(), key=lambda one: (one[0][3], one[0]))]
+    rows = [(task.name, *key, *numbers) for key, numbers in sorted(topics.items(), key=lambda item: (item[0][3], item[0]))]
     digests = sum(row_digest(row) for row in rows)
     if rows:
         path = period_path(task.output, task.run_id, task.name)
@@ -121,4 +121,4 @@ def _tasks(
             parts[name][part] = files(output, run, part)
             if not parts[name][part] and run != run_id:
                 gone.add(name)
-    return [PeriodTask(name, found, output, run_id) for name, found in sorted(parts.items()) if name not in gone], gone
+    return [PeriodTask(name, of_period, output, run_id) for name, of_period in sorted(parts.items()) if name not in gone], gone

@@ -125,7 +125,7 @@ def make_plan(raw_directory: Path, known: Mapping[int, str], now_ms: int, lookba
     while True:
         start_ms = max(oldest_ms, end_ms - WINDOW_DAYS * _DAY_MS)
         plan = _plan_of(raw_directory, known, start_ms, end_ms, oldest_ms)
-        rejected |= {one.name: one for one in plan.rejected}
+        rejected |= {rejection.name: rejection for rejection in plan.rejected}
         if first is not None and plan.inputs:
             return replace(first, rejected=tuple(rejected.values()), more=True)
         if plan.inputs:
@@ -153,11 +153,11 @@ def _plan_of(raw_directory: Path, known: Mapping[int, str], start_ms: int, end_m
     whole = [manifest for manifest in manifests if manifest.name not in damaged]
     dirty = _dirty(whole, known, start_ms, end_ms)  # again: a file that was left out may have been the only change
     boots: dict[tuple[str, int], int] = {}
-    for one in whole:
-        boot = (one.source, one.boot_epoch)
-        boots[boot] = min(one.hour_ms, boots.get(boot, one.hour_ms))
+    for manifest in whole:
+        boot = (manifest.source, manifest.boot_epoch)
+        boots[boot] = min(manifest.hour_ms, boots.get(boot, manifest.hour_ms))
     certain = {boot: hour for boot, hour in boots.items() if hour >= first_ms + _DAY_MS}
-    settled = tuple(one for one in whole if one.hour_ms not in dirty and start_ms <= one.hour_ms < end_ms)
+    settled = tuple(manifest for manifest in whole if manifest.hour_ms not in dirty and start_ms <= manifest.hour_ms < end_ms)
     lost = lost_files(manifests, certain, dirty)
     return Plan(dirty, tuple(_files_of(dirty, whole)), tuple(rejected), known, certain, oldest_ms, settled, lost=lost)
 
@@ -185,8 +185,8 @@ def read_manifests(raw_directory: Path, start_ms: int, end_ms: int) -> tuple[lis
                 manifests.append(_manifest(json.loads(path.read_bytes()), path, raw_directory))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 rejected.append(Rejected(name, f"not a manifest: {type(error).__name__}: {error}"))
-    replaced = {member for one in manifests for member in one.members if member != (one.name, one.sha256)}
-    return [one for one in manifests if (one.name, one.sha256) not in replaced], rejected
+    replaced = {member for manifest in manifests for member in manifest.members if member != (manifest.name, manifest.sha256)}
+    return [manifest for manifest in manifests if (manifest.name, manifest.sha256) not in replaced], rejected
 
 
 def _manifest(fields: Mapping[str, object], path: Path, raw_directory: Path) -> Manifest:
@@ -230,7 +230,7 @@ def _members(fields: Mapping[str, object], name: str) -> tuple[tuple[str, str], 
     members = fields.get("members", [(name, fields["sha256"])])
     if not isinstance(members, list) or not members:
         raise ValueError("members is not a list of names and checksums")
-    return tuple((str(one), str(sha256)) for one, sha256 in members)
+    return tuple((str(member), str(sha256)) for member, sha256 in members)
 
 
 def _numbers(fields: Mapping[str, object]) -> tuple[int, ...]:
@@ -244,19 +244,19 @@ def lost_files(manifests: Iterable[Manifest], begun: Collection[tuple[str, int]]
     """Numbers that no file has, each with the first file behind them being of one of `hours`. `begun`: boots whose first file is
     among `manifests`, or would be: their numbers start at 0. Files behind the last one that is there are not missed."""
     boots: dict[tuple[str, int], dict[int, Manifest]] = defaultdict(dict)
-    for one in manifests:
-        for number in one.numbers:
-            boots[one.source, one.boot_epoch][number] = one
-    found = []
+    for manifest in manifests:
+        for number in manifest.numbers:
+            boots[manifest.source, manifest.boot_epoch][number] = manifest
+    lost = []
     for (source, boot_epoch), files in sorted(boots.items()):
         before = -1 if (source, boot_epoch) in begun else min(files) - 1
         for number in sorted(files):
             if number > before + 1 and files[number].hour_ms in hours:
                 from_ms = files[before].interval_end_ms if before in files else 0
                 until_ms = files[number].interval_start_ms
-                found.append(LostFiles(source, boot_epoch, before + 1, number - 1, from_ms, until_ms))
+                lost.append(LostFiles(source, boot_epoch, before + 1, number - 1, from_ms, until_ms))
             before = number
-    return tuple(found)
+    return tuple(lost)
 
 
 def _dirty(manifests: Iterable[Manifest], known: Mapping[int, str], start_ms: int, end_ms: int) -> dict[int, str]:
@@ -283,7 +283,7 @@ def _files_of(hours: Mapping[int, str], manifests: Iterable[Manifest]) -> list[M
 def _damage(manifest: Manifest) -> str:
     try:
         with manifest.path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    return "" if found == manifest.sha256 else f"its SHA-256 is {found}, the manifest says {manifest.sha256}"
+    return "" if digest == manifest.sha256 else f"its SHA-256 is {digest}, the manifest says {manifest.sha256}"

@@ -38,17 +38,17 @@ class CompactionTask:
 def compactions(files: Iterable[Manifest], now_ms: int) -> list[CompactionTask]:
     """Of files whose hours are as they should be: those of one boot and hour that are many and small, the latest hours first."""
     groups: dict[tuple[int, str, int], list[Manifest]] = defaultdict(list)
-    for one in files:
-        if one.hour_ms + HOUR_MS + QUIET_MS <= now_ms:
-            groups[one.hour_ms, one.source, one.boot_epoch].append(one)
+    for manifest in files:
+        if manifest.hour_ms + HOUR_MS + QUIET_MS <= now_ms:
+            groups[manifest.hour_ms, manifest.source, manifest.boot_epoch].append(manifest)
     tasks: list[CompactionTask] = []
     for _, group in sorted(groups.items(), reverse=True):
         chosen: list[Manifest] = []
-        for one in sorted(group, key=lambda one: (one.interval_start_ms, one.name)):
-            if sum(each.rows for each in chosen) + one.rows > ROWS_MAX:
+        for manifest in sorted(group, key=lambda manifest: (manifest.interval_start_ms, manifest.name)):
+            if sum(each.rows for each in chosen) + manifest.rows > ROWS_MAX:
                 tasks.append(CompactionTask(tuple(chosen)))
                 chosen = []
-            chosen.append(one)
+            chosen.append(manifest)
         tasks.append(CompactionTask(tuple(chosen)))
     return [task for task in tasks if len(task.files) >= FILES_MIN][:GROUPS_A_RUN_MAX]
 
@@ -60,37 +60,37 @@ def merge_files(task: CompactionTask) -> int:
     except FileProblem:
         return 0
     first = task.files[0]
-    members = sorted(member for one in task.files for member in one.members)
+    members = sorted(member for file in task.files for member in file.members)
     digest = hashlib.sha256(repr(members).encode()).hexdigest()[:16]
     path = first.path.with_name(f"{PREFIX}{first.interval_start_ms}-{digest}.parquet")
     schema = pa.schema([pa.field(name, _TYPES[kind]) for name, kind in COLUMNS])
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     pq.write_table(pa.concat_tables(tables).select(schema.names).cast(schema), temporary, compression="zstd", store_schema=False)
     sums: dict[str, int] = defaultdict(int)
-    for one in task.files:
-        for meter, value in one.sums.items():
+    for file in task.files:
+        for meter, value in file.sums.items():
             sums[meter] += value
     manifest = {
         "file": path.name,
         "sha256": hashlib.sha256(temporary.read_bytes()).hexdigest(),
-        "rows": sum(one.rows for one in task.files),
-        "interval_start_ms": min(one.interval_start_ms for one in task.files),
-        "interval_end_ms": max(one.interval_end_ms for one in task.files),
+        "rows": sum(file.rows for file in task.files),
+        "interval_start_ms": min(file.interval_start_ms for file in task.files),
+        "interval_end_ms": max(file.interval_end_ms for file in task.files),
         "sums": sums,
         "source": first.source,
         "boot_epoch": first.boot_epoch,
         "schema_version": SCHEMA_VERSION,
         "members": members,
-        "file_numbers": sorted({number for one in task.files for number in one.numbers}),
+        "file_numbers": sorted({number for file in task.files for number in file.numbers}),
     }
     _put(temporary, path)
     temporary.write_text(json.dumps(manifest, sort_keys=True))
     _put(temporary, path.with_suffix(".json"))
     _sync(path.parent)
-    for one in task.files:
-        if one.path != path:
-            one.path.with_suffix(".json").unlink(missing_ok=True)
-            one.path.unlink(missing_ok=True)
+    for file in task.files:
+        if file.path != path:
+            file.path.with_suffix(".json").unlink(missing_ok=True)
+            file.path.unlink(missing_ok=True)
     return len(task.files)
 
 

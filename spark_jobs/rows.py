@@ -115,7 +115,7 @@ class Rows:
 def rows_of(tables: Sequence[Any], manifests: Sequence[Manifest]) -> tuple[Rows, list[dict[str, Any]]]:
     """`tables`: of `raw_files.read_file`, each with the manifest of its file. Also the records in which a column is null; they are
     not among the rows."""
-    origins = [(one.source, one.boot_epoch) for one in manifests]
+    origins = [(manifest.source, manifest.boot_epoch) for manifest in manifests]
     known = tuple(sorted(set(origins)))
     places = {origin: place for place, origin in enumerate(known)}
     lacking: list[dict[str, Any]] = []
@@ -128,7 +128,7 @@ def rows_of(tables: Sequence[Any], manifests: Sequence[Manifest]) -> tuple[Rows,
             table = full
         whole.append(table)
     counts = np.array([table.num_rows for table in whole], dtype=np.int64)
-    origin = np.repeat(np.array([places[one] for one in origins], dtype=np.int32), counts)
+    origin = np.repeat(np.array([places[boot] for boot in origins], dtype=np.int32), counts)
     file = np.repeat(np.arange(len(whole), dtype=np.int32), counts)
     together = pa.concat_tables(whole).unify_dictionaries().drop_columns(["source", "boot_epoch"])
     codes, words = {}, {}
@@ -139,7 +139,7 @@ def rows_of(tables: Sequence[Any], manifests: Sequence[Manifest]) -> tuple[Rows,
         words[name] = column.chunk(0).dictionary if chunks else pa.array([], pa.string())
     numbers = {name: together[name].to_numpy() for name in NUMBERS}
     row = together["row"].to_numpy()
-    return Rows(numbers, codes, words, origin, known, row, file, tuple(one.name for one in manifests)), lacking
+    return Rows(numbers, codes, words, origin, known, row, file, tuple(manifest.name for manifest in manifests)), lacking
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,8 @@ def start_context(java: Java, master: str, work_directory: Path, driver_memory: 
 
 def with_failures(master: str) -> str:
     """A local master that does a failed task again, as every other does: "local[2]" would give up at the first."""
-    found = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
-    return f"local[{found[1] or 1},{FAILURES_MAX}]" if found else master
+    matched = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{matched[1] or 1},{FAILURES_MAX}]" if matched else master
 
 
 def ship(directory: Path) -> Path:

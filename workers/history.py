@@ -18,10 +18,10 @@ DECISIONS = {"requeue": requeue, "discard": discard}
 
 def overview() -> list[dict[str, Any]]:
     """One for each task of the catalog: its schedule and its last run."""
-    found = []
+    rows = []
     for entry in TASKS:
         last = TaskRun.objects.filter(name=entry.name).order_by("-started_at").first()
-        found.append(
+        rows.append(
             {
                 "name": entry.name,
                 "title": entry.title,
@@ -31,7 +31,7 @@ def overview() -> list[dict[str, Any]]:
                 "last_started_at": last.started_at if last else None,
             }
         )
-    return found
+    return rows
 
 
 def decide(actor: Actor, task_id: str, decision: str) -> TaskRun:

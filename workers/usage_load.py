@@ -137,9 +137,9 @@ assert _Row.__struct_fields__ == HOUR_COLUMNS
 
 def _model(row: _Row, run: UsageRun, tenant_of: TenantOf) -> UsageHour:
     hour = _time(row.hour_start_ms)
-    found = UsageHour(hour=hour, run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
-    found.tenant_uid = tenant_of(row.tenant_uid, row.tenant, hour)
-    return found
+    usage_hour = UsageHour(hour=hour, run=run, **{name: getattr(row, name) for name in HOUR_COLUMNS[1:]})
+    usage_hour.tenant_uid = tenant_of(row.tenant_uid, row.tenant, hour)
+    return usage_hour
 
 
 def _tenant_of(tenants: Mapping[str, tuple[str, datetime]]) -> TenantOf:

@@ -72,13 +72,13 @@ def sums_of(hours: Iterable[datetime]) -> Sums:
 def note_corrections(run: UsageRun, before: Sums, after: Sums, previous: dict[datetime, str], now: datetime) -> int:
     """Records the differences; how many there are. `previous`: hour -> the run of the version before."""
     nothing = dict.fromkeys(SUMS, 0)
-    found = []
+    corrections = []
     for key in sorted(set(before) | set(after)):
         old, new = before.get(key, nothing), after.get(key, nothing)
         changes = {name: new[name] - old[name] for name in SUMS if new[name] != old[name]}
         hour, tenant, tenant_uid = key
         if changes:
-            found.append(
+            corrections.append(
                 UsageCorrection(
                     hour=hour,
                     tenant=tenant,
@@ -89,8 +89,8 @@ def note_corrections(run: UsageRun, before: Sums, after: Sums, previous: dict[da
                     changes=changes,
                 )
             )
-    UsageCorrection.objects.bulk_create(found)
-    return len(found)
+    UsageCorrection.objects.bulk_create(corrections)
+    return len(corrections)
 
 
 class _Row(msgspec.Struct):

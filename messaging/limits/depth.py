@@ -15,12 +15,12 @@ def check_depth(value: object) -> None:
     level = [value]
     for _ in range(BODY_DEPTH_MAX + 1):
         inner: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
-        level = [one for one in inner if isinstance(one, dict | list)]
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level = [item for item in inner if isinstance(item, dict | list)]
         if not level:
             return
     raise InvalidValue(too_deep())

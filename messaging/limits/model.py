@@ -57,7 +57,7 @@ def size_bytes(value: object) -> int:
     if isinstance(value, bytes):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(size_bytes(key) + size_bytes(one) for key, one in value.items())
+        return sum(size_bytes(key) + size_bytes(item) for key, item in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return sum(map(size_bytes, value))
     return 0
@@ -93,10 +93,10 @@ def _number(field: str, value: int | float, limit: Limit) -> str | None:
 def _pairs(field: str, value: Mapping[object, object], limit: Limit) -> str | None:
     if limit.count_max is not None and len(value) > limit.count_max:
         return too_many(field, len(value), limit.count_max)
-    for key, one in value.items():
+    for key, item in value.items():
         name = f"{field}[{str(key)[:SHOWN_CHARACTERS]!r}]"
         wrong = _text(f"a key of {field}", key, limit) if isinstance(key, str | bytes) else None
-        wrong = wrong or (_text(name, one, limit) if isinstance(one, str | bytes) else None)
+        wrong = wrong or (_text(name, item, limit) if isinstance(item, str | bytes) else None)
         if wrong is not None:
             return wrong
     return _total(field, value, limit)
@@ -105,8 +105,8 @@ def _pairs(field: str, value: Mapping[object, object], limit: Limit) -> str | No
 def _elements(field: str, value: list[object], limit: Limit) -> str | None:
     if limit.count_max is not None and len(value) > limit.count_max:
         return too_many(field, len(value), limit.count_max)
-    for index, one in enumerate(value):
-        wrong = _text(f"{field}[{index}]", one, limit) if isinstance(one, str | bytes) else None
+    for index, element in enumerate(value):
+        wrong = _text(f"{field}[{index}]", element, limit) if isinstance(element, str | bytes) else None
         if wrong is not None:
             return wrong
     return _total(field, value, limit)

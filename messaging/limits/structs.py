@@ -31,8 +31,8 @@ def hints_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 def limits_of(kind: type[msgspec.Struct]) -> dict[str, Limit]:
     """By attribute, for those that have a limit."""
     hints = hints_of(kind)
-    found = {field.name: limit_in(hints[field.name]) for field in msgspec.structs.fields(kind)}
-    return {name: limit for name, limit in found.items() if limit is not None}
+    limits = {field.name: limit_in(hints[field.name]) for field in msgspec.structs.fields(kind)}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def limit_in(hint: Any) -> Limit | None:

@@ -143,16 +143,16 @@ def allowed(grants: Grants, principal: Principal, action: Action, resource: Reso
         return True
     if action in (Action.TENANT_ADMIN, Action.TENANT_READ):
         return False
-    held = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))
+    granted = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))
     if resource.topic:
-        held |= set(grants.topic_grants(resource.topic).get(principal.role, ()))
+        granted |= set(grants.topic_grants(resource.topic).get(principal.role, ()))
     if action is Action.PRODUCE:
-        return "produce" in held
+        return "produce" in granted
     if action is Action.CONSUME:
-        if "consume" not in held:
+        if "consume" not in granted:
             return False
         return not resource.subscription or _may_use(grants, principal.role, resource)
-    return "produce" in held or "consume" in held  # LOOKUP, NAMESPACE_READ
+    return "produce" in granted or "consume" in granted  # LOOKUP, NAMESPACE_READ
 
 
 def _may_use(grants: Grants, role: str, resource: Resource) -> bool:

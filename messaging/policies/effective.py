@@ -36,5 +36,5 @@ def in_force(levels: Levels, broker: Mapping[str, Any], scope: Level) -> list[Po
 
 def one(policy: Policy, levels: Levels, broker: Mapping[str, Any]) -> PolicyInForce:
     value, level = resolve_policy(policy.name, levels, broker)
-    held = {at: found[policy.name] for at in policy.levels if (found := levels.get(at)) and policy.name in found}
-    return PolicyInForce(policy, value, level, said(policy, value), held)
+    set_at = {at: policies[policy.name] for at in policy.levels if (policies := levels.get(at)) and policy.name in policies}
+    return PolicyInForce(policy, value, level, said(policy, value), set_at)

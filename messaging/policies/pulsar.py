@@ -35,14 +35,14 @@ class PulsarPath:
     def policies(self) -> tuple[Policy, ...]:
         return tuple(policy for policy in POLICIES.values() if policy.path == self.path)
 
-    def read(self, held: JsonPolicies) -> Any:
+    def read(self, stored: JsonPolicies) -> Any:
         """What GET answers. A policy that is not enforced reads as unset, whatever was stored."""
-        found = {policy.name: held[policy.name] for policy in self.policies if policy.enforced and policy.name in held}
-        if not found:
+        values = {policy.name: stored[policy.name] for policy in self.policies if policy.enforced and policy.name in stored}
+        if not values:
             return self.unset
         if not self.policies[0].field:
-            return found[self.policies[0].name]
-        return {policy.field: found.get(policy.name, policy.fill) for policy in self.policies}
+            return values[self.policies[0].name]
+        return {policy.field: values.get(policy.name, policy.fill) for policy in self.policies}
 
     def changes(self, value: Any) -> JsonPolicies:
         """What setting `value` (None: unsetting) changes. Raises `InvalidValue`."""
@@ -74,16 +74,16 @@ class PulsarPath:
 class AutoTopicCreation(PulsarPath):
     """Two fields that speak of one thing: a topic of so many partitions, or (0) one without any."""
 
-    def read(self, held: JsonPolicies) -> Any:
-        if "auto_topic_creation" not in held:
+    def read(self, stored: JsonPolicies) -> Any:
+        if "auto_topic_creation" not in stored:
             return None
-        partitions = held.get("auto_topic_partitions")
-        found = {"allowAutoTopicCreation": held["auto_topic_creation"]}
+        partitions = stored.get("auto_topic_partitions")
+        creation = {"allowAutoTopicCreation": stored["auto_topic_creation"]}
         if partitions:
-            return found | {"topicType": "partitioned", "defaultNumPartitions": partitions}
-        if partitions is None and not held["auto_topic_creation"]:
-            return found
-        return found | {"topicType": "non-partitioned"}
+            return creation | {"topicType": "partitioned", "defaultNumPartitions": partitions}
+        if partitions is None and not stored["auto_topic_creation"]:
+            return creation
+        return creation | {"topicType": "non-partitioned"}
 
     def changes(self, value: Any) -> JsonPolicies:
         if value is None:
@@ -134,15 +134,15 @@ _PATHS = (
     PulsarPath("subscriptionTypesEnabled", "subscription_types_enabled", []),
     PulsarPath("properties", "properties", {}, "PUT"),
 )
-PATHS: dict[str, PulsarPath] = {one.path: one for one in _PATHS}
+PATHS: dict[str, PulsarPath] = {path.path: path for path in _PATHS}
 
 
 def backlog_quotas(policies: JsonPolicies) -> dict[str, Any]:
     """The quotas that are set and enforced, by type."""
-    found: dict[str, Any] = {}
+    quotas: dict[str, Any] = {}
     for kind, name in QUOTA_TYPES.items():
         if name in policies and POLICIES[name].enforced:
             size = policies[name] if kind == "destination_storage" else -1
             seconds = policies[name] if kind == "message_age" else -1
-            found[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(QUOTA_POLICIES[kind])}
-    return found
+            quotas[kind] = {"limit": size, "limitSize": size, "limitTime": seconds, "policy": policies.get(QUOTA_POLICIES[kind])}
+    return quotas

@@ -51,9 +51,9 @@ class TopicPath(PulsarPath):
 
     def applied(self, levels: Levels, broker: JsonPolicies) -> Any:
         """What GET ?applied=true answers."""
-        values = {one.name: resolve_policy(one.name, levels, broker).value for one in self.policies if one.enforced}
-        found = self.read(values) if values else self.unset_applied
-        return "FULL" if found == "UNDEFINED" else found
+        values = {policy.name: resolve_policy(policy.name, levels, broker).value for policy in self.policies if policy.enforced}
+        value = self.read(values) if values else self.unset_applied
+        return "FULL" if value == "UNDEFINED" else value
 
     def changes(self, value: Any) -> JsonPolicies:
         if value is None and self.must_have_value:
@@ -90,7 +90,7 @@ _PATHS = (
     TopicPath("schemaValidationEnforced", unset=False, can_unset=False),
     TopicPath("subscriptionTypesEnabled", unset=[], unsetting=[], knows_applied=False),
 )
-TOPIC_PATHS: dict[str, TopicPath] = {one.path: one for one in _PATHS}
+TOPIC_PATHS: dict[str, TopicPath] = {path.path: path for path in _PATHS}
 SUBSCRIPTION_DISPATCH_RATE = TopicPath(
     SUBSCRIPTION_PATH, of="subscriptionDispatchRate", level=Level.SUBSCRIPTION, must_have_value=False
 )

@@ -48,5 +48,5 @@ TOPIC_UNSET = (
 APPLIED: dict[str, Any] = {"entryFilters": {"entryFilterNames": ""}}
 """What GET ?applied=true answers otherwise."""
 
-UNSET_BELOW_NAMESPACE = {path: methods for one in NAMESPACE_UNSET for path, methods in one.paths.items()}
-UNSET_BELOW_TOPIC = {path: methods for one in TOPIC_UNSET for path, methods in one.paths.items()}
+UNSET_BELOW_NAMESPACE = {path: methods for unset in NAMESPACE_UNSET for path, methods in unset.paths.items()}
+UNSET_BELOW_TOPIC = {path: methods for unset in TOPIC_UNSET for path, methods in unset.paths.items()}

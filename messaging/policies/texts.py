@@ -47,7 +47,7 @@ def typed(policy: Policy, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     word = policy.words.get(value, "")
-    if word and next(one for one, its in policy.words.items() if its == word) == value:  # two values may mean the same
+    if word and next(meant for meant, its in policy.words.items() if its == word) == value:  # two values may mean the same
         return word
     if value > 0 and is_duration(policy):
         return duration_text(int(value) * DURATION_UNITS[policy.unit])

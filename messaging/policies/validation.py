@@ -22,19 +22,19 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def changed(
-    held: Mapping[str, Any],
+    current: Mapping[str, Any],
     changes: Mapping[str, Any],
     level: Level = Level.NAMESPACE,
     inherited: Mapping[str, Any] = NOTHING,
 ) -> JsonPolicies:
-    """`held`, what is set at `level`, with `changes` applied. A value of None removes a policy, whether it is known and enforced
+    """`current`, what is set at `level`, with `changes` applied. A value of None removes a policy, whether it is known and enforced
     or not. `inherited` are values of further levels that must not contradict the new ones.
 
     Raises `InvalidValue` naming what is unknown or wrong, `PolicyNotEnforced`, and `PreconditionFailed` where values contradict
     each other, or for a policy that cannot be set at this level."""
-    result = dict(held)
+    result = dict(current)
     for name, value in changes.items():
-        if value is None and (name in held or name in POLICIES):
+        if value is None and (name in current or name in POLICIES):
             result.pop(name, None)
         else:
             result[name] = valid_value(_settable(name, level), value)
@@ -77,10 +77,10 @@ class StoredPolicies(NamedTuple):
     unenforced: JsonPolicies
 
 
-def split(held: Mapping[str, Any]) -> StoredPolicies:
+def split(stored: Mapping[str, Any]) -> StoredPolicies:
     enforced: JsonPolicies = {}
     idle: JsonPolicies = {}
-    for name, value in held.items():
+    for name, value in stored.items():
         (enforced if name in POLICIES and POLICIES[name].enforced else idle)[name] = value
     return StoredPolicies(enforced, idle)
 

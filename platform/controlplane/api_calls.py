@@ -67,18 +67,18 @@ class ApiCalls:
     def changed(self) -> list[TopicTotals]:
         """Totals of those that called since this was asked last; the others continue from what they had."""
         with self._lock:
-            found = [(one, self._totals[one]) for one in sorted(self._changed)]
+            totals = [(caller, self._totals[caller]) for caller in sorted(self._changed)]
             self._changed.clear()
         return [
             TopicTotals(
-                one.tenant,
-                one.namespace,
-                one.topic,
+                caller.tenant,
+                caller.namespace,
+                caller.topic,
                 *(0, 0, 0, 0, 0, 0),
-                one.tenant_uid,
-                (DetailTotals(API, "", one.key, (count,)),),
+                caller.tenant_uid,
+                (DetailTotals(API, "", caller.key, (count,)),),
             )
-            for one, count in found
+            for caller, count in totals
         ]
 
 

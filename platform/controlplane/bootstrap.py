@@ -145,9 +145,9 @@ if __name__ == "__main__":
     from messaging.settings import load
 
     try:
-        found = load()
-        logs.setup("prepare", found)
-        run(found)
+        settings = load()
+        logs.setup("prepare", settings)
+        run(settings)
     except ConfigError as error:
         sys.stderr.write(f"magnetar prepare: {error}\n")
         sys.exit(2)

@@ -59,7 +59,7 @@ class Denials:
             return False
 
     def _counted_as(self, who: Refused) -> Refused:
-        if who not in self._more and sum(one.address == who.address for one in self._more) >= KEYS_OF_ADDRESS - 1:
+        if who not in self._more and sum(refused.address == who.address for refused in self._more) >= KEYS_OF_ADDRESS - 1:
             who = Refused(who.address, "")
         return who if who in self._more or len(self._more) < KEYS else EVERYBODY_ELSE
 
@@ -71,10 +71,10 @@ class Denials:
         with self._lock:
             if minute == self._minute:
                 return []
-            found = [Uncounted(who, count, self._minute * MINUTE_S) for who, count in self._more.items()]
+            uncounted = [Uncounted(who, count, self._minute * MINUTE_S) for who, count in self._more.items()]
             self._minute = minute
             self._recorded.clear()
             self._recorded_of.clear()
             self._more.clear()
             self._total = 0
-            return found
+            return uncounted

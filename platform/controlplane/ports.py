@@ -19,14 +19,14 @@ class Listener(NamedTuple):
 
 
 def broker_listeners(settings: Settings) -> list[Listener]:
-    found = [
+    listeners = [
         Listener("clients", settings.plain_host, settings.broker_port, "--broker-port"),
         Listener("WebSocket", settings.host, settings.ws_port, "--ws-port"),
         Listener("admin RPC", settings.broker_rpc_host, settings.broker_rpc_port, "MAGNETAR_BROKER_RPC_PORT"),
     ]
     if settings.tls != "off":
-        found.append(Listener("clients with TLS", settings.host, settings.broker_tls_port, "--broker-tls-port"))
-    return found
+        listeners.append(Listener("clients with TLS", settings.host, settings.broker_tls_port, "--broker-tls-port"))
+    return listeners
 
 
 def web_listeners(settings: Settings) -> list[Listener]:

@@ -12,13 +12,13 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
         """The file in one piece: it is small, and Django warns about files that it should stream from the event loop."""
-        found = static_file.get_response(request.method, request.META)
+        served = static_file.get_response(request.method, request.META)
         content = b""
-        if found.file is not None:
-            with found.file:
-                content = found.file.read()
-        response = HttpResponse(content, status=int(found.status))
+        if served.file is not None:
+            with served.file:
+                content = served.file.read()
+        response = HttpResponse(content, status=int(served.status))
         del response["content-type"]
-        for name, value in found.headers:
+        for name, value in served.headers:
             response[name] = value
         return response

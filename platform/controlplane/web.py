@@ -149,12 +149,12 @@ def _announce(settings: Settings, listener: socket.socket, internal: socket.sock
     """Writes run/web.json atomically."""
     path = _path(settings)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    found = {
+    announcement = {
         "web_url": _url(settings, listener),
         "internal_url": _internal_url(settings, listener, internal),
         "pid": os.getpid(),
     }
-    replace_file(path, json.dumps(found).encode(), durable=False)
+    replace_file(path, json.dumps(announcement).encode(), durable=False)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ async def acknowledged(client: RawClient, ids: list[pb.MessageId], consumer_id: 
 
 async def backlogs(world: BrokerWorld) -> dict[str, int]:
     topic = await world.service.topics.get(NAME, create=False)
-    return {name: one.backlog_entries for name, one in topic.subscriptions.table.items()}
+    return {name: subscription.backlog_entries for name, subscription in topic.subscriptions.table.items()}
 
 
 async def subscribed(world: BrokerWorld, *names: str) -> RawClient:

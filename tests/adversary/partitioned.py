@@ -27,7 +27,7 @@ async def count(world: BrokerWorld) -> int:
 
 
 async def stored_subscriptions(world: BrokerWorld, index: int) -> dict[str, dict[str, str]]:
-    return {one.name: one.properties for one in await world.meta.subscriptions(partition(index))}
+    return {subscription.name: subscription.properties for subscription in await world.meta.subscriptions(partition(index))}
 
 
 async def refusal(work: Awaitable[object]) -> MagnetarError | None:

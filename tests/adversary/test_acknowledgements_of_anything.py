@@ -67,7 +67,7 @@ async def test_no_seek_stops_a_checkpoint_or_an_unload(world: BrokerWorld) -> No
     assert not world.service.cursors.health.failures
 
 
-async def test_one_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen: every delivery of the subscription went through protobuf from then on."""
     client = await subscribed(world, "s")
     await client.producer(TOPIC)
@@ -88,11 +88,13 @@ async def test_one_partial_batch_alone_is_sent_with_its_ack_set(world: BrokerWor
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=1000)
     messages = await client.messages(50)
     assert heads == 1
-    assert [list(one.body.ack_set) for one in messages] == [[2] if index == 20 else [] for index in range(50)]
-    assert [one.body.message_id.entry_id for one in messages] == [one.entry_id for one in ids]
+    assert [list(message.body.ack_set) for message in messages] == [[2] if index == 20 else [] for index in range(50)]
+    assert [message.body.message_id.entry_id for message in messages] == [message_id.entry_id for message_id in ids]
     client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=ids[30:33])
     again = await client.messages(3)
-    assert [(one.body.message_id.entry_id, one.body.redelivery_count) for one in again] == [(one.entry_id, 1) for one in ids[30:33]]
+    assert [(message.body.message_id.entry_id, message.body.redelivery_count) for message in again] == [
+        (message_id.entry_id, 1) for message_id in ids[30:33]
+    ]
     assert heads == 4
 
 
@@ -105,7 +107,7 @@ async def test_a_damaged_entry_on_a_shared_subscription_holds_nothing_up(make_wo
     client = await subscribed(world, "s")
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=100)
     messages = await client.messages(9)
-    await acknowledged(client, [one.body.message_id for one in messages])
+    await acknowledged(client, [message.body.message_id for message in messages])
     topic = await world.service.topics.get(NAME, create=False)
     subscription = topic.subscriptions.table["s"]
     assert subscription.backlog_entries == 0 and subscription.entries_lost == 1

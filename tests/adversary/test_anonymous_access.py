@@ -47,7 +47,7 @@ async def test_a_caller_on_this_machine_may_be_nobody(tmp_path: Path) -> None:
         assert await binary_answer(broker) == "CONNECTED"
 
 
-async def test_nobody_comes_in_where_listeners_are_open_to_others(tmp_path: Path) -> None:
+async def test_anonymous_clients_are_refused_where_listeners_are_open_to_others(tmp_path: Path) -> None:
     async with running_broker(tmp_path, host="0.0.0.0") as broker:
         assert await websocket_status(broker, {}) == 401
         assert await binary_answer(broker) == "ERROR"

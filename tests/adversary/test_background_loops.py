@@ -67,17 +67,17 @@ async def in_sample_rates(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 
 async def in_end_non_persistent_topics(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = UsedOrNot()
-    at.broker.non_persistent_topics.add(one)
+    topic: Any = UsedOrNot()
+    at.broker.non_persistent_topics.add(topic)
     await at.turns.next("end_non_persistent_topics")
-    one.closed = "gone"
+    topic.closed = "gone"
 
 
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.unread.add(one)
+    connection: Any = Raises()
+    at.broker.peers.unread.add(connection)
     await at.turns.next("sweep_memory")
-    at.broker.peers.unread.discard(one)
+    at.broker.peers.unread.discard(connection)
 
 
 async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -88,23 +88,23 @@ async def in_collect_left_ledgers(at: Running, patch: pytest.MonkeyPatch) -> Non
 
 
 async def in_dead_letters(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = DeadLettersLater()
-    at.broker.dead_letters.due(one, one)
+    dead_letters: Any = DeadLettersLater()
+    at.broker.dead_letters.due(dead_letters, dead_letters)
     await at.turns.next("dead_letters")
 
 
 async def in_keep_alive(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.connections.add(one)
+    connection: Any = Raises()
+    at.broker.peers.connections.add(connection)
     await at.turns.next("keep_alive")
-    at.broker.peers.connections.discard(one)
+    at.broker.peers.connections.discard(connection)
 
 
 async def in_arrivals(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.connections.add(one)
+    connection: Any = Raises()
+    at.broker.peers.connections.add(connection)
     await at.turns.next("arrivals")
-    at.broker.peers.connections.discard(one)
+    at.broker.peers.connections.discard(connection)
 
 
 async def in_pull_feed(at: Running, patch: pytest.MonkeyPatch) -> None:
@@ -159,8 +159,8 @@ async def in_ledger_log(at: Running, patch: pytest.MonkeyPatch) -> None:
 
 
 async def in_turns(at: Running, patch: pytest.MonkeyPatch) -> None:
-    one: Any = Raises()
-    at.broker.peers.turn_loop.wait("acme", one)
+    connection: Any = Raises()
+    at.broker.peers.turn_loop.wait("acme", connection)
     await eventually(lambda: at.loops["turns"].failures)
 
 
@@ -275,7 +275,7 @@ async def test_a_loop_in_which_something_unexpected_happens_goes_on_and_shows_it
     assert f'magnetar_background_failing{{loop="{name}"}} {float(loop.failing)}' in text
 
 
-async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(running: Running) -> None:
+async def test_a_peer_that_raises_keeps_no_other_from_being_looked_after(running: Running) -> None:
     class Peer(Raises):
         asked = 0
         liveness = property(lambda self: self)
@@ -290,7 +290,7 @@ async def test_one_peer_that_raises_keeps_no_other_from_being_looked_after(runni
     assert peers[0].asked == peers[2].asked == 1
 
 
-async def test_one_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
+async def test_a_topic_whose_usage_cannot_be_told_leaves_that_of_the_others(running: Running) -> None:
     topic: Any = Raises()
     topic.closed = None
     with pytest.MonkeyPatch.context() as patch:

@@ -116,7 +116,7 @@ async def test_flows_of_one_turn_are_one_dispatch(world: BrokerWorld, watch: Wat
 
 
 @pytest.mark.parametrize("kind", [pb.Subscribe.Shared, pb.Subscribe.Key_Shared])
-async def test_what_was_rejected_is_sent_again_in_slices(
+async def test_rejected_messages_are_sent_again_in_slices(
     world: BrokerWorld, watch: Watch, monkeypatch: pytest.MonkeyPatch, kind: pb.Subscribe.SubType
 ) -> None:
     """Each has a redelivery count in a head of its own, at twelve times the cost of another: a turn made 12,000 of them."""
@@ -130,16 +130,16 @@ async def test_what_was_rejected_is_sent_again_in_slices(
     await client.producer(TOPIC)
     client.write(b"".join(send_frame(sequence_id, b"x", key=f"k{sequence_id % 7}") for sequence_id in range(count)))
     subscriptions = world.service.topics.loaded[TOPIC].subscriptions.table.values()
-    await eventually(lambda: all(one.messages_out == count for one in subscriptions))
+    await eventually(lambda: all(subscription.messages_out == count for subscription in subscriptions))
     for consumer_id, flow in permits.items():
         client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=consumer_id)
         client.write(flow)
-    await eventually(lambda: all(one.messages_out == 2 * count for one in subscriptions))
+    await eventually(lambda: all(subscription.messages_out == 2 * count for subscription in subscriptions))
     assert sum(heads.values()) == 4 * count
     assert max(heads.values()) <= TURN_COST // OWN_HEAD + OWN_HEADS_MAX
 
 
-async def test_who_was_handed_everything_waits_for_no_dispatch(world: BrokerWorld, watch: Watch) -> None:
+async def test_a_subscription_that_was_handed_everything_waits_for_no_dispatch(world: BrokerWorld, watch: Watch) -> None:
     """Each read of acknowledgements or permits had a place in the queue and a turn of its own, to find that there was nothing."""
     client = await consumer(world)
     await client.producer(TOPIC)
@@ -217,9 +217,13 @@ async def test_commands_of_one_connection_stay_in_order(world: BrokerWorld) -> N
     lookup, _ = client.frame(pb.Command.LOOKUP, topic=TOPIC)
     stats, _ = client.frame(pb.Command.CONSUMER_STATS, consumer_id=1)
     client.write(FLOW * 5000, lookup, FLOW * 5000, stats, send_frame(0, b"last"))
-    found = [await client.next() for _ in range(4)]
-    assert [one.name for one in found if one.name != "MESSAGE"] == ["LOOKUP_RESPONSE", "CONSUMER_STATS_RESPONSE", "SEND_RECEIPT"]
-    assert found[1].body.available_permits == 10_000
+    answers = [await client.next() for _ in range(4)]
+    assert [answer.name for answer in answers if answer.name != "MESSAGE"] == [
+        "LOOKUP_RESPONSE",
+        "CONSUMER_STATS_RESPONSE",
+        "SEND_RECEIPT",
+    ]
+    assert answers[1].body.available_permits == 10_000
 
 
 # --- before sign-in

@@ -28,7 +28,7 @@ async def test_silent_sockets_do_not_keep_the_superuser_out(make_world: MakeWorl
     await eventually(lambda: len(world.service.peers.connections) <= 11)
 
 
-async def test_one_key_without_grants_does_not_keep_others_out(make_world: MakeWorld) -> None:
+async def test_a_key_without_grants_does_not_keep_others_out(make_world: MakeWorld) -> None:
     """A key that may do nothing opened connections until nobody else, not even the superuser, could."""
     world = await make_world(connections_max=32)
     answers = [(await tried(world, "stranger"))[1] for _ in range(40)]

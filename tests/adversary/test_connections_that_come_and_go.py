@@ -66,14 +66,16 @@ async def test_a_connection_that_is_gone_is_freed_without_the_collector(
     world.clients.clear()
     del client
     await eventually(lambda: not world.service.peers.connections)
-    await eventually(lambda: [one() for one in seen] == [None])
+    await eventually(lambda: [reference() for reference in seen] == [None])
 
 
-async def test_one_that_breaks_the_protocol_too(world: BrokerWorld, seen: list[weakref.ref[Connection]]) -> None:
+async def test_a_connection_that_breaks_the_protocol_is_freed_without_the_collector(
+    world: BrokerWorld, seen: list[weakref.ref[Connection]]
+) -> None:
     client = await world.connected("superuser")
     client.write(b"\0\0\0\x08\0\0\0\x04\xff\xff\xff\xff")
     await client.gone()
     await client.close()
     world.clients.clear()
     del client
-    await eventually(lambda: [one() for one in seen] == [None])
+    await eventually(lambda: [reference() for reference in seen] == [None])

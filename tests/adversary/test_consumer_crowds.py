@@ -89,10 +89,12 @@ async def test_acknowledging_what_nobody_holds_asks_the_crowd_once(world: Broker
     publisher = await world.connected("owner")
     await publisher.producer(TOPIC)
     publisher.write(b"".join(send_frame(number, b"x") for number in range(CROWD)))
-    receipt = next(one for one in [await publisher.next() for _ in range(CROWD)]).body.message_id
+    receipt = next(answer for answer in [await publisher.next() for _ in range(CROWD)]).body.message_id
     client = await crowd(world, pb.Subscribe.Shared)
     (connection,) = [
-        one for one in world.service.peers.connections if isinstance(one, Connection) and len(one.endpoints.consumers) == CROWD
+        connection
+        for connection in world.service.peers.connections
+        if isinstance(connection, Connection) and len(connection.endpoints.consumers) == CROWD
     ]
     asked = counted(monkeypatch, Consumer, "release")
     acks = [
@@ -126,14 +128,14 @@ async def test_a_delivery_looks_only_at_who_may_take_it(world: BrokerWorld, monk
     assert len(looked) <= CROWD + 4 * turns + 400, "each once, then only the one; the rest is for blocks and turns of the loop"
 
 
-def test_whoever_holds_what_others_acknowledged_lets_go_of_it() -> None:
+def test_messages_that_others_acknowledged_leave_their_consumers() -> None:
     world = World()
     consumers = [world.attach(SubscriptionType.SHARED, permits=10) for _ in range(40)]
     entries = world.publish([1] * 400)
-    assert all(one.unacked_messages == 10 for one in consumers)
+    assert all(consumer.unacked_messages == 10 for consumer in consumers)
     world.ack(consumers[0], *entries)
     world.subscription.can_dispatch()
-    assert [one.unacked_messages for one in consumers] == [0] * 40
+    assert [consumer.unacked_messages for consumer in consumers] == [0] * 40
     world.detach(consumers[1])
     assert world.subscription.next_due() is None, "nothing of it is sent again"
 
@@ -143,8 +145,8 @@ def test_the_rotation_is_fair_and_goes_by_priority() -> None:
     first, second, later = (
         Consumer(number, "", World().attach(SubscriptionType.SHARED).sink, priority=number // 2) for number in range(3)
     )
-    for one in (later, first, second):
-        rotation.add(one)
+    for consumer in (later, first, second):
+        rotation.add(consumer)
     able = {first, second, later}
     assert [rotation.take(able.__contains__) for _ in range(4)] == [first, second, first, second]
     able -= {first, second}

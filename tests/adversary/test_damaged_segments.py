@@ -74,7 +74,7 @@ async def test_a_segment_that_is_gone_costs_what_stood_in_it(tmp_path: Path, whi
     content[:] = bytes(len(content))
     service = await opened(tmp_path, disk, meta)
     await publish(service, MESSAGES, MESSAGES + 1)
-    found = await delivered(service, MESSAGES)
-    assert found == sorted(found) and len(found) >= MESSAGES // 2, "in order, and not less than must be"
+    numbers = await delivered(service, MESSAGES)
+    assert numbers == sorted(numbers) and len(numbers) >= MESSAGES // 2, "in order, and not less than must be"
     assert service.storage.damage["delivery"] > 0
     await service.stop()

@@ -33,8 +33,8 @@ def held_by_the_neighbour(world: BrokerWorld) -> tuple[int, Position, int]:
 
 
 async def explained(world: BrokerWorld) -> tuple[str, str]:
-    found = await world.admin.diagnosis.explain(SubscriptionExplain(topic=TOPIC, subscription="s"))
-    return found.findings[0].reason, found.sentence
+    explained_as = await world.admin.diagnosis.explain(SubscriptionExplain(topic=TOPIC, subscription="s"))
+    return explained_as.findings[0].reason, explained_as.sentence
 
 
 async def refused_again(world: BrokerWorld, clock: Clock) -> None:
@@ -52,7 +52,7 @@ async def test_nothing_is_moved_after_the_right_was_revoked(world: BrokerWorld) 
     first, second = await client.messages(2)
     nack(client, first)
     await moved(world, 1)
-    held = held_by_the_neighbour(world)
+    with_neighbour = held_by_the_neighbour(world)
     await world.feed(REVOKED)
     nack(client, second)
     await eventually(lambda: "lacks 'produce'" in letters_of(world).last_error and not letters_of(world).moving)
@@ -61,11 +61,11 @@ async def test_nothing_is_moved_after_the_right_was_revoked(world: BrokerWorld) 
     reason, sentence = await explained(world)
     assert reason == "waiting_for_dead_letter_topic"
     assert "owner@acme" in sentence and "lacks 'produce'" in sentence and TARGET in sentence
-    assert held_by_the_neighbour(world) == held
+    assert held_by_the_neighbour(world) == with_neighbour
     assert subscription_of(world).backlog_entries == 1
     await world.admin.dead_letters.remove(SubscriptionRef(topic=TOPIC, subscription="s"))
     assert texts(await client.messages(1)) == [b"1"], "it comes again"
-    assert held_by_the_neighbour(world) == held
+    assert held_by_the_neighbour(world) == with_neighbour
 
 
 async def half_moved(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[RawClient, tuple[int, Position, int]]:
@@ -81,35 +81,35 @@ async def half_moved(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> tup
     await client.subscribe(TOPIC, permits=100)
     await set_policy(world, **POLICY)
     asked: list[int] = []
-    held: list[tuple[int, Position, int]] = []
+    with_neighbour: list[tuple[int, Position, int]] = []
     publish = DeadLetterProducer.publish
 
     async def published(letters: DeadLetterProducer, frames: list[bytes], policy_id: str, sequence_id: int) -> None:
         asked.append(sequence_id)
         if len(asked) == 2:
-            held.append(held_by_the_neighbour(world))
+            with_neighbour.append(held_by_the_neighbour(world))
             await world.feed(REVOKED)
         await publish(letters, frames, policy_id, sequence_id)
 
     monkeypatch.setattr(DeadLetterProducer, "publish", published)
     nack(client, (await client.messages(len(CHUNKS)))[0])
     await eventually(lambda: len(asked) == 2 and letters_of(world).last_error and not letters_of(world).moving)
-    return client, held[0]
+    return client, with_neighbour[0]
 
 
-async def test_what_was_half_moved_comes_again_when_the_policy_is_removed(
+async def test_a_half_moved_message_comes_again_when_the_policy_is_removed(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, held = await half_moved(world, monkeypatch)
+    client, with_neighbour = await half_moved(world, monkeypatch)
     reason, sentence = await explained(world)
     assert reason == "waiting_for_dead_letter_topic" and letters_of(world).last_error in sentence
-    assert held_by_the_neighbour(world) == held
+    assert held_by_the_neighbour(world) == with_neighbour
     await world.admin.dead_letters.remove(SubscriptionRef(topic=TOPIC, subscription="s"))
     assert texts(await client.messages(len(CHUNKS))) == CHUNKS
-    assert held_by_the_neighbour(world) == held
+    assert held_by_the_neighbour(world) == with_neighbour
 
 
-async def test_what_was_half_moved_comes_again_after_a_kill(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_half_moved_message_comes_again_after_a_kill(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world = await make_world()
     _, (entries, last, _) = await half_moved(world, monkeypatch)
     after = await make_world(after=world)

@@ -43,8 +43,8 @@ async def test_nothing_is_moved_for_a_role_that_may_consume_no_longer(world: Bro
     client.say(pb.Command.FLOW, consumer_id=1, message_permits=1)
     await rejected(client, 1)
     await eventually(lambda: "lacks 'consume'" in letters_of(world).last_error)
-    found = await policy_of(world)
-    assert (found.waiting_entries, found.moved_messages, subscription_of(world).backlog_entries) == (1, 1, 1)
+    policy = await policy_of(world)
+    assert (policy.waiting_entries, policy.moved_messages, subscription_of(world).backlog_entries) == (1, 1, 1)
     assert world.service.topics.loaded[OTHERS].ledger_list.entries == 1
     await granted(world, "consume")
     clock.pass_(1_001)

@@ -43,11 +43,11 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> World:
-    held = await World(tmp_path).start()
+    ready = await World(tmp_path).start()
     for number in range(6):  # a block each
-        await publish(held.service, number, number + 1)
-    await held.crash()
-    return held
+        await publish(ready.service, number, number + 1)
+    await ready.crash()
+    return ready
 
 
 async def damaged(world: World, number: int) -> Position:
@@ -58,7 +58,7 @@ async def damaged(world: World, number: int) -> Position:
     return place
 
 
-async def test_one_damaged_entry_is_passed_over(world: World) -> None:
+async def test_a_damaged_entry_is_passed_over(world: World) -> None:
     """It kept the topic from opening."""
     await damaged(world, 2)
     for number in range(7):

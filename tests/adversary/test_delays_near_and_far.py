@@ -18,7 +18,7 @@ def filled(index: RunIndex, near: int) -> None:
         index.add_block(1, block * BLOCK, [*[NOW_MS] * near, *(NOW_MS + HOUR_MS + at * SLOT_MS for at in far)])
 
 
-def test_what_is_far_takes_no_slots_when_something_beside_it_is_due() -> None:
+def test_far_delays_take_no_slots_when_a_delay_beside_them_is_due() -> None:
     index = RunIndex()
     filled(index, 1)
     before = index.memory_bytes
@@ -37,10 +37,10 @@ def test_blocks_that_all_come_due_at_once_are_sorted_in_turns() -> None:
     assert first.until_ms < NOW_MS
     job = index.seal(NOW_MS, 1)
     assert job is not None and job.count == (BLOCKS - CHUNKS_MOVED_MAX) * BLOCK
-    found = [first, index.take_due(NOW_MS)]
+    taken = [first, index.take_due(NOW_MS)]
     assert len(job.moved) == CHUNKS_MOVED_MAX, "nor are those that are being stored"
-    found += [index.take_due(NOW_MS) for _ in range(2 * BLOCKS)]
-    assert sum(len(entries) for one in found for entries in one.entries.values()) == BLOCKS * BLOCK
+    taken += [index.take_due(NOW_MS) for _ in range(2 * BLOCKS)]
+    assert sum(len(entries) for due in taken for entries in due.entries.values()) == BLOCKS * BLOCK
     assert index.next_ms() is None
 
 
@@ -55,7 +55,7 @@ def test_a_time_that_never_comes_is_kept_when_nothing_can_be_stored() -> None:
     assert set(index.take_due(NEVER_MS).entries[1]) == {1}
 
 
-def test_what_comes_due_while_it_waits_to_be_sealed_is_released() -> None:
+def test_a_delay_that_comes_due_while_it_waits_to_be_sealed_is_released() -> None:
     """Found by the simulation: what was near already came when it had been stored, however long that took."""
     now_ms = (NOW_MS >> SLOT_BITS << SLOT_BITS) - FAR_MS
     index = RunIndex(seal_entries=2)

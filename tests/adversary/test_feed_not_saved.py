@@ -67,7 +67,7 @@ async def test_a_revoked_key_opens_nothing_and_keeps_nothing_while_nothing_can_b
     assert world.service.access.view.key_revoked("writer")
 
 
-async def test_what_cannot_be_saved_is_seen_by_whoever_looks_after_the_broker(world: BrokerWorld) -> None:
+async def test_a_page_that_cannot_be_saved_makes_the_broker_unready(world: BrokerWorld) -> None:
     assert world.service.ready() == (True, "")
     with full_disk(world), pytest.raises(StorageFailed):
         await world.feed(NO_GRANT)

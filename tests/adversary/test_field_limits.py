@@ -25,9 +25,9 @@ REFUSALS |= {"GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA_RESPONSE", "CONSUMER_S
 
 async def refused(client: RawClient) -> str:
     """The text of the refusal that comes next."""
-    one = await client.next()
-    assert one.name in REFUSALS, one.command
-    body = one.body
+    answer = await client.next()
+    assert answer.name in REFUSALS, answer.command
+    body = answer.body
     return str(getattr(body, "error_message", "") or getattr(body, "message", ""))
 
 
@@ -253,14 +253,14 @@ async def test_requests_that_never_began_are_not_missed_by_python(world: BrokerW
     client.writer.transport.abort()
     await eventually(lambda: not world.service.peers.connections)
     gc.collect()
-    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
+    assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 @pytest.mark.parametrize("kind", ["PARTITIONED_METADATA", "LOOKUP", "PRODUCER", "SUBSCRIBE", "GET_SCHEMA"])
 async def test_a_topic_whose_name_is_no_text_is_refused(world: BrokerWorld, kind: str) -> None:
     """The hostile campaign found it after 1.5 million frames: protobuf hands on bytes, and the parser of names raised."""
     client = await world.connected("owner")
-    body = next(one for one in client_bodies() if one.name == kind.lower())
+    body = next(body for body in client_bodies() if body.name == kind.lower())
     command = empty(body)
     getattr(command, body.name).topic = "topic"
     client.write(frames.encode(command).replace(b"topic", b"to\xfffc"))

@@ -53,8 +53,8 @@ def test_usage_of_two_tenants_of_one_name_is_told_apart_within_one_boot() -> Non
     recorder.retire(totals("first", 7))
     recorder.sample(2_000, [totals("second", 3)])
     recorder.sample(3_000, [totals("second", 4)])
-    found = [(one.tenant_uid, one.series, one.seq, one.value) for one in recorder.pending()]
-    assert sorted(found) == [
+    usage = [(record.tenant_uid, record.series, record.seq, record.value) for record in recorder.pending()]
+    assert sorted(usage) == [
         ("first", f"messages_in|first|{TOPIC}", 0, 5),
         ("first", f"messages_in|first|{TOPIC}", 1, 2),
         ("second", f"messages_in|second|{TOPIC}", 0, 3),
@@ -95,7 +95,7 @@ async def test_a_topic_made_while_its_namespace_is_deleted_is_not_there_for_the_
     assert await world.meta.get_topic(TOPIC) is None
 
 
-async def test_what_is_left_of_a_deleted_namespace_goes_before_the_next_one(world: BrokerWorld) -> None:
+async def test_topics_of_a_deleted_namespace_go_before_the_next_of_its_name(world: BrokerWorld) -> None:
     """Topics, plain and partitioned, their messages and subscriptions; of a namespace that exists nothing."""
     client = await world.connected("owner")
     await client.producer(TOPIC)

@@ -67,7 +67,9 @@ class Run:
                     await self.start()
                 await self.on_refused()
                 continue
-            self.receipts.update({first + index: (one.ledger_id, one.entry_id) for index, one in enumerate(positions)})
+            self.receipts.update(
+                {first + index: (position.ledger_id, position.entry_id) for index, position in enumerate(positions)}
+            )
             first += 2
 
     async def _twice(self, first: int, stop: int) -> list[MessagePosition]:
@@ -77,14 +79,14 @@ class Run:
             return []
         outcomes = await asyncio.gather(*(sender.send(first, stop, 9_000) for _ in range(2)), return_exceptions=True)
         sender.producer.close()
-        return next((one for one in outcomes if isinstance(one, list)), [])
+        return next((outcome for outcome in outcomes if isinstance(outcome, list)), [])
 
     async def check(self) -> None:
         await self.stop()
         await self.start()
-        found = await stored_numbers(self.service)
-        assert sorted(found) == list(range(MESSAGES))
-        for number, places in found.items():
+        stored = await stored_numbers(self.service)
+        assert sorted(stored) == list(range(MESSAGES))
+        for number, places in stored.items():
             assert len(places) == 1, f"message {number} is stored {len(places)} times"
             told = self.receipts[number]
             assert told in ((-1, -1), (places[0].ledger_id, places[0].entry_id))
@@ -96,17 +98,17 @@ def run(folder: Path, *, disk_fails_at: int = 0, meta_fails_at: int = 0, after_d
     disk, meta = FakeDisk(), FaultyMetaStore(MemoryMetaStore())
 
     async def work() -> tuple[int, int]:
-        held = Run(folder, disk, meta)
-        await held.start()
+        run = Run(folder, disk, meta)
+        await run.start()
         began = disk.operations
         if disk_fails_at:
             disk.fail_at(began + disk_fails_at, errno.ENOSPC)
         meta.begin(meta_fails_at, DiskFull("no space left"), after_doing=after_doing)
-        await held.send_all()
+        await run.send_all()
         counted = disk.operations - began, meta.calls
         disk.heal()
         meta.begin(0)
-        await held.check()
+        await run.check()
         return counted
 
     return alone(1, work, disk)
@@ -135,8 +137,8 @@ def full_from(folder: Path, number: int) -> bool:
     disk = FakeDisk()
 
     async def work() -> int:
-        held = Run(folder, disk, FaultyMetaStore(MemoryMetaStore()))
-        await held.start()
+        run = Run(folder, disk, FaultyMetaStore(MemoryMetaStore()))
+        await run.start()
         full_at, refused = disk.operations + number, 0
 
         def fill_up(kind: str, path: Path, at: int) -> bool:
@@ -149,14 +151,14 @@ def full_from(folder: Path, number: int) -> bool:
             refused += 1
             if refused == 3:
                 disk.capacity_bytes = 1 << 30
-                await eventually(lambda: not held.store.log.allocator.full)
+                await eventually(lambda: not run.store.log.allocator.full)
 
         disk.fail(fill_up, surely=False)
-        held.on_refused = refuse
-        await held.send_all()
+        run.on_refused = refuse
+        await run.send_all()
         assert disk.operations >= full_at, "it was full before all was sent"
         disk.capacity_bytes = 1 << 30
-        await held.check()
+        await run.check()
         return refused
 
     return alone(1, work, disk) > 0
@@ -184,12 +186,12 @@ async def test_a_roll_fails_after_the_last_receipt_and_the_next_message_is_sent_
     go_on.set()
     await eventually(lambda: topic.ledger.rolling is None)
     outcomes = await asyncio.gather(sender.send(2, 4), sender.send(2, 4), return_exceptions=True)
-    assert all(isinstance(one, list) for one in outcomes), "the ledger that is there takes them"
+    assert all(isinstance(outcome, list) for outcome in outcomes), "the ledger that is there takes them"
     assert sorted(await stored_numbers(service)) == [0, 1, 2, 3]
     await service.stop()
 
 
-async def test_what_was_refused_is_no_duplicate_whenever_it_is_sent_again(tmp_path: Path) -> None:
+async def test_a_refused_message_is_no_duplicate_whenever_it_is_sent_again(tmp_path: Path) -> None:
     service, ledgers = await rolling_over_memory(tmp_path)
     sender = await Sender.open(service)
     await sender.send(0, 1)
@@ -201,7 +203,7 @@ async def test_what_was_refused_is_no_duplicate_whenever_it_is_sent_again(tmp_pa
     second = sender.send(1, 2)  # before the first was refused
     ledgers.release()
     outcomes = [*await asyncio.gather(first, second, return_exceptions=True), *await asyncio.gather(*again, return_exceptions=True)]
-    assert len(outcomes) == 3 and not any(isinstance(one, list) for one in outcomes)
+    assert len(outcomes) == 3 and not any(isinstance(outcome, list) for outcome in outcomes)
     ledgers.heal()
 
     async def accepted() -> bool:

@@ -79,7 +79,7 @@ async def test_a_broker_without_a_reserve_says_so_and_takes_it_later(disk: Small
         with capture_logs() as logs:
             service = await start(settings, stack)
             stack.push_async_callback(service.stop)
-        (said,) = [one for one in logs if one["event"] == "reserve.missing"]
+        (said,) = [log for log in logs if log["event"] == "reserve.missing"]
         assert (
             said["log_level"] == "warning" and "2097152 of the 2097152 bytes" in said["why"] and "free some space" in said["to_do"]
         )

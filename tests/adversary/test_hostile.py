@@ -15,13 +15,13 @@ from tests.adversary.hostile.peers import NotServed
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("standalone")]
 
 
-async def test_nobody_notices_a_hundred_thousand_hostile_frames(tmp_path: Path) -> None:
+async def test_a_hundred_thousand_hostile_frames_disturb_no_other_client(tmp_path: Path) -> None:
     result = await campaign(tmp_path, frames=100_000, seed=13)
     assert result.left_open > result.connections // 3, "or most frames were never looked at"
     assert result.songs > 50 and result.topics_used >= 8
 
 
-async def test_nobody_notices_a_tenant_that_does_all_it_may(tmp_path: Path) -> None:
+async def test_a_tenant_that_does_all_it_may_disturbs_no_other_client(tmp_path: Path) -> None:
     result = await visiting.campaign(tmp_path, visits=24, seed=5)
     assert set(result.steps) == {step.__name__ for step in (*visits.BEGINNING, *visits.STEPS)}, "or it did not do all it may"
     assert result.refused.total() < result.steps.total() // 3, "or most of what it did was refused"
@@ -70,18 +70,18 @@ async def test_a_canary_that_is_not_served_is_noticed(tmp_path: Path, monkeypatc
 
 
 def test_a_round_is_the_same_whenever_it_is_made() -> None:
-    one = made_round(7, 3)
-    assert one == made_round(7, 3) != made_round(8, 3)
-    assert one.frames > FRAMES_A_PEER
-    assert "seed 8 --round 3" not in shown(one)
+    attack = made_round(7, 3)
+    assert attack == made_round(7, 3) != made_round(8, 3)
+    assert attack.frames > FRAMES_A_PEER
+    assert "seed 8 --round 3" not in shown(attack)
     assert "--seed 8 --peers 8 --round 3" in str(Failed("why", 8, 3))
 
 
 def test_every_kind_of_command_and_of_trouble_is_among_the_frames() -> None:
     source = BinaryFrames(1)
     talk = [source.conversation(300) for _ in range(20)]
-    kinds = {frame[9] for one in talk for frame in one.frames if frame[8:9] == b"\x08" and len(frame) > 9}
+    kinds = {frame[9] for conversation in talk for frame in conversation.frames if frame[8:9] == b"\x08" and len(frame) > 9}
     assert len(kinds) > 18
     talk += [source.conversation(1) for _ in range(200)]
-    assert {one.ends for one in talk} == {True, False} == {bool(one.opening) for one in talk}
+    assert {conversation.ends for conversation in talk} == {True, False} == {bool(conversation.opening) for conversation in talk}
     assert Round([], []).frames == 0

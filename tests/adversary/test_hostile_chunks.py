@@ -51,9 +51,9 @@ async def test_numbers_that_make_no_sense_are_delivered_and_acknowledged(world: 
         for number, (chunk, chunks) in enumerate(numbers)
     ]
     producer, consumer = await consuming(world, *sent, send_frame(100, b"plain", key="k"), kind=kind)
-    found = await consumer.messages(len(sent) + 1)
-    assert found[-1].text == b"plain"
-    ack(consumer, *(id_of(one) for one in found), request_id=1)
+    messages = await consumer.messages(len(sent) + 1)
+    assert messages[-1].text == b"plain"
+    ack(consumer, *(id_of(message) for message in messages), request_id=1)
     await consumer.expect("ACK_RESPONSE")
     assert subscription_of(world).backlog_entries == 0
     producer.write(send_frame(101, b"later", key="k"))
@@ -66,8 +66,8 @@ async def test_a_message_that_begins_again_and_again_is_none_that_counts(world: 
     await world.feed(("namespace", "acme/orders", {"policies": policies, "grants": {"reader@acme": ["consume"]}}))
     sent = [chunk_frame(number, b"x", 0, 3, uuid="u") for number in range(20)]
     _, consumer = await consuming(world, *sent, send_frame(100, b"plain"))
-    found = await consumer.messages(20)
-    ack(consumer, *(id_of(one) for one in found))
+    messages = await consumer.messages(20)
+    ack(consumer, *(id_of(message) for message in messages))
     assert (await consumer.messages(1))[0].text == b"plain"
 
 
@@ -78,7 +78,7 @@ async def test_dead_letters_of_messages_that_are_called_alike_stay_two(world: Br
     await set_policy(world, max_redeliver_count=0)
     nack(consumer, *(await consumer.messages(4)))
     await moved(world, 4)
-    assert [metadata_of(one).sequence_id for one in await dead_letters(world, 4)] == [0, 0, 2, 2]
+    assert [metadata_of(dead_letter).sequence_id for dead_letter in await dead_letters(world, 4)] == [0, 0, 2, 2]
 
 
 @pytest.mark.parametrize("due_ms", [-(2**63), -1, 0, 1, 2**53, 2**63 - 1])

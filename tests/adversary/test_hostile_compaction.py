@@ -79,4 +79,4 @@ async def test_a_count_that_nobody_checked_is_not_told(world: BrokerWorld, tmp_p
     assert (second.keep(frame), second.last_batch_index) == (frame, -1)
     await publish(world.service, keyed("a", b"1"), keyed("a", b"2"), frame)
     assert await compact(world.service, tmp_path) == 1
-    assert [one.value for one in await read_all(world.service)] == [b"2", b"secret"]
+    assert [message.value for message in await read_all(world.service)] == [b"2", b"secret"]

@@ -70,11 +70,11 @@ async def test_times_that_nobody_means(world: BrokerWorld, clock: Clock, full: b
     assert texts(await consumer.messages(1)) == [b"10"]
     assert await consumer.quiet() == []
     await set_policies(world, delayed_delivery=False)
-    found = sorted(int(text) for text in texts(await consumer.messages(len(FUTURE) - 1)))
-    assert found == list(range(11, 10 + len(FUTURE)))
+    numbers = sorted(int(text) for text in texts(await consumer.messages(len(FUTURE) - 1)))
+    assert numbers == list(range(11, 10 + len(FUTURE)))
 
 
-async def test_what_is_due_does_not_wait_for_what_others_store(world: BrokerWorld, clock: Clock) -> None:
+async def test_due_messages_do_not_wait_for_delays_that_others_store(world: BrokerWorld, clock: Clock) -> None:
     """Tenants that fill the index keep all those busy who seal and merge."""
     consumer, producer = await consuming(world), await producing(world)
     producer.write(*(frame(number, NOW_MS + 3_600_000) for number in range(SEALED)))
@@ -112,4 +112,4 @@ async def test_a_topic_of_very_many_ledgers_is_not_measured_at_every_turn(
     for number in range(1, 30):
         producer.write(frame(number, NOW_MS + 3_600_000))
     await receipts(producer, 29)
-    assert len([one for one in measured if one >= 4_000]) <= 1
+    assert len([ledgers for ledgers in measured if ledgers >= 4_000]) <= 1

@@ -23,16 +23,16 @@ def sticky(*ranges: tuple[int, int]) -> pb.KeySharedMeta:
     return meta
 
 
-def out_of_order(one: tuple[int, int]) -> pb.KeySharedMeta:
-    meta = sticky(one)
+def out_of_order(hash_range: tuple[int, int]) -> pb.KeySharedMeta:
+    meta = sticky(hash_range)
     meta.allow_out_of_order_delivery = True
     return meta
 
 
 async def refused(client: RawClient, meta: pb.KeySharedMeta) -> None:
     client.say(C.SUBSCRIBE, topic=TOPIC, subscription="s", consumer_id=9, sub_type=KEY_SHARED, key_shared_meta=meta)
-    one = await client.next()
-    assert one.name == "ERROR", one
+    answer = await client.next()
+    assert answer.name == "ERROR", answer
     assert await client.quiet() == [], "and the connection goes on"
 
 
@@ -54,7 +54,7 @@ async def refused(client: RawClient, meta: pb.KeySharedMeta) -> None:
         out_of_order((60_000, 60_000)),
     ],
 )
-async def test_what_does_not_fit_changes_nothing_for_those_who_are_there(world: BrokerWorld, meta: pb.KeySharedMeta) -> None:
+async def test_ranges_that_do_not_fit_change_nothing_for_those_who_are_there(world: BrokerWorld, meta: pb.KeySharedMeta) -> None:
     producer = await filled(world, 0)
     first, hostile = await world.connected("reader"), await world.connected("reader")
     await first.subscribe(TOPIC, permits=100, sub_type=KEY_SHARED, key_shared_meta=sticky((0, 100), (101, 49_999)))
@@ -98,8 +98,8 @@ async def test_a_thousand_that_come_and_go_leave_every_message_to_who_stays(worl
             await hostile.quiet()
     await hostile.quiet()
     await hostile.close()
-    found: list[bytes] = []
-    while len(found) < 100:
-        found += texts(await stays.messages(1))
-    assert sorted(map(int, found)) == list(range(0, 1_000, 10))
+    payloads: list[bytes] = []
+    while len(payloads) < 100:
+        payloads += texts(await stays.messages(1))
+    assert sorted(map(int, payloads)) == list(range(0, 1_000, 10))
     assert await stays.quiet() == []

@@ -38,13 +38,13 @@ def command_of(frame: bytes) -> bytes:
 
 
 def scanned(data: bytes) -> list[SendFrame]:
-    found: list[SendFrame] = []
-    assert hot.scan(data, 0, len(data), found) == len(data)
-    return found
+    sends: list[SendFrame] = []
+    assert hot.scan(data, 0, len(data), sends) == len(data)
+    return sends
 
 
 @pytest.mark.parametrize("fields", [FIELD_ZERO, NO_MESSAGE_ID, KEY_OF_TEN_BYTES])
-def test_what_protobuf_refuses_counts_as_on_arrival(fields: bytes) -> None:
+def test_a_send_that_protobuf_refuses_counts_as_on_arrival(fields: bytes) -> None:
     frame = with_fields(batch([("a", b"1"), ("b", b"2"), ("c", b"3")]), fields)
     with pytest.raises(DecodeError):
         pb.Command.FromString(command_of(frame))
@@ -52,7 +52,7 @@ def test_what_protobuf_refuses_counts_as_on_arrival(fields: bytes) -> None:
     assert (sent.flags, sent.message_count, message_count(command_of(frame))) == (0, 3, 3)
 
 
-def test_what_protobuf_reads_differently_counts_as_on_arrival() -> None:
+def test_a_send_that_protobuf_reads_differently_counts_as_on_arrival() -> None:
     frame = with_fields(batch([("a", b"1"), ("b", b"2")]), LONG_KEY_OF_COUNT)
     assert pb.Command.FromString(command_of(frame)).send.num_messages == 127
     (sent,) = scanned(frame)
@@ -60,7 +60,7 @@ def test_what_protobuf_reads_differently_counts_as_on_arrival() -> None:
 
 
 @pytest.mark.parametrize("command", [b"", b"\x08", b"\x08\x06\x32\x7f\x08", b"\xff" * 40])
-def test_what_is_no_command_counts_as_one_message(command: bytes) -> None:
+def test_bytes_that_are_no_command_count_as_a_single_message(command: bytes) -> None:
     assert message_count(command) == 1
 
 
@@ -77,4 +77,4 @@ async def test_a_topic_of_them_is_compacted(world: BrokerWorld, tmp_path: Path) 
     bad = with_fields(batch([("a", b"1"), ("b", b"2")]), NO_MESSAGE_ID)
     await publish(world.service, keyed("a", b"0"), bad, with_fields(keyed("c", b"3"), FIELD_ZERO), keyed("b", b"4"))
     assert await compact(world.service, tmp_path) == 2
-    assert [(one.key, one.value) for one in await read_all(world.service)] == [("a", b"1"), ("c", b"3"), ("b", b"4")]
+    assert [(message.key, message.value) for message in await read_all(world.service)] == [("a", b"1"), ("c", b"3"), ("b", b"4")]

@@ -89,7 +89,7 @@ async def test_idle_topics_with_nothing_to_expire_are_not_loaded(idle: Idle) -> 
     assert counts == {} and world.ledgers.calls == [], "a look-up each, nothing else"
 
 
-async def test_what_falls_due_is_expired_then(idle: Idle) -> None:
+async def test_a_message_is_expired_when_its_ttl_ends(idle: Idle) -> None:
     world, names, counts, clock = idle
     await sweep(world, names)
     clock.now_ms = NOW_MS + 2 * HOUR_MS

@@ -17,20 +17,20 @@ ONE_ALONE = BLOCK_BYTES + HASH_BYTES * SPARSE  # the most that the hash of one e
 
 
 @pytest.mark.parametrize(("keys", "block"), [(100_000, 1), (1_000_000, 100), (1_000_000, 5_000)])
-@pytest.mark.parametrize("held", [0, 1_000])
-def test_a_million_keys_take_as_much_memory_as_those_that_are_in_use(keys: int, block: int, held: int) -> None:
+@pytest.mark.parametrize("unacked", [0, 1_000])
+def test_a_million_keys_take_as_much_memory_as_those_that_are_in_use(keys: int, block: int, unacked: int) -> None:
     known, most, pruned = KnownHashes(), 0, 0
     size = block * HASH_BYTES + BLOCK_BYTES
-    needed = BitMap(range(0, keys, keys // held)) if held else BitMap()  # a consumer never acknowledges these
+    needed = BitMap(range(0, keys, keys // unacked)) if unacked else BitMap()  # a consumer never acknowledges these
     for first in range(0, keys, block):
         known.keep(1, first, array("I", range(first, first + block)))
         most = max(most, known.memory_bytes)
         if known.to_be_pruned:
             pruned += 1
             known.prune({1: needed & BitMap(range(first + block))})
-    assert most <= max(PRUNE_AT, 2 * held * ONE_ALONE) + size
+    assert most <= max(PRUNE_AT, 2 * unacked * ONE_ALONE) + size
     assert pruned <= keys // block * size // (PRUNE_AT // 2), "and it is not looked through for every message"
-    assert [one for one, _ in known.of(1, needed)] == list(needed)
+    assert [key for key, _ in known.of(1, needed)] == list(needed)
 
 
 @pytest.mark.parametrize("block", [1, 50])

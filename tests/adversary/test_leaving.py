@@ -46,20 +46,20 @@ async def test_consumers_that_are_not_detached_yet_are_sent_nothing(world: Broke
     leaving = await world.connected("reader")
     for number in range(COUNT):
         await leaving.subscribe(TOPIC, "s", number, permits=10)
-    held: list[DetachWorker] = []
-    monkeypatch.setattr(DetachWorker, "begin", lambda one: held.append(one))
+    detached: list[DetachWorker] = []
+    monkeypatch.setattr(DetachWorker, "begin", lambda worker: detached.append(worker))
     await leaving.close()
-    await eventually(lambda: held)
+    await eventually(lambda: detached)
     stays = await world.connected("reader")
     await stays.subscribe(TOPIC, "s", 1, permits=10)
     await filled(world, 2)
-    assert [one.text for one in await stays.messages(2)] == [b"0", b"1"]
-    while held[0].work():
+    assert [message.text for message in await stays.messages(2)] == [b"0", b"1"]
+    while detached[0].work():
         pass
     assert len(world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers) == 1
 
 
-async def test_one_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumer_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = await world.connected("reader")
     for number in range(3):
         await leaving.subscribe(TOPIC, "s", number)
@@ -73,5 +73,5 @@ async def test_one_that_cannot_be_detached_keeps_no_other(world: BrokerWorld, mo
     monkeypatch.setattr(TopicConsumers, "detach", detached)
     await leaving.close()
     consumers = world.service.topics.loaded[TOPIC].subscriptions.table["s"].consumers
-    await eventually(lambda: [one.consumer_id for one in consumers] == [0])
+    await eventually(lambda: [consumer.consumer_id for consumer in consumers] == [0])
     assert world.service.topics.loaded[TOPIC].services.loops.dispatching.failures == 1

@@ -47,7 +47,7 @@ async def test_connections_of_a_revoked_key_end_in_slices() -> None:
     assert len(set(ended)) == 2 * COUNT and other not in ended
 
 
-async def test_whoever_left_before_its_slice_is_not_ended_again() -> None:
+async def test_a_connection_that_left_before_its_slice_is_not_ended_again() -> None:
     peers: Any = Peers(Settings())
     ended: list[Connection] = []
     peers.connections.update(Connection(ended) for _ in range(COUNT))
@@ -93,11 +93,11 @@ def test_the_end_of_a_topic_is_told_once_without_looking_at_all_consumers_again(
     subscription: Any = Subscribed(readers)
     send_end_of_topic(subscription)
     assert told == readers
-    before = sum(one.looked_at for one in readers)
+    before = sum(reader.looked_at for reader in readers)
     for _ in range(10):
         send_end_of_topic(subscription)
     assert told == readers
-    assert sum(one.looked_at for one in readers) == before + 10
+    assert sum(reader.looked_at for reader in readers) == before + 10
     late = Reader(told)
     subscription.consumers[late] = None
     send_end_of_topic(subscription)

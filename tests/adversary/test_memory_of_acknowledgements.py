@@ -16,8 +16,8 @@ BATCHES = 20
 
 async def partly(client: RawClient, message_id: pb.MessageId, words: list[int]) -> str:
     """Acknowledges a part of a batch; the error it is answered with, "" for none."""
-    one = pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, ack_set=words)
-    client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one], request_id=3)
+    partial = pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, ack_set=words)
+    client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[partial], request_id=3)
     answer = await client.expect("ACK_RESPONSE")
     return str(answer.message)
 
@@ -34,7 +34,7 @@ def charged(world: BrokerWorld) -> int:
     return world.service.memory_limiter.cursors.tenants.get("acme", 0)
 
 
-async def test_what_is_kept_is_charged_and_given_back(make_world: MakeWorld) -> None:
+async def test_memory_of_acknowledgements_is_charged_and_given_back(make_world: MakeWorld) -> None:
     world = await make_world()
     client = await subscribed(world, "s")
     ids = await published(world, 10)

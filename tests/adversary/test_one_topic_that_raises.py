@@ -34,11 +34,11 @@ async def test_a_delivery_that_raises_keeps_no_other_reader_from_the_block(
 
     monkeypatch.setattr(Subscription, "assign", assigned)
     await published(world, 2)
-    assert sorted([one.body.consumer_id for one in await client.messages(4)]) == [1, 1, 3, 3]
+    assert sorted([message.body.consumer_id for message in await client.messages(4)]) == [1, 1, 3, 3]
     assert world.service.background.loops["dispatch"].failures == 1
     monkeypatch.undo()
     await published(world, 1)
-    assert sorted([one.body.consumer_id for one in await client.messages(5)]) == [1, 2, 2, 2, 3]
+    assert sorted([message.body.consumer_id for message in await client.messages(5)]) == [1, 2, 2, 2, 3]
 
 
 async def test_a_receipt_that_raises_keeps_nobody_from_theirs_nor_the_topic_from_unloading(
@@ -62,7 +62,7 @@ async def test_a_receipt_that_raises_keeps_nobody_from_theirs_nor_the_topic_from
     assert await bad.quiet() == []
     good.write(send_frame(0, b"y"))
     await good.expect("SEND_RECEIPT")
-    assert sorted([one.text for one in await reader.messages(2)]) == [b"x", b"y"]
+    assert sorted([message.text for message in await reader.messages(2)]) == [b"x", b"y"]
     await world.service.topics.close_all(NotReady("the broker is stopping"))
     assert world.service.topics.loaded == {}
 
@@ -87,7 +87,7 @@ async def test_reads_whose_end_raises_are_not_counted_as_under_way_for_ever(
     client.write(send_frame(0, b"there"))
     await client.expect("SEND_RECEIPT")
     await client.subscribe(OTHER, permits=10)
-    assert [one.text for one in await client.messages(1)] == [b"there"]
+    assert [message.text for message in await client.messages(1)] == [b"there"]
     assert world.service.backlog_scheduler.reads_under_way == 0
 
 

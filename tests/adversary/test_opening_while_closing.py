@@ -179,14 +179,22 @@ async def race(world: BrokerWorld, opener: str, closer: str, turns: int) -> bool
 async def check_consistent(world: BrokerWorld, where: str) -> None:
     """What is in memory is what is stored."""
     record = await world.meta.get_topic(TOPIC)
-    stored = {one.name: one.subscription_id for one in await world.meta.subscriptions(TOPIC)}
+    stored = {subscription.name: subscription.subscription_id for subscription in await world.meta.subscriptions(TOPIC)}
     assert record is not None or not stored, f"{where}: subscriptions of a topic that is gone"
     loaded = world.service.topics.loaded.get(TOPIC)
     if loaded is not None:
         assert record is not None and record.version == loaded.ledger.record.version, f"{where}: a topic with another's record"
-        durable = {one.name: one.subscription_id for one in loaded.subscriptions.table.values() if one.durable}
+        durable = {
+            subscription.name: subscription.subscription_id
+            for subscription in loaded.subscriptions.table.values()
+            if subscription.durable
+        }
         assert durable == stored, f"{where}: loaded {durable}, stored {stored}"
-        idle = [one.name for one in loaded.subscriptions.table.values() if not one.durable and not one.consumers]
+        idle = [
+            subscription.name
+            for subscription in loaded.subscriptions.table.values()
+            if not subscription.durable and not subscription.consumers
+        ]
         assert not idle, f"{where}: readers without a consumer: {idle}"
 
 

@@ -48,7 +48,7 @@ async def test_growing_carries_every_durable_subscription_over(grown: BrokerWorl
     producer.publish_message(b"early")
     topic = await grown.service.topics.get(parse_topic(partition(3)), create=False)
     await eventually(lambda: topic.ledger_list.entries == 1)
-    assert {name: one.backlog_entries for name, one in topic.subscriptions.table.items()} == {"a": 1, "b": 1}
+    assert {name: subscription.backlog_entries for name, subscription in topic.subscriptions.table.items()} == {"a": 1, "b": 1}
 
 
 async def test_readers_are_not_carried_over(grown: BrokerWorld) -> None:
@@ -108,9 +108,9 @@ async def test_a_growth_that_another_broker_overtook_is_a_conflict(grown: Broker
 
     async def overtaken(fence: Any, record: Any) -> Any:
         grown.meta.cas_partitioned = cas_partitioned  # type: ignore[method-assign]
-        held = await grown.meta.get_partitioned(TOPIC)
-        assert held is not None
-        await cas_partitioned(fence, held)
+        partitioned = await grown.meta.get_partitioned(TOPIC)
+        assert partitioned is not None
+        await cas_partitioned(fence, partitioned)
         return await cas_partitioned(fence, record)
 
     grown.meta.cas_partitioned = overtaken  # type: ignore[method-assign]
@@ -159,7 +159,7 @@ def cut_off_after(world: BrokerWorld, calls: int) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("again", ["at the next start", "by the next change"])
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, change: str, again: str) -> None:
+async def test_a_change_that_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, change: str, again: str) -> None:
     calls = 0
     reached = True
     while reached:
@@ -169,12 +169,12 @@ async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, chan
         except MagnetarError as error:
             assert isinstance(error, NotReady), error
         reached = undo()
-        held = await grown.meta.get_partitioned(TOPIC)
+        partitioned = await grown.meta.get_partitioned(TOPIC)
         if change == "growth":
-            assert held is not None and held.partitions in (2, 4)
-            if held.partitions == 4:
+            assert partitioned is not None and partitioned.partitions in (2, 4)
+            if partitioned.partitions == 4:
                 assert set(await stored_subscriptions(grown, 3)) == {"a", "b"}
-        elif held is not None and held.deleting:
+        elif partitioned is not None and partitioned.deleting:
             with pytest.raises(TopicNotFound):
                 await grown.service.partition_count(NAME, auto_create=True)
         if again == "at the next start":
@@ -184,16 +184,16 @@ async def test_what_is_cut_off_is_finished_or_invisible(grown: BrokerWorld, chan
                 await CHANGES[change](grown)
             except TopicNotFound:
                 assert change == "deletion"
-        held = await grown.meta.get_partitioned(TOPIC)
+        partitioned = await grown.meta.get_partitioned(TOPIC)
         assert await grown.meta.unfinished_partitioned() == []
-        if held is None or (change == "deletion" and again == "by the next change"):
-            assert held is None
+        if partitioned is None or (change == "deletion" and again == "by the next change"):
+            assert partitioned is None
             assert await grown.meta.list_all_topics() == []
             assert [await stored_subscriptions(grown, index) for index in range(4)] == [{}] * 4
         else:
-            assert held.partitions in (2, 4)
-            found = [index for index in range(8) if await grown.meta.get_topic(partition(index)) is not None]
-            assert found == list(range(held.partitions))
+            assert partitioned.partitions in (2, 4)
+            present = [index for index in range(8) if await grown.meta.get_topic(partition(index)) is not None]
+            assert present == list(range(partitioned.partitions))
         await again_from_the_start(grown)
         calls += 1
     assert calls > 3
@@ -277,14 +277,14 @@ async def test_a_subscription_that_comes_while_the_topic_is_deleted_without_forc
 
 async def test_the_late_subscription_begins_at_the_beginning(grown: BrokerWorld) -> None:
     await grow(grown, 3)
-    (record,) = [one for one in await grown.meta.subscriptions(partition(2)) if one.name == "a"]
+    (record,) = [subscription for subscription in await grown.meta.subscriptions(partition(2)) if subscription.name == "a"]
     assert record.mark_delete == EARLIEST
 
 
 async def test_stats_and_unload_of_a_topic_that_is_being_deleted_say_so(grown: BrokerWorld) -> None:
-    held = await grown.meta.get_partitioned(TOPIC)
-    assert held is not None
-    await grown.meta.cas_partitioned(grown.service.storage.fence, replace(held, deleting=True))
+    partitioned = await grown.meta.get_partitioned(TOPIC)
+    assert partitioned is not None
+    await grown.meta.cas_partitioned(grown.service.storage.fence, replace(partitioned, deleting=True))
     for ask in (grown.admin.topic_stats.partitioned_stats, grown.admin.topics.unload, grown.admin.topics.truncate):
         with pytest.raises(TopicNotFound, match="is being deleted"):
             await ask(TopicRef(topic=TOPIC))

@@ -19,8 +19,12 @@ TOPIC = "persistent://acme/orders/t"
 
 
 def connection_of(world: BrokerWorld, version: str = "raw") -> Connection:
-    (found,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and one.client_version == version]
-    return found
+    (connection,) = [
+        connection
+        for connection in world.service.peers.connections
+        if isinstance(connection, Connection) and connection.client_version == version
+    ]
+    return connection
 
 
 async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +54,7 @@ async def test_requests_beyond_the_bound_wait_and_all_are_answered(world: Broker
     assert (connection.requests.count, connection.requests.size_bytes, sessions.used_bytes) == (0, 0, 0)
 
 
-async def test_one_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_with_pending_requests_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     full, free = await world.connected("owner"), await world.connected("stranger")
     never = asyncio.Event()
 
@@ -61,7 +65,7 @@ async def test_one_connection_with_pending_requests_holds_up_no_other(world: Bro
     monkeypatch.setattr(world.service, "require_namespace", slow)
     for _ in range(2000):
         full.say(pb.Command.LOOKUP, topic=TOPIC)
-    await eventually(lambda: any(one.requests.count == REQUESTS_MAX for one in world.service.peers.connections))
+    await eventually(lambda: any(connection.requests.count == REQUESTS_MAX for connection in world.service.peers.connections))
     free.say(pb.Command.LOOKUP, topic="persistent://other/things/t")
     await free.expect("LOOKUP_RESPONSE")
     await full.close()
@@ -98,11 +102,13 @@ async def test_listings_that_nobody_reads_are_not_made(world: BrokerWorld, monke
     other = await world.connected("stranger")
     assert await other.quiet() == []
     await client.close()
-    await eventually(lambda: egress.used_bytes == 0 and not any(one.requests.count for one in world.service.peers.connections))
+    await eventually(
+        lambda: egress.used_bytes == 0 and not any(connection.requests.count for connection in world.service.peers.connections)
+    )
     assert made <= 12, "nor for a peer that is gone"
 
 
-async def test_who_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
+async def test_a_client_that_asks_and_never_reads_is_ended(world: BrokerWorld) -> None:
     """It is read no further, so that its silence says nothing: what it leaves unread does."""
     client = await world.connected("owner")
     connection = connection_of(world)
@@ -165,7 +171,7 @@ async def test_names_and_metadata_count_and_have_a_bound(world: BrokerWorld) -> 
     await eventually(lambda: sessions.used_bytes == 0)
 
 
-async def test_what_waits_for_its_turn_counts_for_its_tenant(world: BrokerWorld) -> None:
+async def test_commands_that_wait_for_their_turn_count_for_their_tenant(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     connection = connection_of(world)
     flow = frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1))

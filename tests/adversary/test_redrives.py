@@ -31,20 +31,20 @@ FULL_POLICIES = {"backlog_quota_bytes": 1, "backlog_quota_bytes_policy": "produc
 
 @pytest.fixture
 def broker() -> Iterator[MemoryBroker]:
-    held = MemoryBroker(identity="worker")
+    memory_broker = MemoryBroker(identity="worker")
     try:
         namespaces: dict[str, dict[str, Any]] = {
             "acme/kept": {}, "acme/full": {}, "acme/closed": {"auto_topic_creation": False}, "globex/kept": {},
         }  # fmt: skip
         told = {("namespace", name): {"policies": policies} for name, policies in namespaces.items()}
-        held.tell(1, {("tenant", "acme"): {"uid": "u1"}, ("tenant", "globex"): {"uid": "u2"}, **told})
+        memory_broker.tell(1, {("tenant", "acme"): {"uid": "u1"}, ("tenant", "globex"): {"uid": "u2"}, **told})
         for topic in (LETTERS, THEIRS, TARGET, THEIR_TARGET):
-            held.add(topic)
-        held.publish(LETTERS, b"1", b"2", b"3")
-        held.publish(THEIRS, b"secret")
-        yield held
+            memory_broker.add(topic)
+        memory_broker.publish(LETTERS, b"1", b"2", b"3")
+        memory_broker.publish(THEIRS, b"secret")
+        yield memory_broker
     finally:
-        held.stop()
+        memory_broker.stop()
 
 
 def found(broker: MemoryBroker, topic: str = LETTERS, owner: str = ACME) -> list[list[int]]:
@@ -52,7 +52,7 @@ def found(broker: MemoryBroker, topic: str = LETTERS, owner: str = ACME) -> list
         REDRIVE_SCAN,
         RedriveScan(topic=topic, subscription="redrive", owner=owner, ledger_id=-1, entry_id=0, make_subscription=True),
     )
-    return [[one.ledger_id, one.entry_id] for one in page.found]
+    return [[entry.ledger_id, entry.entry_id] for entry in page.found]
 
 
 def move(broker: MemoryBroker, positions: list[list[int]], **fields: Any) -> RedriveMoved:
@@ -138,7 +138,7 @@ def test_an_owner_moves_nothing_to_or_from_another_tenant(broker: MemoryBroker) 
     assert stored(broker, TARGET) == stored(broker, THEIR_TARGET) == 0 and left(broker) == 3 and left(broker, THEIRS) == 1
 
 
-def test_who_may_not_consume_leaves_no_subscription_behind(broker: MemoryBroker) -> None:
+def test_a_role_that_may_not_consume_leaves_no_subscription_behind(broker: MemoryBroker) -> None:
     with pytest.raises(NotAuthorized):
         found(broker, THEIRS, ACME)
     assert broker.call(TOPICS_STATS, TopicRef(topic=THEIRS)).stats["subscriptions"] == {}

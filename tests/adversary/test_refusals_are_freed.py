@@ -95,7 +95,7 @@ async def _refused(client: RawClient, refused: Refused) -> None:
     assert answer.name == "ERROR" or any(field.name in ("error", "error_code") for field, _ in answer.body.ListFields())
 
 
-@pytest.mark.parametrize("refused", COMMANDS, ids=[one.what for one in COMMANDS])
+@pytest.mark.parametrize("refused", COMMANDS, ids=[command.what for command in COMMANDS])
 @pytest.mark.usefixtures("no_collector")
 async def test_a_refused_command_leaves_no_error_behind(world: BrokerWorld, refused: Refused) -> None:
     client = await world.connected("writer" if refused.kind != pb.Command.SUBSCRIBE else "reader")
@@ -136,13 +136,13 @@ async def test_an_error_of_a_thread_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_what_keeps_itself_is_freed_with_the_next_sweep_of_memory(world: BrokerWorld) -> None:
+async def test_an_object_that_refers_to_itself_is_freed_by_the_next_sweep_of_memory(world: BrokerWorld) -> None:
     class Large:
         itself: object = None
 
     large = Large()
     large.itself = large
-    held = weakref.ref(large)
+    reference = weakref.ref(large)
     del large
     world.service.sweep_memory()
-    assert held() is None
+    assert reference() is None

@@ -40,7 +40,7 @@ async def test_refusals_that_wait_pause_their_connection(world: VirtualWorld) ->
     await world.pass_s(120)
     assert client.stored() == 100
     assert client.receiver.reading
-    assert sum(one.type == pb.Command.SEND_ERROR for one in client.others) == reads * READ
+    assert sum(answer.type == pb.Command.SEND_ERROR for answer in client.others) == reads * READ
     assert (world.service.ingress_limiter.parked_bytes, world.service.memory_limiter.ingress.used_bytes) == (0, 0)
 
 

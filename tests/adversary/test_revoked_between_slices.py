@@ -27,8 +27,8 @@ def long_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connection_of(world: BrokerWorld, key: str) -> Any:
-    [found] = [peer for peer in world.service.peers.connections if peer.principal is not None and peer.principal.key_id == key]
-    return found
+    [connection] = [peer for peer in world.service.peers.connections if peer.principal is not None and peer.principal.key_id == key]
+    return connection
 
 
 class Listener:

@@ -75,13 +75,13 @@ async def test_a_consumer_whose_grant_is_revoked(world: BrokerWorld, durable: bo
     assert ("s" in world.service.topics.loaded[TOPIC].subscriptions.table) is durable
 
 
-async def test_what_a_consumer_held_goes_to_those_who_may_go_on(world: BrokerWorld) -> None:
+async def test_messages_of_a_revoked_consumer_go_to_those_who_may_go_on(world: BrokerWorld) -> None:
     await publishing(world)
     revoked = await consuming(world)
     await revoked.messages(1)
     owner = await consuming(world, "owner")
     await world.feed(("namespace", "acme/orders", {"grants": {"writer@acme": ["produce"]}}))
-    assert [one.text for one in await owner.messages(1)] == [b"one"]
+    assert [message.text for message in await owner.messages(1)] == [b"one"]
 
 
 async def test_others_of_the_namespace_notice_nothing(world: BrokerWorld) -> None:
@@ -91,7 +91,7 @@ async def test_others_of_the_namespace_notice_nothing(world: BrokerWorld) -> Non
     await world.feed(("namespace", "acme/orders", {"grants": {"reader@acme": ["consume"]}}))
     owner.write(send_frame(1, b"two"))
     await owner.expect("SEND_RECEIPT")
-    assert [one.text for one in await reader.messages(1)] == [b"two"]
+    assert [message.text for message in await reader.messages(1)] == [b"two"]
 
 
 async def test_a_check_that_raises_ends_its_session_and_no_check_of_another(
@@ -115,7 +115,7 @@ async def test_a_check_that_raises_ends_its_session_and_no_check_of_another(
     assert (await reader.expect("ERROR")).error == pb.AuthorizationError
 
 
-async def test_whoever_a_change_concerned_is_checked_where_that_cannot_be_found_out(
+async def test_every_connection_is_checked_where_those_concerned_cannot_be_found_out(
     world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, owner = await publishing(world), await publishing(world, "owner", "persistent://acme/orders/u")
@@ -212,7 +212,7 @@ async def test_a_right_that_ends_while_a_consumer_is_being_opened(world: BrokerW
     world.service.open_topic = slow  # type: ignore[method-assign]
     client.say(C.SUBSCRIBE, topic=TOPIC, consumer_id=1, subscription="s", sub_type=pb.Subscribe.Shared, durable=durable)
     assert (await client.expect("ERROR")).error == pb.AuthorizationError
-    assert not any(one.consumers for one in world.service.topics.loaded[TOPIC].subscriptions.table.values())
+    assert not any(subscription.consumers for subscription in world.service.topics.loaded[TOPIC].subscriptions.table.values())
 
 
 class _Sink:

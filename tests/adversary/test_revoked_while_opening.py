@@ -41,10 +41,10 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         async def run(*args: Any, **options: Any) -> Any:
             for _ in range(PAUSE_STEPS):
                 await asyncio.sleep(0)
-            found = await work(*args, **options)
+            result = await work(*args, **options)
             for _ in range(PAUSE_STEPS):
                 await asyncio.sleep(0)
-            return found
+            return result
 
         return run
 

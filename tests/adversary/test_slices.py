@@ -49,9 +49,9 @@ def counting_turns(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> C
         turn += 1
         asyncio.get_running_loop().call_soon(next_turn)
 
-    def watched(one: object) -> None:
+    def watched(reported: object) -> None:
         seen.append(turn)
-        act(one)
+        act(reported)
 
     monkeypatch.setattr(owner, name, watched)
     asyncio.get_running_loop().call_soon(next_turn)

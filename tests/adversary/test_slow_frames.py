@@ -41,7 +41,11 @@ async def test_a_frame_that_does_not_go_on_ends_its_connection(world: BrokerWorl
     await eventually(lambda: world.service.memory_limiter.ingress.used_bytes > 1 << 20)
     look(world)
     slow.write(LARGE[8192:9000])
-    (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection) and one.receiver.progress]
+    (peer,) = [
+        connection
+        for connection in world.service.peers.connections
+        if isinstance(connection, Connection) and connection.receiver.progress
+    ]
     await eventually(lambda: peer.receiver.progress is not None and peer.receiver.progress.have_bytes == 9000)
     look(world)
     assert await slow.gone() == []
@@ -54,7 +58,7 @@ async def test_a_frame_that_does_not_go_on_ends_its_connection(world: BrokerWorl
 async def test_a_frame_that_goes_on_is_waited_for(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     await client.producer(TOPIC)
-    (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection)]
+    (peer,) = [connection for connection in world.service.peers.connections if isinstance(connection, Connection)]
     for start in range(0, len(LARGE), 256 << 10):
         client.write(LARGE[start : start + (256 << 10)])
         have = start + (256 << 10)
@@ -67,7 +71,7 @@ async def test_a_frame_that_goes_on_is_waited_for(world: BrokerWorld) -> None:
 async def test_a_frame_in_tiny_reads_is_few_objects(world: BrokerWorld) -> None:
     client = await world.connected("owner")
     await client.producer(TOPIC)
-    (peer,) = [one for one in world.service.peers.connections if isinstance(one, Connection)]
+    (peer,) = [connection for connection in world.service.peers.connections if isinstance(connection, Connection)]
     frame = send_frame(0, bytes(10_000))
     for at in range(0, len(frame) - 2, 2):
         peer.data_received(frame[at : at + 2])

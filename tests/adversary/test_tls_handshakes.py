@@ -94,9 +94,9 @@ async def test_few_handshakes_begin_in_a_turn(tmp_path: Path, monkeypatch: pytes
         turn += 1
         real_turn(loop)
 
-    def began(listener: TlsListener, one: Handshake) -> None:
+    def began(listener: TlsListener, handshake: Handshake) -> None:
         begun[turn] += 1
-        real_begin(listener, one)
+        real_begin(listener, handshake)
 
     monkeypatch.setattr(TurnLoop, "run_turn", turned)
     monkeypatch.setattr(TlsListener, "begin_handshake", began)
@@ -113,7 +113,7 @@ async def test_nothing_is_spent_on_half_a_first_message_and_it_has_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[Handshake] = []
-    monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, one: begun.append(one))
+    monkeypatch.setattr(TlsListener, "begin_handshake", lambda listener, handshake: begun.append(handshake))
     async with secure(tmp_path, handshake_ms=300) as at:
         reader, writer = await at.plain(at.first_message()[:100])
         assert await said(reader) == b""
@@ -144,7 +144,7 @@ async def test_a_handshake_that_fails_leaves_nothing_behind(tmp_path: Path) -> N
         assert failures == [] and at.peers.refused["no TLS handshake"] == 1
 
 
-async def test_what_is_no_tls_is_ended_at_once(tmp_path: Path) -> None:
+async def test_a_connection_without_tls_is_ended_at_once(tmp_path: Path) -> None:
     async with secure(tmp_path) as at:
         reader, writer = await at.plain(b"GET / HTTP/1.1\r\n\r\n")
         assert await said(reader) == b""

@@ -48,9 +48,9 @@ async def test_a_key_that_may_only_consume_makes_topics_at_a_bounded_rate(
     monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: now_ms)
     world = await make_world(auto_created_topics_per_second=10, auto_created_topics_burst=5)
     answers = await asyncio.gather(*(use(world, topic(index)) for index in range(50)))
-    refused = [one for one in answers if one is not None]
+    refused = [answer for answer in answers if answer is not None]
     assert (await made(world), len(refused)) == (5, 45)
-    assert all(isinstance(one, NotReady) for one in refused)  # clients try again by themselves
+    assert all(isinstance(answer, NotReady) for answer in refused)  # clients try again by themselves
     assert "auto_created_topics_per_second = 10" in refused[0].message
     # Nobody else notices: topics that are there, other tenants, and whoever administrates.
     assert await use(world, topic(0)) is None
@@ -58,7 +58,7 @@ async def test_a_key_that_may_only_consume_makes_topics_at_a_bounded_rate(
     await world.admin.topics.create(TopicCreate(topic=topic(100)))
     now_ms = 300
     answers = await asyncio.gather(*(use(world, topic(200 + index)) for index in range(5)))
-    assert sum(one is None for one in answers) == 3
+    assert sum(answer is None for answer in answers) == 3
 
 
 async def test_partitions_of_a_topic_that_is_there_are_not_held_up(make_world: MakeWorld) -> None:
@@ -78,9 +78,9 @@ async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWo
         *(use(world, topic(index)) for index in range(1, 6)),
         *(refusal(create(TopicCreate(topic=topic(index)))) for index in range(6, 11)),
     )
-    assert sum(one is None for one in answers) == 2 and await made(world) == limit
-    refused = [one for one in answers if one is not None]
-    assert all(isinstance(one, PreconditionFailed) and f"{setting} = {limit}" in one.message for one in refused)
+    assert sum(answer is None for answer in answers) == 2 and await made(world) == limit
+    refused = [answer for answer in answers if answer is not None]
+    assert all(isinstance(answer, PreconditionFailed) and f"{setting} = {limit}" in answer.message for answer in refused)
     for more in (
         create(TopicCreate(topic=topic(50), partitions=1)),
         world.admin.topics.update_partitions(PartitionsUpdate(topic=topic(0), partitions=3)),
@@ -120,7 +120,7 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
     assert counted == ["acme"]
 
 
-async def test_what_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:
+async def test_a_topic_that_cannot_be_created_does_not_count(make_world: MakeWorld) -> None:
     world = await make_world(topics_per_namespace_max=2)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for _ in range(5):
@@ -136,20 +136,20 @@ async def test_no_more_subscriptions_of_a_topic_than_allowed(make_world: MakeWor
     await world.admin.topics.create(TopicCreate(topic=name))
     clients = [DirectConnection(world) for _ in range(8)]
     answers = await asyncio.gather(
-        *(refusal(one.subscribe(name, subscription=f"s{index}")) for index, one in enumerate(clients[:4])),
-        *(refusal(one.subscribe(name, subscription=f"r{index}", durable=False)) for index, one in enumerate(clients[4:])),
+        *(refusal(client.subscribe(name, subscription=f"s{index}")) for index, client in enumerate(clients[:4])),
+        *(refusal(client.subscribe(name, subscription=f"r{index}", durable=False)) for index, client in enumerate(clients[4:])),
     )
-    held = await world.service.topics.get(parse_topic(name), create=False)
-    assert len(held.subscriptions.table) == 3 and sum(one is None for one in answers) == 3
+    loaded = await world.service.topics.get(parse_topic(name), create=False)
+    assert len(loaded.subscriptions.table) == 3 and sum(answer is None for answer in answers) == 3
     more = [
         world.admin.subscriptions.create(SubscriptionCreate(topic=name, subscription="more")),
         world.sessions.open_consumer(principal, name, "more", "Shared", "latest", True, None, _Sink()),
         world.sessions.open_consumer(principal, name, "more", "Shared", "latest", False, None, _Sink()),
     ]
-    for one in [*[await refusal(work) for work in more], *[one for one in answers if one is not None]]:
-        assert isinstance(one, PreconditionFailed) and "subscriptions_per_topic_max = 3" in one.message
-    taken = next(iter(held.subscriptions.table))
-    durable = held.subscriptions.table[taken].durable
+    for refused in [*[await refusal(work) for work in more], *[answer for answer in answers if answer is not None]]:
+        assert isinstance(refused, PreconditionFailed) and "subscriptions_per_topic_max = 3" in refused.message
+    taken = next(iter(loaded.subscriptions.table))
+    durable = loaded.subscriptions.table[taken].durable
     again = DirectConnection(world)
     assert await refusal(again.subscribe(name, subscription=taken, durable=durable)) is None  # one that is there
 

@@ -57,14 +57,14 @@ async def client_of(world: BrokerWorld, *topics: str, **fields: Any) -> RawClien
 async def send(client: RawClient, count: int, first: int = 0, producer_id: int = 1) -> list[pb.MessageId]:
     """So many messages; their ids, once the consumer has them."""
     client.write(*(send_frame(first + index, b"x" * 90, producer_id) for index in range(count)))
-    found: list[pb.MessageId] = []
+    message_ids: list[pb.MessageId] = []
     receipts = 0
-    while receipts < count or len(found) < count:
-        one = await client.next()
-        receipts += one.name == "SEND_RECEIPT"
-        if one.name == "MESSAGE":
-            found.append(one.body.message_id)
-    return found
+    while receipts < count or len(message_ids) < count:
+        answer = await client.next()
+        receipts += answer.name == "SEND_RECEIPT"
+        if answer.name == "MESSAGE":
+            message_ids.append(answer.body.message_id)
+    return message_ids
 
 
 async def ack(client: RawClient, ids: list[pb.MessageId], consumer_id: int = 1) -> None:
@@ -72,10 +72,10 @@ async def ack(client: RawClient, ids: list[pb.MessageId], consumer_id: int = 1) 
     await client.quiet()
 
 
-def only(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def only(topic_stats: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The producer, the subscription and the consumer of a topic that has one of each."""
-    (publisher,) = found["publishers"]
-    (subscription,) = found["subscriptions"].values()
+    (publisher,) = topic_stats["publishers"]
+    (subscription,) = topic_stats["subscriptions"].values()
     (consumer,) = subscription["consumers"]
     return publisher, subscription, consumer
 
@@ -90,10 +90,10 @@ async def test_rates_of_every_producer_subscription_and_consumer(world: BrokerWo
     client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=ids[20:30])
     await client.messages(10)
     clock.beat(world, 2)
-    publisher, subscription, consumer = only(found := await stats(world))
-    assert found["msgRateIn"] == publisher["msgRateIn"] == 20.0
-    assert publisher["msgThroughputIn"] == found["msgThroughputIn"] > 20 * 90
-    assert subscription["msgRateOut"] == consumer["msgRateOut"] == found["msgRateOut"] == 25.0
+    publisher, subscription, consumer = only(topic_stats := await stats(world))
+    assert topic_stats["msgRateIn"] == publisher["msgRateIn"] == 20.0
+    assert publisher["msgThroughputIn"] == topic_stats["msgThroughputIn"] > 20 * 90
+    assert subscription["msgRateOut"] == consumer["msgRateOut"] == topic_stats["msgRateOut"] == 25.0
     assert subscription["msgThroughputOut"] == consumer["msgThroughputOut"] > 25 * 90
     assert subscription["messageAckRate"] == consumer["messageAckRate"] == 10.0
     assert subscription["msgRateRedeliver"] == consumer["msgRateRedeliver"] == 5.0
@@ -177,12 +177,12 @@ async def test_the_age_of_the_oldest_message_that_is_not_acknowledged(world: Bro
     topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
     topic.subscriptions.table["done"].acknowledge_up_to(topic.ledger_list.last, now_ms)
     now_ms += 60_000
-    found = await stats(world)
-    assert found["subscriptions"]["s"]["oldestBacklogMessageAgeSeconds"] == 3_660
-    assert found["subscriptions"]["done"]["oldestBacklogMessageAgeSeconds"] == -1
-    assert found["oldestBacklogMessageAgeSeconds"] == 3_660
-    assert found["oldestBacklogMessageSubscriptionName"] == "s"
-    assert found["earliestMsgPublishTimeInBacklogs"] == now_ms - 3_660_000
+    topic_stats = await stats(world)
+    assert topic_stats["subscriptions"]["s"]["oldestBacklogMessageAgeSeconds"] == 3_660
+    assert topic_stats["subscriptions"]["done"]["oldestBacklogMessageAgeSeconds"] == -1
+    assert topic_stats["oldestBacklogMessageAgeSeconds"] == 3_660
+    assert topic_stats["oldestBacklogMessageSubscriptionName"] == "s"
+    assert topic_stats["earliestMsgPublishTimeInBacklogs"] == now_ms - 3_660_000
     topic.subscriptions.table["s"].acknowledge_up_to(topic.ledger_list.first, now_ms)
     assert (await stats(world))["oldestBacklogMessageAgeSeconds"] == 60
 
@@ -193,9 +193,9 @@ async def test_an_age_that_cannot_be_known_is_not_made_up(world: BrokerWorld) ->
     await world.service.topics.unload(parse_topic(TOPIC))
     await world.service.topics.get(parse_topic(TOPIC), create=False)
     world.ledgers.fail_next("read", Unavailable("the disk is busy"))
-    found = await stats(world)
-    assert (found["oldestBacklogMessageAgeSeconds"], found["oldestBacklogMessageSubscriptionName"]) == (-1, "")
-    assert found["subscriptions"]["s"]["msgBacklog"] == 1
+    topic_stats = await stats(world)
+    assert (topic_stats["oldestBacklogMessageAgeSeconds"], topic_stats["oldestBacklogMessageSubscriptionName"]) == (-1, "")
+    assert topic_stats["subscriptions"]["s"]["msgBacklog"] == 1
     assert (await stats(world))["oldestBacklogMessageSubscriptionName"] == "s"  # later it can be read
 
 
@@ -215,9 +215,9 @@ async def test_ages_of_very_many_subscriptions_read_a_bounded_number(world: Brok
         made = await open_subscription(world.service, Principal("admin"), topic, f"s{index}", start=EARLIEST)
         made.acknowledge_up_to(topic.ledger_list.at_index(index), 0)
     for expected in (3, 6, 9, 9):
-        found = await stats(world)
+        topic_stats = await stats(world)
         assert len(reads) == expected
-    ages = [one["oldestBacklogMessageAgeSeconds"] for one in found["subscriptions"].values()]
+    ages = [subscription["oldestBacklogMessageAgeSeconds"] for subscription in topic_stats["subscriptions"].values()]
     assert all(age >= 0 for age in ages)
 
 
@@ -230,13 +230,15 @@ async def test_blocked_on_unacknowledged_messages_shows_and_goes(make_world: Mak
     await client.producer(TOPIC)
     await client.subscribe(TOPIC, permits=100)
     client.write(*(send_frame(index, b"x") for index in range(10)))
-    found = [one for one in [await client.next() for _ in range(15)] if one.name == "MESSAGE"]
-    assert len(found) == 5
+    messages = [answer for answer in [await client.next() for _ in range(15)] if answer.name == "MESSAGE"]
+    assert len(messages) == 5
     _, subscription, consumer = only(await stats(world))
     assert consumer["blockedConsumerOnUnackedMsgs"] and not subscription["blockedSubscriptionOnUnackedMsgs"]
     assert consumer["unackedMessages"] == 5
-    await ack(client, [found[0].body.message_id])
-    client.say(pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one.body.message_id for one in found[1:]])
+    await ack(client, [messages[0].body.message_id])
+    client.say(
+        pb.Command.ACK, consumer_id=1, ack_type=pb.Ack.Individual, message_id=[message.body.message_id for message in messages[1:]]
+    )
     await eventually(lambda: world.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries == 5)
 
 
@@ -246,11 +248,11 @@ async def test_falling_behind_is_a_backlog_that_grew_while_somebody_was_connecte
     await client.subscribe(TOPIC, permits=1)
     await open_subscription(world.service, Principal("admin"), world.service.topics.loaded[TOPIC], "nobody", start=EARLIEST)
     for index in range(13):
-        client.write(*(send_frame(10 * index + one, b"x") for one in range(10)))
+        client.write(*(send_frame(10 * index + number, b"x") for number in range(10)))
         await client.quiet()
         clock.beat(world, 5)
-    found = (await stats(world))["subscriptions"]
-    assert (found["s"]["backlogGrows"], found["nobody"]["backlogGrows"]) == (True, False)
+    subscriptions = (await stats(world))["subscriptions"]
+    assert (subscriptions["s"]["backlogGrows"], subscriptions["nobody"]["backlogGrows"]) == (True, False)
 
 
 # --- partitioned topics
@@ -266,9 +268,9 @@ async def test_a_partitioned_topic_has_its_producers_and_consumers(world: Broker
             await send(client, 10, producer_id=producer_id)
     clock.beat(world)
     await world.service.topics.unload(parse_topic(f"{base}-partition-2"))
-    found = (await world.admin.topic_stats.partitioned_stats(TopicRef(topic=base))).stats
-    publisher, subscription, consumer = only(found)
+    topic_stats = (await world.admin.topic_stats.partitioned_stats(TopicRef(topic=base))).stats
+    publisher, subscription, consumer = only(topic_stats)
     assert [publisher["producerName"], consumer["consumerName"]] == ["p", "c"]
-    assert publisher["msgRateIn"] == consumer["msgRateOut"] == subscription["msgRateOut"] == found["msgRateIn"] == 20.0
-    assert (found["msgInCounter"], subscription["msgBacklog"], consumer["unackedMessages"]) == (40, 40, 40)
-    assert set(found["partitions"]) == {f"{base}-partition-{index}" for index in range(3)}
+    assert publisher["msgRateIn"] == consumer["msgRateOut"] == subscription["msgRateOut"] == topic_stats["msgRateIn"] == 20.0
+    assert (topic_stats["msgInCounter"], subscription["msgBacklog"], consumer["unackedMessages"]) == (40, 40, 40)
+    assert set(topic_stats["partitions"]) == {f"{base}-partition-{index}" for index in range(3)}

@@ -32,8 +32,8 @@ Act = Callable[[BrokerWorld], Awaitable[object]]
 
 def on(topic: str, partitioned: bool) -> dict[str, Act]:
     """What can be asked of a topic, by the name of the method. `partitioned` or not, both ways to make and to delete it."""
-    ref, held = TopicRef(topic=topic), SubscriptionRef(topic=topic, subscription="s")
-    about: dict[str, Any] = {"topic": held.topic, "subscription": held.subscription}
+    ref, subscription = TopicRef(topic=topic), SubscriptionRef(topic=topic, subscription="s")
+    about: dict[str, Any] = {"topic": subscription.topic, "subscription": subscription.subscription}
     acts: dict[str, Act] = {
         "create": lambda world: world.admin.topics.create(TopicCreate(topic=topic)),
         "create partitioned": lambda world: world.admin.topics.create(TopicCreate(topic=topic, partitions=2)),
@@ -91,8 +91,10 @@ async def check_and_tidy(world: BrokerWorld, topic: str, what: str) -> None:
     for name, loaded in world.service.topics.loaded.items():
         record = await world.meta.get_topic(name)
         assert record is not None and record.version == loaded.ledger.record.version, f"{what}: {name} is loaded, not as stored"
-        durable = {one.name: one.subscription_id for one in loaded.subscriptions.table.values()}
-        assert durable == {one.name: one.subscription_id for one in await world.meta.subscriptions(name)}, what
+        durable = {subscription.name: subscription.subscription_id for subscription in loaded.subscriptions.table.values()}
+        assert durable == {
+            subscription.name: subscription.subscription_id for subscription in await world.meta.subscriptions(name)
+        }, what
     for name in (topic, *(f"{topic}-partition-{index}" for index in range(3))):
         if name not in stored:
             assert await world.meta.subscriptions(name) == [], f"{what}: subscriptions of {name}, which is gone"

@@ -43,9 +43,9 @@ async def test_each_page_of_the_log_goes_bad_and_the_broker_starts(tmp_path: Pat
         again = topic.subscriptions.table["s"].backlog_entries
         again_at_most = max(again, again_at_most)
         said = {
-            one.labels[0]: one.value
-            for one in broker_samples(service, private=False)
-            if one.name == "magnetar_storage_damage_total"
+            sample.labels[0]: sample.value
+            for sample in broker_samples(service, private=False)
+            if sample.name == "magnetar_storage_damage_total"
         }
         assert not again or said["cursor"] or store.damage, "no acknowledgement is forgotten silently"
         assert len(topic.ledger.record.ledgers) == 1 and topic.ledger_list.entries > 10, "what the page did not hold is there"

@@ -155,7 +155,7 @@ async def test_a_bomb_comes_whole_with_the_reason_and_can_be_acknowledged(tmp_pa
             await eventually(lambda: not broker.service.topics.loaded[TOPIC].subscriptions.table["s"].backlog_entries)
 
 
-async def test_what_follows_a_break_in_a_batch_comes_as_one_message(tmp_path: Path) -> None:
+async def test_the_rest_of_a_broken_batch_comes_as_a_single_message(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await store(broker.service, TOPIC, single(b"good") + b"\xff" * 20, 3)
         async with consuming(broker) as connection:

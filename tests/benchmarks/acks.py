@@ -132,7 +132,7 @@ def _delivered(consumer: load.Peer, messages: int) -> list[pb.MessageId]:
 
 def ack_frames(ids: list[pb.MessageId], way: Way) -> list[bytes]:
     """Individual ACK frames for `ids`; the last one asks for an answer."""
-    ordered = [one for first in range(way.step) for one in ids[first :: way.step]]
+    ordered = [message_id for first in range(way.step) for message_id in ids[first :: way.step]]
     stops = range(0, len(ordered), way.ids)
     frames = []
     for start in stops:
@@ -145,4 +145,4 @@ def ack_frames(ids: list[pb.MessageId], way: Way) -> list[bytes]:
 
 def _backlog(broker: RealBroker, topic: str) -> int:
     stats = broker.rpc.call(TOPICS_STATS, TopicRef(topic=topic)).stats
-    return sum(int(one["msgBacklog"]) for one in stats["subscriptions"].values())
+    return sum(int(subscription["msgBacklog"]) for subscription in stats["subscriptions"].values())

@@ -181,10 +181,10 @@ class _Billing:
             [sys.executable, "-P", str(Path(__file__).with_name("sum_with_pyarrow.py")), str(self._raw), str(answer)],
             self._directory / "log",
         )
-        found = json.loads(answer.read_text())
-        if found["rows"] != self._rows:
-            raise Stalled(f"pyarrow read {found['rows']} records of {self._rows}")
-        return float(found["seconds"]), float(found["cpu_s"])
+        measured = json.loads(answer.read_text())
+        if measured["rows"] != self._rows:
+            raise Stalled(f"pyarrow read {measured['rows']} records of {self._rows}")
+        return float(measured["seconds"]), float(measured["cpu_s"])
 
 
 def watch(command: list[str], log: Path) -> tuple[float, Usage]:

@@ -104,29 +104,35 @@ def _one_variant(
         ("alone again", other, ""),
         ("its own reader", long, long),
     )
-    found: dict[str, Case] = {}
+    results: dict[str, Case] = {}
     for case, topic, read in cases:
         progress(f"catching up: {variant.name}, {case}")
         _let_go(folder)
-        found[case] = one = _case(broker, folder, variant, topic, read, stored, rate, seconds)
-        cells = (number(one.publish_per_s), number(one.catch_up_per_s) if read else "", f"{one.p50_ms:.2f} / {one.p99_ms:.2f}")
-        costs = (number(one.broker_cores), number(one.generator_cores), number(one.resident_mib))
+        results[case] = result = _case(broker, folder, variant, topic, read, stored, rate, seconds)
+        cells = (
+            number(result.publish_per_s),
+            number(result.catch_up_per_s) if read else "",
+            f"{result.p50_ms:.2f} / {result.p99_ms:.2f}",
+        )
+        costs = (number(result.broker_cores), number(result.generator_cores), number(result.resident_mib))
         section.tables[0].rows.append((variant.name, case, *cells, *costs))
-    _bare_disk(folder, variant, found, seconds, section, progress)
-    alone_ms = (found["alone"].p99_ms + found["alone again"].p99_ms) / 2
+    _bare_disk(folder, variant, results, seconds, section, progress)
+    alone_ms = (results["alone"].p99_ms + results["alone again"].p99_ms) / 2
     for case, _, read in cases:
         if read:
-            one = found[case]
+            result = results[case]
             what = f"{variant.name}, {case}"
-            section.figures.append(Figure(f"{what}: catch-up rate to publish rate", one.catch_up_per_s / one.publish_per_s, 1.5))
-            section.figures.append(Figure(f"{what}: publish p99 to p99 alone", one.p99_ms / alone_ms, 1.5, at_least=False))
+            section.figures.append(
+                Figure(f"{what}: catch-up rate to publish rate", result.catch_up_per_s / result.publish_per_s, 1.5)
+            )
+            section.figures.append(Figure(f"{what}: publish p99 to p99 alone", result.p99_ms / alone_ms, 1.5, at_least=False))
 
 
 def _bare_disk(
-    folder: Path, variant: Variant, found: dict[str, Case], seconds: float, section: Section, progress: Progress
+    folder: Path, variant: Variant, results: dict[str, Case], seconds: float, section: Section, progress: Progress
 ) -> None:
     """What is left of a receipt's time when nothing is done but writing and reading."""
-    beside = found["another topic's reader"]
+    beside = results["another topic's reader"]
     for name, read_per_s in (("the bare disk, alone", 0.0), ("the bare disk, beside reading", beside.catch_up_per_s)):
         progress(f"catching up: {variant.name}, {name}")
         segments = folder / "broker" / "log"

@@ -62,24 +62,24 @@ async def _publish(connection: Connection, messages: list[bytes]) -> None:
 
 
 def _messages(count: int, **fields: object) -> list[bytes]:
-    stamped = [pb.Metadata(producer_name="p", sequence_id=one, publish_time=1, **fields) for one in range(count)]  # type: ignore[arg-type]
-    return [frames.build_send(1, one, metadata, b"x") for one, metadata in enumerate(stamped)]
+    stamped = [pb.Metadata(producer_name="p", sequence_id=number, publish_time=1, **fields) for number in range(count)]  # type: ignore[arg-type]
+    return [frames.build_send(1, number, metadata, b"x") for number, metadata in enumerate(stamped)]
 
 
 async def sticky_ranges(target: Target, count: Count) -> None:
     topic = f"{NAMESPACE}sticky"
-    held = [await signed_in(target) for _ in range(STICKY_CONSUMERS)]
+    consumers = [await signed_in(target) for _ in range(STICKY_CONSUMERS)]
 
     async def subscribe(number: int) -> None:
         ranges = [pb.IntRange(start=slot, end=slot) for slot in range(number, 65536, STICKY_CONSUMERS)][:STICKY_RANGES]
         meta = pb.KeySharedMeta(mode=pb.KeySharedMeta.STICKY, hash_ranges=ranges)
-        await _subscribe(held[number], topic, ["s"], pb.Subscribe.Key_Shared, key_shared_meta=meta)
+        await _subscribe(consumers[number], topic, ["s"], pb.Subscribe.Key_Shared, key_shared_meta=meta)
 
     for number in range(STICKY_CONSUMERS):
         await subscribe(number)
     while True:
-        held[-1][1].write(frames.command(C.CLOSE_CONSUMER, close_consumer=pb.CloseConsumer(consumer_id=1, request_id=2)))
-        await _until(held[-1][0], C.SUCCESS, 1)
+        consumers[-1][1].write(frames.command(C.CLOSE_CONSUMER, close_consumer=pb.CloseConsumer(consumer_id=1, request_id=2)))
+        await _until(consumers[-1][0], C.SUCCESS, 1)
         await subscribe(STICKY_CONSUMERS - 1)
         count.done += 1
         await asyncio.sleep(PAUSE_S)
@@ -109,11 +109,11 @@ async def rejecting_all(target: Target, count: Count) -> None:
     again = b"".join(
         frames.command(
             C.REDELIVER_UNACKNOWLEDGED_MESSAGES,
-            redeliver_unacknowledged_messages=pb.RedeliverUnacknowledgedMessages(consumer_id=one),
+            redeliver_unacknowledged_messages=pb.RedeliverUnacknowledgedMessages(consumer_id=consumer_id),
         )
-        for one in ids
+        for consumer_id in ids
     )
-    permits = b"".join(frames.command(C.FLOW, flow=pb.Flow(consumer_id=one, message_permits=HELD)) for one in ids)
+    permits = b"".join(frames.command(C.FLOW, flow=pb.Flow(consumer_id=consumer_id, message_permits=HELD)) for consumer_id in ids)
     while True:
         writer.write(permits)
         await _read_on(reader)
@@ -133,17 +133,17 @@ async def _read_on(reader: asyncio.StreamReader) -> None:
 async def first_chunks(target: Target, count: Count) -> None:
     topic, consumer = f"{NAMESPACE}chunks", await signed_in(target)
     await _subscribe(consumer, topic, [f"s{number}" for number in range(CHUNK_READERS)], pb.Subscribe.Shared)
-    permits = (pb.Flow(consumer_id=one + 1, message_permits=1_000_000) for one in range(CHUNK_READERS))
-    consumer[1].write(b"".join(frames.command(C.FLOW, flow=one) for one in permits))
+    permits = (pb.Flow(consumer_id=number + 1, message_permits=1_000_000) for number in range(CHUNK_READERS))
+    consumer[1].write(b"".join(frames.command(C.FLOW, flow=flow) for flow in permits))
     producer = await _producer(target, topic)
     for begun in itertools.count():
         chunks = [
             pb.Metadata(
-                producer_name="p", sequence_id=one, publish_time=1, uuid=f"{begun}-{one}", chunk_id=0, num_chunks_from_msg=2
+                producer_name="p", sequence_id=number, publish_time=1, uuid=f"{begun}-{number}", chunk_id=0, num_chunks_from_msg=2
             )
-            for one in range(CHUNKS)
+            for number in range(CHUNKS)
         ]
-        await _publish(producer, [frames.build_send(1, one, chunk, b"x", is_chunk=True) for one, chunk in enumerate(chunks)])
+        await _publish(producer, [frames.build_send(1, number, chunk, b"x", is_chunk=True) for number, chunk in enumerate(chunks)])
         await _read_on(consumer[0])
         count.done += CHUNKS
 

@@ -35,17 +35,17 @@ class Measured(NamedTuple):
 
 
 def run(directory: Path | None, counts: tuple[int, ...], progress: Progress) -> Section:
-    found = []
+    measured = []
     for count in counts:
         progress(f"{count:,} delayed messages")
         with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
-            found.append(_measured(Path(made), count))
+            measured.append(_measured(Path(made), count))
     compared = []
     for kind in ("plain", "delayed"):
         progress(f"{kind} messages, to compare")
         with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
             compared.append(_ended(Path(made), "fill", min(COMPARED, counts[0]), kind, FILL_S, 1)[0])
-    return section(found, compared[0], compared[1])
+    return section(measured, compared[0], compared[1])
 
 
 def _measured(folder: Path, count: int) -> Measured:
@@ -62,20 +62,20 @@ def _ended(folder: Path, what: str, count: int, last: object, most_s: float, lin
         child = processes.start(command, output)
         try:
             deadline = time.monotonic() + most_s
-            while len(found := _told(path)) < lines:
+            while len(told := _told(path)) < lines:
                 if child.poll() is not None or time.monotonic() > deadline:
                     raise Stalled(f"{what} of {count} ended early: {path.read_text()[-1000:]}")
                 time.sleep(0.05)
         finally:
             processes.end(child)
-    return found
+    return told
 
 
 def _told(path: Path) -> list[Found]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
 
 
-def section(found: list[Measured], plain: Found, delayed: Found) -> Section:
+def section(measured: list[Measured], plain: Found, delayed: Found) -> Section:
     made = Section(
         "Delayed messages",
         "Due at random within two days from tomorrow on, but 100,000 that were published one after another and are due within one "
@@ -90,19 +90,25 @@ def section(found: list[Measured], plain: Found, delayed: Found) -> Section:
     filled = Table(("pending", "published a second", "memory over idle, MB", "index, bytes an entry", "runs", longest), [])
     again = Table(("pending", "log open, s", "topic open, s", "first message, s", "memory over an open log, MB", longest), [])
     due = Table(("pending", "due within a second", "p50, ms", "p99, ms", "p99.9, ms", "reads", longest), [])
-    for one in found:
-        over_mb = one.filled["resident_mb"] - one.filled["idle_mb"]
-        entry = one.filled["index_bytes"] / max(1, one.filled["indexed"])
-        rate, runs = one.pending / one.filled["seconds"], one.filled["runs"]
-        turn = one.filled["longest_ms"]
-        filled.rows.append((f"{one.pending:,}", number(rate), number(over_mb), number(entry), str(runs), number(turn)))
-        at = one.recovered
+    for measurement in measured:
+        over_mb = measurement.filled["resident_mb"] - measurement.filled["idle_mb"]
+        entry = measurement.filled["index_bytes"] / max(1, measurement.filled["indexed"])
+        rate, runs = measurement.pending / measurement.filled["seconds"], measurement.filled["runs"]
+        turn = measurement.filled["longest_ms"]
+        filled.rows.append((f"{measurement.pending:,}", number(rate), number(over_mb), number(entry), str(runs), number(turn)))
+        at = measurement.recovered
         times = (number(at[key]) for key in ("open_s", "load_s", "first_s"))
-        again.rows.append((f"{one.pending:,}", *times, number(at["resident_mb"] - at["log_mb"]), number(at["longest_ms"])))
-        for what, late in (("published together", one.together), ("scattered", one.scattered)):
+        again.rows.append((f"{measurement.pending:,}", *times, number(at["resident_mb"] - at["log_mb"]), number(at["longest_ms"])))
+        for what, late in (("published together", measurement.together), ("scattered", measurement.scattered)):
             times = (number(late[key]) for key in ("p50_ms", "p99_ms", "p999_ms"))
             due.rows.append(
-                (f"{one.pending:,}", f"{late['received']:,} {what}", *times, f"{late['reads']:,}", number(late["longest_ms"]))
+                (
+                    f"{measurement.pending:,}",
+                    f"{late['received']:,} {what}",
+                    *times,
+                    f"{late['reads']:,}",
+                    number(late["longest_ms"]),
+                )
             )
     made.tables += [filled, again, due]
     more = delayed["cpu_us"] - plain["cpu_us"]
@@ -112,7 +118,7 @@ def section(found: list[Measured], plain: Found, delayed: Found) -> Section:
             [("plain", number(plain["cpu_us"])), ("delayed", number(delayed["cpu_us"])), ("more", number(more))],
         )
     )
-    largest = found[-1]
+    largest = measured[-1]
     name = f"{largest.pending:,} pending"
     figures = (
         ("memory over idle", largest.filled["resident_mb"] - largest.filled["idle_mb"], MEMORY_MB, "MB"),

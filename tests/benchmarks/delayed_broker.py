@@ -39,8 +39,8 @@ LEAD_MS_MIN, LEAD_MS_EACH = 4_000, 0.5  # enough to read ahead what is due
 BUDGET_BYTES = 1 << 30
 
 
-def tell(**found: object) -> None:
-    sys.stdout.write(json.dumps(found) + "\n")
+def tell(**figures: object) -> None:
+    sys.stdout.write(json.dumps(figures) + "\n")
     sys.stdout.flush()
 
 
@@ -86,8 +86,8 @@ class Turns:
         asyncio.get_running_loop().call_later(0.001, self._tick)
 
     def taken(self) -> float:
-        found, self.longest_ms = self.longest_ms, 0.0
-        return found
+        longest_ms, self.longest_ms = self.longest_ms, 0.0
+        return longest_ms
 
 
 async def fill(folder: Path, count: int, kind: str) -> None:

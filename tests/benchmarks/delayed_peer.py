@@ -61,12 +61,12 @@ class Measured(NamedTuple):
 
 
 def run(directory: Path | None, peer: Path, count: int, progress: Progress) -> Section:
-    found = {}
+    measured = {}
     for name in ("Magnetar", "Pulsar"):
         with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
             folder = Path(made)
-            found[name] = _measured(lambda: _started(name, folder, peer), count, lambda text: progress(f"{name}: {text}"))  # noqa: B023
-    return section(found, count)
+            measured[name] = _measured(lambda: _started(name, folder, peer), count, lambda text: progress(f"{name}: {text}"))  # noqa: B023
+    return section(measured, count)
 
 
 def _started(name: str, folder: Path, peer: Path) -> Server:
@@ -183,7 +183,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def section(found: dict[str, Measured], count: int) -> Section:
+def section(measured: dict[str, Measured], count: int) -> Section:
     made = Section(
         "Beside Pulsar",
         f"{count:,} messages that are due at random within two days from tomorrow on, by Apache's client for Python, for a Shared "
@@ -195,10 +195,14 @@ def section(found: dict[str, Measured], count: int) -> Section:
     )
     publishing = Table(("broker", "published a second", "memory idle, MB", "with them, MB", "more, MB"), [])
     again = Table(("broker", "up again, s", "first message after that, s", "due came", "p50, ms", "p99, ms", "p99.9, ms"), [])
-    for name, one in found.items():
-        more = one.resident_mb - one.idle_mb
-        publishing.rows.append((name, number(one.rate_per_s), number(one.idle_mb), number(one.resident_mb), number(more)))
-        first = f"not within {RECOVERY_S:g}" if one.first_s is None else number(one.first_s)
-        again.rows.append((name, number(one.start_s), first, f"{one.received:,}", *(number(late) for late in one.late_ms)))
+    for name, measurement in measured.items():
+        more = measurement.resident_mb - measurement.idle_mb
+        publishing.rows.append(
+            (name, number(measurement.rate_per_s), number(measurement.idle_mb), number(measurement.resident_mb), number(more))
+        )
+        first = f"not within {RECOVERY_S:g}" if measurement.first_s is None else number(measurement.first_s)
+        again.rows.append(
+            (name, number(measurement.start_s), first, f"{measurement.received:,}", *(number(late) for late in measurement.late_ms))
+        )
     made.tables += [publishing, again]
     return made

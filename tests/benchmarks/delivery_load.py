@@ -125,7 +125,7 @@ class Run:
         published_s = time.perf_counter() - start
         self._finish(stop + patience_s)
         after, elapsed_s = cost(), time.perf_counter() - start
-        received = sum(one.received for one in self._subscriptions) / len(self._subscriptions)
+        received = sum(subscription.received for subscription in self._subscriptions) / len(self._subscriptions)
         cpu_s = after.cpu_s - before.cpu_s
         receipts, deliveries = self._receipt_latencies, self._delivery_latencies
         return Delivered(
@@ -149,15 +149,15 @@ class Run:
         while not self._complete():
             self._turn(0.05)
             now = time.perf_counter()
-            reached = self._receipts + sum(one.received for one in self._subscriptions)
+            reached = self._receipts + sum(subscription.received for subscription in self._subscriptions)
             if reached != progress:
                 progress, changed_at = reached, now
             elif self.load.lossy and self._receipts == self._sent and now - changed_at > _SILENCE_S:
                 break
             elif now - changed_at > _STALL_S:
-                raise Stalled(f"{self._receipts} receipts for {self._sent}, and {[one.received for one in self._subscriptions]}")
+                raise Stalled(f"{self._receipts} receipts for {self._sent}, and {self._received()}")
             if now > deadline:
-                raise Stalled(f"all was not delivered in time: {[one.received for one in self._subscriptions]} of {self._sent}")
+                raise Stalled(f"all was not delivered in time: {self._received()} of {self._sent}")
         for link in self._links:
             link.out += wire.ping()
         while self._pongs < len(self._links):
@@ -165,8 +165,15 @@ class Run:
             if time.perf_counter() > deadline:
                 raise Stalled("no answer to a ping")
 
+    def _received(self) -> list[int]:
+        return [subscription.received for subscription in self._subscriptions]
+
     def _complete(self) -> bool:
-        return not self._pending and self._receipts == self._sent and all(one.received >= self._sent for one in self._subscriptions)
+        return (
+            not self._pending
+            and self._receipts == self._sent
+            and all(subscription.received >= self._sent for subscription in self._subscriptions)
+        )
 
     def _turn(self, wait_s: float) -> None:
         if self._pending:

@@ -132,29 +132,29 @@ class Comparison:
         return Section(title, words, [self._all(), self._ratios()], figures, self.failures, self._profiles(folder))
 
     def _profiles(self, folder: Path) -> list[tuple[str, str]]:
-        found = []
+        profiles = []
         for row in self._plan.rows if self._plan.profile else ():
             if not all(figure.reached for judged in row.judged if (figure := self._figure(row, judged))):
                 self._progress(f"profile: {row.name}")
                 try:
-                    found += profiles_under(folder, row.name, partial(_profiled, row.load), self._plan.seconds)
+                    profiles += profiles_under(folder, row.name, partial(_profiled, row.load), self._plan.seconds)
                 except (Stalled, OSError) as error:
                     self.failures.append(f"profile of {row.name}: {error}")
-        return found
+        return profiles
 
     def _figure(self, row: Row, judged: Judged) -> Figure | None:
-        found = self._values(row, judged)
-        if not found:
+        values = self._values(row, judged)
+        if not values:
             return None
-        value = statistics.median(found) if judged.beside_peer else max(found)
+        value = statistics.median(values) if judged.beside_peer else max(values)
         return Figure(f"{row.name}: {judged.what}", value, judged.target, judged.unit, at_least=judged.at_least)
 
     def _values(self, row: Row, judged: Judged) -> list[float]:
         """Of every round: what disturbs one round disturbs both sides of it, more or less."""
-        ours = [judged.of(one) for one in self.rounds.get((row.name, COMPILED), [])]
+        ours = [judged.of(delivered) for delivered in self.rounds.get((row.name, COMPILED), [])]
         if not judged.beside_peer:
             return ours
-        theirs = [judged.of(one) for one in self.rounds.get((row.name, PEER), [])]
+        theirs = [judged.of(delivered) for delivered in self.rounds.get((row.name, PEER), [])]
         return [mine / other for mine, other in zip(ours, theirs, strict=False) if mine and other]
 
     def _all(self) -> Table:
@@ -201,7 +201,7 @@ def _cells(rounds: list[Delivered]) -> tuple[str, ...]:
         number(middle.cores),
         f"{number(middle.receipt_p50_ms)} / {number(middle.receipt_p99_ms)}",
         f"{number(middle.delivery_p50_ms)} / {number(middle.delivery_p99_ms)}",
-        number(max(one.behind_s for one in rounds)),
+        number(max(delivered.behind_s for delivered in rounds)),
         f"{middle.received_share:.1%}",
         number(middle.client_cores),
         number(middle.resident_mib),

@@ -84,7 +84,7 @@ class _Listing:
     def _ask(self, method: str, path: str, body: str | None = None) -> bytes:
         self._connection.request(method, f"/admin/v2/{path}", body, self._headers)
         answer = self._connection.getresponse()
-        found = answer.read()
+        content = answer.read()
         if answer.status >= 300:
-            raise Stalled(f"{method} {path}: {answer.status} {found[:200]!r}")
-        return found
+            raise Stalled(f"{method} {path}: {answer.status} {content[:200]!r}")
+        return content

@@ -65,14 +65,14 @@ def run(directory: Path | None, seconds: float, progress: Progress, names: list[
             _innocent(broker, tokens["innocent"], max(1.0, seconds / 2))  # warms everything up
             idle_bytes = broker.cost().resident_bytes
             alone = [_innocent(broker, tokens["innocent"], seconds)]
-            found = []
+            attacked = []
             for name in names or list(attacks.ATTACKS):
                 progress(f"under attack: {attacks.ATTACKS[name][0]}")
-                found.append(_under_attack(broker, name, tokens, seconds))
+                attacked.append(_under_attack(broker, name, tokens, seconds))
             alone.append(_innocent(broker, tokens["innocent"], seconds))
         finally:
             broker.close()
-    return _section(alone, found, idle_bytes)
+    return _section(alone, attacked, idle_bytes)
 
 
 def _two_tenants(broker: RealBroker) -> dict[str, str]:
@@ -166,7 +166,7 @@ def _innocent(broker: RealBroker, token: str, seconds: float) -> Felt:
     return Felt(ping["max_ms"], ping["p99_9_ms"], publish["p99_9_ms"], answer["receipts_per_s"], answer["unanswered"])
 
 
-def _section(alone: list[Felt], found: list[UnderAttack], idle_bytes: int) -> Section:
+def _section(alone: list[Felt], attacked: list[UnderAttack], idle_bytes: int) -> Section:
     worst_alone_ms = max(felt.ping_worst_ms for felt in alone)
     receipts_alone = statistics.mean(felt.receipts_per_s for felt in alone)
     budget_mib = MEMORY_BUDGET_BYTES / 2**20
@@ -177,19 +177,19 @@ def _section(alone: list[Felt], found: list[UnderAttack], idle_bytes: int) -> Se
     )
     section = Section("Neighbours", words)
     rows: list[tuple[str, ...]] = []
-    for one in found:
-        felt = one.felt
-        what = attacks.ATTACKS[one.name][0]
+    for attack in attacked:
+        felt = attack.felt
+        what = attacks.ATTACKS[attack.name][0]
         over_ms, share = felt.ping_worst_ms - worst_alone_ms, felt.receipts_per_s / receipts_alone
-        over_mib = (one.resident_bytes - idle_bytes) / 2**20 - budget_mib
+        over_mib = (attack.resident_bytes - idle_bytes) / 2**20 - budget_mib
         section.figures += [
             Figure(f"{what}: worst ping over its value alone", over_ms, PING_OVER_ALONE_MS, "ms", at_least=False),
             Figure(f"{what}: throughput, of that alone", share, THROUGHPUT_SHARE),
             Figure(f"{what}: memory beyond idle and budget", over_mib, MEMORY_OVER_BUDGET_MIB, "MiB", at_least=False),
         ]
-        cells = (felt.ping_p99_9_ms, felt.ping_worst_ms, felt.publish_p99_9_ms, felt.receipts_per_s, one.resident_bytes / 2**20)
-        rows.append((what, *map(number, cells), f"{felt.unanswered:,}", f"{one.done:,}", f"{one.cut_off:,}"))
-        if not one.done:
+        cells = (felt.ping_p99_9_ms, felt.ping_worst_ms, felt.publish_p99_9_ms, felt.receipts_per_s, attack.resident_bytes / 2**20)
+        rows.append((what, *map(number, cells), f"{felt.unanswered:,}", f"{attack.done:,}", f"{attack.cut_off:,}"))
+        if not attack.done:
             section.failures.append(f"{what}: no attempt was made")
         if felt.unanswered:
             section.failures.append(f"{what}: {felt.unanswered} requests of the innocent were never answered")

@@ -57,8 +57,8 @@ def compare(in_turn: InTurn, topics: int, section: Section, progress: Progress) 
         f"a tenth as many others were opened before. The peer is Pulsar {in_turn.version}."
     )
     rows: list[tuple[str, ...]] = [
-        (name, number(one.seconds), number(one.seconds / topics * 1e3), number(one.cpu_s), number(one.resident_mib))
-        for name, one in opened.items()
+        (name, number(opening.seconds), number(opening.seconds / topics * 1e3), number(opening.cpu_s), number(opening.resident_mib))
+        for name, opening in opened.items()
     ]
     section.tables.append(Table(("broker", "opened in, s", "ms each", "broker CPU, s", "resident MiB more"), rows))
     if len(opened) == len(in_turn.brokers):

@@ -83,8 +83,8 @@ def section(rows: tuple[Row, ...], measured: Measured, words: str, failures: lis
 
 def ratio(row: Row, ours: str, measured: Measured) -> float | None:
     """Ours to the peer's, the median of all rounds; None where one of them was not measured."""
-    found = _ratios_by_round(row, ours, measured)
-    return statistics.median(found) if found else None
+    ratios = _ratios_by_round(row, ours, measured)
+    return statistics.median(ratios) if ratios else None
 
 
 def _ratios_by_round(row: Row, ours: str, measured: Measured) -> list[float]:

@@ -101,15 +101,15 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def _others() -> list[int]:
     """Our children that were not started here."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(path.read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):  # it ended meanwhile
             continue
         if parent == os.getpid():
-            found.append(int(path.parent.name))
-    return found
+            pids.append(int(path.parent.name))
+    return pids
 
 
 def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -52,17 +52,17 @@ class Passed(NamedTuple):
 
 
 def run(directory: Path | None, seconds: float, progress: Progress) -> Section:
-    found: list[tuple[str, Limit, Passed]] = []
+    results: list[tuple[str, Limit, Passed]] = []
     with tempfile.TemporaryDirectory(dir=directory, prefix="magnetar-bench-") as made:
         broker = RealBroker(Path(made))
         try:
             for limit in LIMITS:
                 for kind, measure in (("publish", _publishing), ("dispatch", _dispatching)):
                     progress(f"{kind} rate of {limit.what}")
-                    found.append((kind, limit, measure(broker, limit, seconds)))
+                    results.append((kind, limit, measure(broker, limit, seconds)))
         finally:
             broker.close()
-    return _section(found, seconds)
+    return _section(results, seconds)
 
 
 def _topic(broker: RealBroker, name: str, **policies: int) -> str:
@@ -100,8 +100,8 @@ def _dispatching(broker: RealBroker, limit: Limit, seconds: float) -> Passed:
 
 def _stream(name: str, limit: Limit, seconds: float) -> tuple[wire.Stream, float]:
     """As much as the limit allows in that time, and the bytes of one message that count: with its metadata."""
-    one = wire.Stream(name, 1, limit.size, 1)
-    counted = len(one.data)
+    stream = wire.Stream(name, 1, limit.size, 1)
+    counted = len(stream.data)
     count = limit.rate * seconds / (1 if limit.unit == "messages" else counted)
     return wire.Stream(name, max(1, round(count)), limit.size, 1), counted
 
@@ -127,7 +127,7 @@ def _passed(limit: Limit, count: int, size: float, elapsed_s: float, cpu_s: floa
     return Passed(rate, (rate / limit.rate - 1) * 100, cpu_s)
 
 
-def _section(found: list[tuple[str, Limit, Passed]], seconds: float) -> Section:
+def _section(results: list[tuple[str, Limit, Passed]], seconds: float) -> Section:
     rows: list[tuple[str, ...]] = [
         (
             f"{kind} rate of {limit.what}",
@@ -135,7 +135,7 @@ def _section(found: list[tuple[str, Limit, Passed]], seconds: float) -> Section:
             f"{passed.error_percent:+.2f} %",
             f"{100 * passed.cpu_s / seconds:.1f} %",
         )
-        for kind, limit, passed in found
+        for kind, limit, passed in results
     ]
     section = Section(
         "Rate limits",
@@ -143,6 +143,6 @@ def _section(found: list[tuple[str, Limit, Passed]], seconds: float) -> Section:
         "allows up to 0.15 s of its rate at once after a pause, which is the most of what is above it here.",
         [Table(("limit", "passed", "error", "of a core"), rows)],
     )
-    worst = max(abs(passed.error_percent) for _, _, passed in found)
+    worst = max(abs(passed.error_percent) for _, _, passed in results)
     section.figures.append(Figure("rate limits: largest error", worst, ERROR_PERCENT, "%", at_least=False))
     return section

@@ -93,10 +93,12 @@ class RealBroker:
 
     def tell(self, kind_key_states: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """What the control plane would tell it, after what it was told before."""
-        held = self.rpc.call(FEED_VERSION, Request()).version
-        version = held + 1
+        known_version = self.rpc.call(FEED_VERSION, Request()).version
+        version = known_version + 1
         changes = [FeedChange(version=version, kind=kind, key=key, state=state) for kind, key, state in kind_key_states]
-        self.rpc.call(FEED_APPLY, FeedApply(from_version=held, to_version=version, changes=changes, newest_version=version))
+        self.rpc.call(
+            FEED_APPLY, FeedApply(from_version=known_version, to_version=version, changes=changes, newest_version=version)
+        )
 
     def _open_public_default(self) -> None:
         """What the control plane would tell it."""

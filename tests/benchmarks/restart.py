@@ -89,11 +89,11 @@ def _open_alone(folder: Path) -> dict[str, float]:
     return answer
 
 
-def _first_receipt(folder: Path, one: int, section: Section) -> None:
+def _first_receipt(folder: Path, topic: int, section: Section) -> None:
     started = time.perf_counter()
     broker = RealBroker(folder)
     try:
-        peer, producer = load.publisher(broker.address, TOPIC % one)
+        peer, producer = load.publisher(broker.address, TOPIC % topic)
         peer.ask(bytes(wire.Stream(producer, 1, 128, 1).data), wire.SEND_RECEIPT)
         elapsed_s = time.perf_counter() - started
         peer.close()

@@ -114,11 +114,24 @@ def run(directory: Path | None, progress: Progress, names: tuple[str, ...] = ALL
         finally:
             platform.close()
     rows: list[tuple[str, ...]] = [
-        (one.what, f"{number(one.alone)} {one.unit}", f"{number(one.during)} {one.unit}", one.further) for one in felt
+        (
+            measurement.what,
+            f"{number(measurement.alone)} {measurement.unit}",
+            f"{number(measurement.during)} {measurement.unit}",
+            measurement.further,
+        )
+        for measurement in felt
     ]
     section.tables.append(Table(("what the innocent waits for", "alone", "during", ""), rows))
     section.figures += [
-        Figure(f"{one.what}: over its value alone", one.during - one.alone, one.limit, one.unit, at_least=False) for one in felt
+        Figure(
+            f"{measurement.what}: over its value alone",
+            measurement.during - measurement.alone,
+            measurement.limit,
+            measurement.unit,
+            at_least=False,
+        )
+        for measurement in felt
     ]
     return section
 
@@ -310,9 +323,9 @@ def _notices(tenants: Tenants) -> Felt:
         alone = one_ms("alone")
         say(HOSTILE, "many", 100)
         during = one_ms("during")
-        held = len(ignored)
+        ignored_before = len(ignored)
         silent.set()
-    return Felt("a notice", alone, during, WAIT_OVER_ALONE_MS, further=f"{held} requests had reached the silent webhook")
+    return Felt("a notice", alone, during, WAIT_OVER_ALONE_MS, further=f"{ignored_before} requests had reached the silent webhook")
 
 
 def _outcomes(tenants: Tenants) -> Felt:

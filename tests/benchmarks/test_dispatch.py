@@ -38,13 +38,13 @@ def message_frame(entry_id: int, payload: bytes = b"1234", ledger_id: int = 7, r
 
 def runs(data: bytes) -> list[tuple[int, int]]:
     """(kind, count) of all runs in `data`."""
-    found: list[tuple[int, int]] = []
+    counted: list[tuple[int, int]] = []
     at = 0
     while True:
         kind, size, count = equal_frames.run_at(bytearray(data), at, len(data))
         if not count:
-            return found
-        found.append((kind, count))
+            return counted
+        counted.append((kind, count))
         at += size * count
 
 
@@ -76,7 +76,7 @@ def test_every_message_of_a_run_is_acknowledged_by_its_own_id() -> None:
     _, size, count = equal_frames.run_at(data, 0, len(data))
     acks = [decode(frame).ack for _, frame in wire.split(equal_frames.acks(data, 0, size, count))]
     assert [(ack.consumer_id, ack.ack_type, len(ack.message_id)) for ack in acks] == [(1, pb.Ack.Individual, 1)] * 4
-    assert [(ack.message_id[0].ledger_id, ack.message_id[0].entry_id) for ack in acks] == [(70_000, one) for one in entries]
+    assert [(ack.message_id[0].ledger_id, ack.message_id[0].entry_id) for ack in acks] == [(70_000, entry) for entry in entries]
 
 
 def test_messages_of_a_stream_have_their_numbers_and_keys_in_turn() -> None:
@@ -112,7 +112,7 @@ def test_every_subscription_gets_everything_once(broker: RealBroker) -> None:
     assert 80 <= delivered.messages <= 110  # at 500 a second
 
 
-def test_what_a_non_persistent_topic_drops_is_not_waited_for(broker: RealBroker) -> None:
+def test_dropped_messages_of_a_non_persistent_topic_are_not_waited_for(broker: RealBroker) -> None:
     of = Load(domain="non-persistent", window=5_000)
     delivered = Run(broker.address, "non-persistent://public/default/dropping", of).run(0.3, broker.cost)
     assert 0 < delivered.received_share <= 1.0

@@ -78,10 +78,10 @@ class _Many:
             self._idle()
             self._progress("a first message on each topic")
             self._generate("-count", str(self.topics // CONNECTIONS), patience_s=self._patience_s())
-            for (name, load), one in zip(_LOADS, alone, strict=True):
+            for (name, load), alone_figures in zip(_LOADS, alone, strict=True):
                 everywhere = self._load(name, load, self.topics)
                 what = f"{name}: messages/s over {self.topics:,} topics to those of one"
-                self._figure(Figure(what, everywhere.messages_per_s / one.messages_per_s, THROUGHPUT_TARGET))
+                self._figure(Figure(what, everywhere.messages_per_s / alone_figures.messages_per_s, THROUGHPUT_TARGET))
             self._unloaded()
         finally:
             self.broker.close()
@@ -97,8 +97,8 @@ class _Many:
         try:
             self._until("open", lambda: self._status().producers == self.topics, self._patience_s(), self._look_s)
             open_s = time.monotonic() - start
-            held = self._state()
-            idle_kib = self._line("a producer on each", held, before)
+            with_producers = self._state()
+            idle_kib = self._line("a producer on each", with_producers, before)
         finally:
             running.result(self._patience_s())
         self._until("closed", lambda: self._status().producers == 0, 30, self._look_s)
@@ -108,8 +108,8 @@ class _Many:
         figures = (
             ("memory of an idle topic with a producer", idle_kib, IDLE_TARGET_KIB, "KiB"),
             ("memory of an idle topic whose producer has gone", left_kib, IDLE_TARGET_KIB, "KiB"),
-            ("descriptors for all idle topics", max(0, held.descriptors - before.descriptors - CONNECTIONS), 0, "in all"),
-            ("tasks for all idle topics", max(0, held.tasks - before.tasks - CONNECTIONS), 0, "in all"),
+            ("descriptors for all idle topics", max(0, with_producers.descriptors - before.descriptors - CONNECTIONS), 0, "in all"),
+            ("tasks for all idle topics", max(0, with_producers.tasks - before.tasks - CONNECTIONS), 0, "in all"),
         )
         for what, value, target, unit in figures:
             self._figure(Figure(what, value, target, unit, at_least=False))

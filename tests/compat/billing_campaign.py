@@ -150,9 +150,9 @@ class Campaign:
             look = "print(UsageRun.objects.filter(outcome='succeeded').values_list('run_id').last() or '')"
             return self.platform.run_python(f"from workers.models import UsageRun\n{look}")
 
-        found = eventually_sync(succeeded, SPARK_S)
+        run_id = eventually_sync(succeeded, SPARK_S)
         self._wait_for(self._ask())  # what came while the other ran
-        return found
+        return run_id
 
     def _ask(self) -> str:
         return self.platform.run_python(
@@ -199,7 +199,7 @@ class Campaign:
                         least, most = expected(events, outages)
                         had = shares.get(namespace, (0, 0, 0))
                         shares[namespace] = (had[0] + least, had[1] + most, had[2] + len(events))
-                billed = {one["namespace"]: one["quantity"] for one in lines[meter]["namespaces"]}
+                billed = {share["namespace"]: share["quantity"] for share in lines[meter]["namespaces"]}
                 for namespace, (least, most, carried) in shares.items():
                     assert least <= billed[namespace] <= most, (meter, namespace, billed[namespace], least, most, carried)
                     exact &= least == most
@@ -212,7 +212,7 @@ class Campaign:
         assert len(outages) == len(self.kills), (outages, self.kills)
         for outage, (before_ms, after_ms) in zip(outages, self.kills, strict=True):
             assert outage.from_ms <= before_ms < outage.until_ms <= after_ms, (outage, before_ms, after_ms)
-        assert sorted(told) == [[one.from_ms, one.until_ms] for one in outages]
+        assert sorted(told) == [[outage.from_ms, outage.until_ms] for outage in outages]
 
 
 def main() -> int:
@@ -235,16 +235,16 @@ def main() -> int:
                 print(f"round {number + 1}: {sum(map(len, campaign.traffic.sent.values()))} sent, "
                       f"{sum(map(len, campaign.traffic.received.values()))} received", flush=True)  # fmt: skip
             campaign.compute()
-            found = campaign.check()
+            result = campaign.check()
             campaign.rpc.close()
         finally:
             if stock is not None:
                 stock.close()
             platform.close()
-    for name, (carried, billed) in found["lines"].items():
+    for name, (carried, billed) in result["lines"].items():
         print(f"  {name}: clients {carried}, billed {billed}, in outages {carried - billed}")
-    within = "" if found["exact"] else ", or within bounds, where an outage began in the middle of something"
-    print(f"kept: every line is what clients saw{within}, but for {found['outages']} outages (seed {chosen.seed})")
+    within = "" if result["exact"] else ", or within bounds, where an outage began in the middle of something"
+    print(f"kept: every line is what clients saw{within}, but for {result['outages']} outages (seed {chosen.seed})")
     return 0
 
 

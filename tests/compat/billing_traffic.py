@@ -101,14 +101,14 @@ def settle(platform: Standalone, topics: Iterable[str]) -> None:
     """Waits until the broker has all acknowledgements. The client holds them back for a moment, and a message that comes again
     meanwhile, from another boot, it throws away, so that nobody here sees what the broker sent."""
     for topic in topics:
-        eventually_sync(partial(_all, platform, topic, lambda one: not one["msgBacklog"]), 30)
+        eventually_sync(partial(_all, platform, topic, lambda subscription: not subscription["msgBacklog"]), 30)
 
 
 def reconnected(platform: Standalone, topics: Iterable[str]) -> None:
     """Waits until the consumers of a former boot are connected again. Only then have they thrown away what they had been sent
     before and had not taken yet: nobody could say of these when they were sent."""
     for topic in topics:
-        eventually_sync(partial(_all, platform, topic, lambda one: bool(one["consumers"])), 30)
+        eventually_sync(partial(_all, platform, topic, lambda subscription: bool(subscription["consumers"])), 30)
 
 
 def _all(platform: Standalone, topic: str, check: Callable[[dict[str, Any]], bool]) -> bool:

@@ -71,17 +71,17 @@ def main(arguments: list[str]) -> int:
             theirs = _stable(chosen, pulsar, RUNS if options.record else 1)
             if options.record:
                 save_recorded(load_recorded() | theirs)
-        wanted = theirs | {name: one["outcome"] for name, one in OURS.items()}
+        wanted = theirs | {name: difference["outcome"] for name, difference in OURS.items()}
         ours = run_and_compare(chosen, stack.enter_context(_magnetar(folder)), wanted)
     return _report(chosen, theirs, ours)
 
 
 def _stable(chosen: dict[str, Scenario], platform: Platform, runs: int) -> dict[str, Outcome]:
     """Pulsar's outcomes; those that are not the same every time, and those of scenarios that failed, are left out and said."""
-    found = [run_all(chosen, platform) for _ in range(runs)]
+    results = [run_all(chosen, platform) for _ in range(runs)]
     kept = {}
     for name in chosen:
-        outcomes = [one[name] for one in found]
+        outcomes = [result[name] for result in results]
         if any(outcome != outcomes[0] for outcome in outcomes) or (isinstance(outcomes[0], dict) and "failed" in outcomes[0]):
             print(f"UNSTABLE on Pulsar: {name}\n  " + "\n  ".join(json.dumps(outcome)[:400] for outcome in outcomes))
         else:
@@ -95,7 +95,7 @@ def _features(platform: Platform, folder: Path) -> int:
         errors = {feature: error for feature, error in result.features.items() if error}
         print(
             f"{name}: {len(result.features) - len(errors)} features work on Pulsar"
-            + "".join(f"\n  {one}" for one in errors.items())
+            + "".join(f"\n  {failure}" for failure in errors.items())
         )
         failed += len(errors)
     return int(failed > 0)

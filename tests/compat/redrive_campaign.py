@@ -81,10 +81,10 @@ def run(platform: Standalone, stock: Stock, kills: int, messages: int, chance: R
     finally:
         application.close()
     reader = client.create_reader(TARGET, pulsar.MessageId.earliest)
-    held: list[int] = []
+    unread: list[int] = []
     while reader.has_message_available():
-        held.append(int(reader.read_next(RECEIVE_MS).data()))
-    assert sorted(held) == list(range(messages)), f"{len(held)} messages in the target, {len(set(held))} of them different"
+        unread.append(int(reader.read_next(RECEIVE_MS).data()))
+    assert sorted(unread) == list(range(messages)), f"{len(unread)} messages in the target, {len(set(unread))} of them different"
     twice = {payload: ids for payload, ids in application.had.items() if len(ids) > 1}
     assert not twice, twice
     assert _state(platform, job)["moved"] == messages
@@ -96,8 +96,8 @@ def run(platform: Standalone, stock: Stock, kills: int, messages: int, chance: R
 def _post(platform: Standalone, body: dict[str, Any]) -> dict[str, Any]:
     answer = platform.http("POST", PATH, body, platform.admin_token)
     assert answer.status == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    job_state: dict[str, Any] = answer.json()
+    return job_state
 
 
 def _again(platform: Standalone, body: dict[str, Any]) -> str:
@@ -109,8 +109,8 @@ def _again(platform: Standalone, body: dict[str, Any]) -> str:
 def _state(platform: Standalone, job: str) -> dict[str, Any]:
     answer = platform.http("GET", f"{PATH}/{job}", token=platform.admin_token)
     assert answer.status == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    job_state: dict[str, Any] = answer.json()
+    return job_state
 
 
 def _reached(platform: Standalone, job: str, goal: int) -> bool:

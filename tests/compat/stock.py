@@ -34,12 +34,12 @@ class Stock:
 
 def receive(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
     """`count` messages, acknowledged. Raises `pulsar.Timeout` when they do not come."""
-    found = []
+    messages = []
     for _ in range(count):
         message = consumer.receive(RECEIVE_MS)
         consumer.acknowledge(message)
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages
 
 
 def nothing_more(consumer: pulsar.Consumer, wait_ms: int = 700) -> bool:
@@ -52,9 +52,9 @@ def nothing_more(consumer: pulsar.Consumer, wait_ms: int = 700) -> bool:
 
 def published(client: pulsar.Client, topic: str, numbers: range, **options: Any) -> list[pulsar.MessageId]:
     producer = client.create_producer(topic, **options)
-    found = [producer.send(b"%d" % number) for number in numbers]
+    ids = [producer.send(b"%d" % number) for number in numbers]
     producer.close()
-    return found
+    return ids
 
 
 def batched(client: pulsar.Client, topic: str, numbers: range) -> list[pulsar.MessageId]:

@@ -21,7 +21,7 @@ LISTED = NOT_YET | OURS
 
 
 @pytest.fixture(scope="module")
-def found(request: pytest.FixtureRequest, standalone: Standalone, client_log: Path) -> Found:
+def differing(request: pytest.FixtureRequest, standalone: Standalone, client_log: Path) -> Found:
     """Differences of the steps in those chapters that this run is about."""
     asked = {item.callspec.params.get("key") for item in request.session.items if hasattr(item, "callspec")}
     wanted = {STEPS[key] for key in asked if key in STEPS}
@@ -31,11 +31,11 @@ def found(request: pytest.FixtureRequest, standalone: Standalone, client_log: Pa
 
 
 @pytest.mark.parametrize("key", RECORDED)
-def test_a_command_is_answered_as_by_pulsar(found: Found, key: str) -> None:
+def test_a_command_is_answered_as_by_pulsar(differing: Found, key: str) -> None:
     if key in LISTED:
-        assert found[key], f"this is answered as by Pulsar now: take it out of the list ({LISTED[key]})"
+        assert differing[key], f"this is answered as by Pulsar now: take it out of the list ({LISTED[key]})"
     else:
-        assert found[key] == []
+        assert differing[key] == []
 
 
 def test_every_command_was_recorded() -> None:

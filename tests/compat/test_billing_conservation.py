@@ -38,7 +38,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock: Stock, tmp_path: Path) -> None:
+def test_messages_that_clients_sent_and_received_are_billed(standalone: Standalone, stock: Stock, tmp_path: Path) -> None:
     chance = Random(17)
     topics = _topics(standalone)
     settings = Settings(data_dir=str(standalone.folder))
@@ -63,7 +63,7 @@ def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock:
                     traffic.drain(consumer, now_ms())
     finally:
         rpc.close()
-    new = [one for one in outages_below(raw) if one not in before]
+    new = [outage for outage in outages_below(raw) if outage not in before]
     assert len(new) == 1 and new[0].from_ms < new[0].until_ms
     usage = _usage_of(raw, tmp_path, set(topics))
     for topic in topics:
@@ -74,7 +74,7 @@ def test_what_clients_sent_and_received_is_billed(standalone: Standalone, stock:
     _assert_billed(usage)
 
 
-def test_what_an_outage_makes_of_an_event() -> None:
+def test_an_event_in_an_outage_is_billed_within_bounds() -> None:
     hole = Outage("b", 1, 100, 200)
     for event, counted in (
         (Event(10, 20), (1, 1)), (Event(210, 220), (1, 1)), (Event(110, 120), (0, 0)), (Event(90, 120), (0, 1)),
@@ -110,9 +110,9 @@ def _usage_of(raw: Path, folder: Path, topics: set[str]) -> dict[str, dict[str, 
     compute(_InProcess(), request, make_plan(raw, {}, request.now_ms, 1))
     usage: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     files = run_directory(folder / "hours", "r1").glob("*/*/*.parquet")
-    found = duckdb.sql(f"select topic, messages_in, messages_out from read_parquet({[str(one) for one in files]})")
-    assert found is not None
-    for topic, *quantities in found.fetchall():
+    relation = duckdb.sql(f"select topic, messages_in, messages_out from read_parquet({[str(file) for file in files]})")
+    assert relation is not None
+    for topic, *quantities in relation.fetchall():
         if topic in topics:
             for meter, quantity in zip(("messages_in", "messages_out"), quantities, strict=True):
                 usage[meter][topic] += quantity

@@ -42,7 +42,7 @@ def test_refusals_and_subscriptions_of_a_stock_client(standalone: Standalone, st
 
     def records() -> dict[tuple[str, str, str], Any]:
         items = standalone.http("GET", f"{LOG}?limit=200", None, admin).json()["items"]
-        found = {(item["action"], item["role"], item["resource"]): item for item in items}
+        audited = {(item["action"], item["role"], item["resource"]): item for item in items}
         wanted = {
             ("subscription.create", "app@audited", f"{TOPIC}/s"),
             ("subscription.create", "app@audited", f"{TOPIC}/short"),
@@ -52,14 +52,14 @@ def test_refusals_and_subscriptions_of_a_stock_client(standalone: Standalone, st
             ("broker.denied", "spy@curious", TOPIC),
             ("broker.sign_in_failed", "gone@audited", "audited"),
         }
-        assert wanted <= set(found), wanted - set(found)
-        return found
+        assert wanted <= set(audited), wanted - set(audited)
+        return audited
 
-    found = eventually_sync(records, 60)
-    denied = found["broker.denied", "app@audited", TOPIC]
+    audited = eventually_sync(records, 60)
+    denied = audited["broker.denied", "app@audited", TOPIC]
     assert (denied["address"], denied["key_id"]) == ("127.0.0.1", tokens["app@audited"]["id"])
     assert denied["after"]["why"] == "lacks produce" and denied["after"]["count"] >= 1
-    assert found["subscription.seek", "app@audited", f"{TOPIC}/s"]["before"]["position"]
+    assert audited["subscription.seek", "app@audited", f"{TOPIC}/s"]["before"]["position"]
 
     assert standalone.http("GET", LOG, None, tokens["app@audited"]["token"]).status == 404
     assert standalone.http("GET", LOG, None, tokens["spy@curious"]["token"]).status == 404

@@ -30,12 +30,14 @@ def results(request: pytest.FixtureRequest, standalone: Standalone, client_log: 
 def test_every_feature_that_a_client_offers(results: dict[str, Result], name: str) -> None:
     if not CLIENTS[name].ready:
         pytest.skip(f"the client {name} is not installed: make clients (needs {CLIENTS[name].needs})")
-    found = results[name]
-    assert sorted(found.features) == sorted(OFFERED[name]), found.output
-    expected = {feature: NOT_YET.get(f"{name}: {feature}", NOT_YET.get(feature, "")) for feature in found.features}
-    failed = {feature: error for feature, error in found.features.items() if error and not expected[feature]}
+    result = results[name]
+    assert sorted(result.features) == sorted(OFFERED[name]), result.output
+    expected = {feature: NOT_YET.get(f"{name}: {feature}", NOT_YET.get(feature, "")) for feature in result.features}
+    failed = {feature: error for feature, error in result.features.items() if error and not expected[feature]}
     assert failed == {}, "these do not work"
-    assert [feature for feature, error in found.features.items() if not error and expected[feature]] == [], "take them off the list"
+    assert [feature for feature, error in result.features.items() if not error and expected[feature]] == [], (
+        "take them off the list"
+    )
 
 
 def test_the_page_of_clients_is_up_to_date(repository: Path) -> None:

@@ -101,15 +101,15 @@ def test_truncating_under_connected_stock_clients(rest: Rest, standalone: Standa
     producer = client.create_producer(topic)
     for number in range(5):
         producer.send(b"%d" % number)
-    held = consumer.receive(RECEIVE_MS)  # on its way to being acknowledged
+    unacked = consumer.receive(RECEIVE_MS)  # on its way to being acknowledged
     rest("DELETE", f"/admin/v2/persistent/{topic.partition('://')[2]}/truncate", expect=204)
-    consumer.acknowledge(held)
+    consumer.acknowledge(unacked)
     other = client.subscribe(topic, "later", initial_position=pulsar.InitialPosition.Earliest)
     producer.send(b"after")
     assert [message.data() for message in receive(other, 1)] == [b"after"]
     # What the client had prefetched before comes first; nothing more is owed to it than that and what came after.
-    found = [message.data() for message in receive(consumer, 5)]
-    assert found[-1] == b"after" and nothing_more(consumer)
+    payloads = [message.data() for message in receive(consumer, 5)]
+    assert payloads[-1] == b"after" and nothing_more(consumer)
 
 
 def test_errors_say_what_to_do_in_the_shape_of_their_api(standalone: Standalone, rest: Rest) -> None:

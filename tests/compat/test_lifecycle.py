@@ -41,12 +41,12 @@ def _ports(platform: Standalone) -> list[int]:
 
 def _held(ports: list[int], folder: Path) -> list[str]:
     """Of the ports, those that a process of this platform listens on. Other tests beside this one may take what it gave back."""
-    held = []
+    listening = []
     for port in ports:
-        found = re.search(r"process (\d+)", holder(port))
-        if found and str(folder).encode() in _environment(int(found[1])):
-            held.append(f"{port}{holder(port)}")
-    return held
+        match = re.search(r"process (\d+)", holder(port))
+        if match and str(folder).encode() in _environment(int(match[1])):
+            listening.append(f"{port}{holder(port)}")
+    return listening
 
 
 def _environment(pid: int) -> bytes:

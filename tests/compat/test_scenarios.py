@@ -15,7 +15,7 @@ from tests.support.standalone import Standalone
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 
 SCENARIOS = scenarios()
-WANTED = load_recorded() | {name: one["outcome"] for name, one in OURS.items()}
+WANTED = load_recorded() | {name: difference["outcome"] for name, difference in OURS.items()}
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_versions_evolve_and_incompatible_ones_are_refused(stock: Stock, topic: 
         client.create_producer(topic, schema=AvroSchema(Changed))
     with pytest.raises(pulsar.IncompatibleSchema):
         client.subscribe(topic, "other", schema=StringSchema())
-    assert [one["version"] for one in rest("GET", "schemas").json()["getSchemaResponses"]] == [0, 1]
+    assert [schema["version"] for schema in rest("GET", "schemas").json()["getSchemaResponses"]] == [0, 1]
 
 
 AVRO = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
@@ -122,8 +122,8 @@ def test_the_admin_api_answers_as_pulsars(rest: Any) -> None:
     ],
 )
 def test_bad_schemas_get_clear_errors(rest: Any, body: Any, status: int) -> None:
-    found = rest("POST", "schema", body)
-    assert found.status == status and ("schema" in found.text or "`type`" in found.text)
+    answer = rest("POST", "schema", body)
+    assert answer.status == status and ("schema" in answer.text or "`type`" in answer.text)
 
 
 def test_a_second_tenant_learns_and_changes_nothing(standalone: Standalone, rest: Any, topic: str) -> None:

@@ -56,7 +56,7 @@ def test_with_a_tenants_key(stock: Stock, tenant_key: str) -> None:
     assert [message.data() for message in receive(consumer, 1)] == [b"order 1"]
 
 
-def test_nobody_else_may_use_a_tenants_namespace(stock: Stock, tenant_key: str) -> None:
+def test_a_tenants_namespace_is_closed_to_the_roles_of_others(stock: Stock, tenant_key: str) -> None:
     with pytest.raises(pulsar.AuthorizationError):
         stock.client().create_producer("persistent://acme/orders/new")
 

@@ -22,9 +22,9 @@ def compacted(standalone: Standalone, topic: str) -> None:
     assert asked.status == 204, asked.text
 
     def done() -> bool:
-        found = standalone.http("GET", path, token=standalone.admin_token).json()
-        assert found["status"] in ("RUNNING", "SUCCESS"), found
-        return bool(found["status"] == "SUCCESS")
+        compaction = standalone.http("GET", path, token=standalone.admin_token).json()
+        assert compaction["status"] in ("RUNNING", "SUCCESS"), compaction
+        return bool(compaction["status"] == "SUCCESS")
 
     eventually_sync(done, 60)
 
@@ -45,7 +45,7 @@ def read(client: pulsar.Client, topic: str, *, is_compacted: bool = True) -> lis
         message = reader.read_next(RECEIVE_MS)
         seen.append((message.partition_key(), message.data()))
     reader.close()
-    return [one for one in seen if one[0]]
+    return [pair for pair in seen if pair[0]]
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -65,12 +65,12 @@ def test_readers_table_views_and_consumers_of_a_compacted_topic(
     view.close()
     options = {"consumer_type": pulsar.ConsumerType.Failover, "initial_position": pulsar.InitialPosition.Earliest}
     consumer = client.subscribe(topic, "s", is_read_compacted=True, **options)
-    found = []
-    while ("d", b"1") not in found:
+    pairs = []
+    while ("d", b"1") not in pairs:
         message = consumer.receive(RECEIVE_MS)
-        found.append((message.partition_key(), message.data()))
+        pairs.append((message.partition_key(), message.data()))
         consumer.acknowledge(message)
-    assert [one for one in found if one[0]] == [("a", b"2"), ("b", b"2"), ("d", b"1")]
+    assert [pair for pair in pairs if pair[0]] == [("a", b"2"), ("b", b"2"), ("d", b"1")]
     consumer.close()
     stats = standalone.http("GET", f"/admin/v2/{topic.replace('://', '/')}/stats", token=standalone.admin_token).json()
     assert stats["subscriptions"]["s"]["msgBacklog"] == 0

@@ -26,7 +26,7 @@ def rejecting(stock: Stock, topic: str, **options: object) -> pulsar.Consumer:
     return stock.client().subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=100, **options)
 
 
-def test_what_is_rejected_too_often_lands_in_the_dead_letter_topic(stock: Stock, standalone: Standalone, topic: str) -> None:
+def test_a_message_rejected_too_often_lands_in_the_dead_letter_topic(stock: Stock, standalone: Standalone, topic: str) -> None:
     consumer = rejecting(stock, topic)
     set_policy(standalone, topic, 2)
     producer = stock.client().create_producer(topic)
@@ -85,14 +85,14 @@ def test_large_messages_of_several_producers_are_whole_for_several_consumers(sto
         producers[number % 2].send_async(payload, lambda *_: None)
     for producer in producers:
         producer.flush()
-    found: set[bytes] = set()
-    while found != sent:
+    received: set[bytes] = set()
+    while received != sent:
         for consumer in consumers:
             try:
                 message = consumer.receive(300)
             except pulsar.Timeout:
                 continue
-            assert message.data() in sent - found
-            found.add(message.data())
+            assert message.data() in sent - received
+            received.add(message.data())
             consumer.acknowledge(message)
     assert all(nothing_more(consumer, 200) for consumer in consumers)

@@ -76,4 +76,4 @@ def test_a_delayed_message_is_cancelled_and_another_rescheduled(stock: Stock, st
     assert change("PATCH", rescheduled, {"delay_ms": 0}) == 409
     assert change("PATCH", cancelled, {"delay_ms": 0}) == 409
     later = client.subscribe(topic, "later", SHARED, initial_position=pulsar.InitialPosition.Earliest)
-    assert [one.data() for one in receive(later, 1)] == [b"rescheduled"] and nothing_more(later, 200)
+    assert [message.data() for message in receive(later, 1)] == [b"rescheduled"] and nothing_more(later, 200)

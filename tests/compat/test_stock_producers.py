@@ -56,7 +56,7 @@ def test_a_waiting_producer_gets_the_topic_when_its_owner_leaves(standalone: Sta
     thread.join(20)
     opened[0].send(b"second")
     stats = standalone.http("GET", path, token=standalone.admin_token).json()
-    assert [one["accessMode"] for one in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1
+    assert [publisher["accessMode"] for publisher in stats["publishers"]] == ["WaitForExclusive"] and stats["topicEpoch"] == 1
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def deduplicating(standalone: Standalone) -> str:
     return "persistent://public/exact"
 
 
-def test_what_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock, deduplicating: str) -> None:
+def test_a_message_that_is_sent_again_is_stored_once(standalone: Standalone, stock: Stock, deduplicating: str) -> None:
     """Plain, in batches and in chunks."""
     client = stock.client(standalone.admin_token)
     chunked = bytes(range(256)) * (48 << 10)  # 12 MiB: three chunks

@@ -78,8 +78,8 @@ def test_a_reader_goes_on_after_its_connection_was_lost(standalone: Standalone, 
 def test_readers_do_not_share(stock: Stock, topic: str) -> None:
     client = stock.client()
     published(client, topic, range(5))
-    one, other = (client.create_reader(topic, EARLIEST, reader_name="same") for _ in range(2))
-    assert read_all(one) == read_all(other) == list(range(5))
+    first, other = (client.create_reader(topic, EARLIEST, reader_name="same") for _ in range(2))
+    assert read_all(first) == read_all(other) == list(range(5))
 
 
 def test_a_compacted_read_of_what_was_never_compacted_is_everything(stock: Stock, topic: str) -> None:

@@ -41,12 +41,12 @@ def test_a_shared_subscription_gives_each_message_to_one(stock: Stock, topic: st
 
 def test_two_subscriptions_each_get_everything_in_order(stock: Stock, topic: str) -> None:
     client = stock.client()
-    one, two = client.subscribe(topic, "one"), client.subscribe(topic, "two")
+    first, second = client.subscribe(topic, "one"), client.subscribe(topic, "two")
     producer = client.create_producer(topic, batching_enabled=True)
     for number in range(100):
         producer.send_async(str(number).encode(), None)
     producer.flush()
-    for consumer in (one, two):
+    for consumer in (first, second):
         got = receive(consumer, 100)
         assert [int(message.data()) for message in got] == list(range(100))
         assert all(earlier.message_id() < later.message_id() for earlier, later in pairwise(got))
@@ -61,7 +61,7 @@ def test_a_subscription_made_later_may_begin_at_the_start(stock: Stock, topic: s
     assert [message.data() for message in receive(consumer, 5)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_what_is_not_acknowledged_comes_again_to_the_next_consumer(stock: Stock, topic: str) -> None:
+def test_unacknowledged_messages_come_again_to_the_next_consumer(stock: Stock, topic: str) -> None:
     client = stock.client()
     consumer = client.subscribe(topic, "work", pulsar.ConsumerType.Shared)
     producer = client.create_producer(topic)
@@ -88,7 +88,7 @@ def test_a_negative_acknowledgement_brings_it_back(stock: Stock, topic: str) -> 
 def test_a_failover_subscription_has_one_active_consumer_and_a_successor(stock: Stock, topic: str) -> None:
     """Which one it is follows from their names and that of the topic."""
     clients = [stock.client(), stock.client()]
-    one, other = (
+    consumer_a, other = (
         client.subscribe(topic, "one", pulsar.ConsumerType.Failover, consumer_name=name)
         for client, name in zip(clients, "ab", strict=True)
     )
@@ -96,11 +96,11 @@ def test_a_failover_subscription_has_one_active_consumer_and_a_successor(stock: 
     for number in range(10):
         producer.send(str(number).encode())
     try:
-        first = one.receive(1000)
-        active, waiting = one, other
+        first = consumer_a.receive(1000)
+        active, waiting = consumer_a, other
     except pulsar.Timeout:
         first = other.receive(10_000)
-        active, waiting = other, one
+        active, waiting = other, consumer_a
         clients.reverse()
     active.acknowledge(first)
     assert [int(message.data()) for message in (first, *receive(active, 9))] == list(range(10))

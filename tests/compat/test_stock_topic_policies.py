@@ -83,9 +83,9 @@ def unacked_of_a_consumer(case: Case) -> None:
     consumer = case.subscribe()
     case.set("maxUnackedMessagesOnConsumer", 2)
     case.produce(b"1", b"2", b"3")
-    held = [consumer.receive(10_000) for _ in range(2)]
+    messages = [consumer.receive(10_000) for _ in range(2)]
     assert nothing_more(consumer)
-    for message in held:
+    for message in messages:
         consumer.acknowledge(message)
     receive(consumer, 1)
 
@@ -143,11 +143,11 @@ def retention(case: Case) -> None:
     assert case.standalone.http("PUT", f"{case.path}/unload", token=token).status == 204
 
     def read() -> list[bytes]:
-        reader, found = case.client.create_reader(case.topic, pulsar.MessageId.earliest), []
+        reader, payloads = case.client.create_reader(case.topic, pulsar.MessageId.earliest), []
         while reader.has_message_available():
-            found.append(reader.read_next(10_000).data())
+            payloads.append(reader.read_next(10_000).data())
         reader.close()
-        return found
+        return payloads
 
     for _ in range(3):
         assert read() == [b"1", b"2", b"3"]
@@ -227,11 +227,11 @@ def compaction_threshold(case: Case) -> None:
     case.set("compactionThreshold", 1)
 
     def read() -> list[bytes]:
-        reader, found = case.client.create_reader(case.topic, pulsar.MessageId.earliest, is_read_compacted=True), []
+        reader, payloads = case.client.create_reader(case.topic, pulsar.MessageId.earliest, is_read_compacted=True), []
         while reader.has_message_available():
-            found.append(reader.read_next(10_000).data())
+            payloads.append(reader.read_next(10_000).data())
         reader.close()
-        return found
+        return payloads
 
     eventually_sync(lambda: read() == [b"3"], 60)
 

@@ -47,7 +47,7 @@ def listed(world: World) -> list[str]:
 
 
 @pytest.mark.timeout(120)
-def test_what_is_used_stays_and_the_rest_goes(world: World, deleting: Standalone) -> None:
+def test_used_topics_stay_and_unused_ones_are_deleted(world: World, deleting: Standalone) -> None:
     used, unused = world.topic("used"), world.topic("unused")
     producer, consumer = world.producer(used), world.consumer(used)
     with_reader = world.topic("read")

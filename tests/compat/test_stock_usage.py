@@ -32,20 +32,20 @@ def keys(standalone: Standalone) -> dict[str, tuple[str, str]]:
     def post(path: str, body: object) -> dict[str, str]:
         answer = standalone.http("POST", f"/api/v1/{path}", body, standalone.admin_token)
         assert answer.status == 201, answer.text
-        found: dict[str, str] = answer.json()
-        return found
+        key: dict[str, str] = answer.json()
+        return key
 
     post("tenants", {"name": "measured", "admin_roles": ["sender@measured", "taker@measured"]})
     post("tenants/measured/namespaces", {"name": "main"})
     made = {name: post("tenants/measured/keys", {"name": name}) for name in ("sender", "taker")}
-    return {name: (one["id"], one["token"]) for name, one in made.items()}
+    return {name: (key["id"], key["token"]) for name, key in made.items()}
 
 
 @pytest.fixture
 def rpc(standalone: Standalone) -> Iterator[AdminRpc]:
     settings = Settings(data_dir=str(standalone.folder))
-    with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"))) as found:
-        yield found
+    with closing(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "worker"))) as rpc:
+        yield rpc
 
 
 def test_connections_delayed_and_redelivered_messages_are_metered_by_subscription_and_key(
@@ -57,12 +57,12 @@ def test_connections_delayed_and_redelivered_messages_are_metered_by_subscriptio
         """Sums of counters, or the last values of gauges, of what is in files now."""
         rpc.call(USAGE_FLUSH, UsageFlush(task_id="a test"))
         files = f"{standalone.folder}/usage/raw/date=*/*/*.parquet"
-        found = duckdb.sql(
+        relation = duckdb.sql(
             f"select meter, subscription, key, {value}::bigint from read_parquet('{files}') "
             "where tenant = 'measured' and meter != 'api_calls' group by all"
         )
-        assert found is not None
-        return {(meter, subscription, names[key]): number for meter, subscription, key, number in found.fetchall()}
+        assert relation is not None
+        return {(meter, subscription, names[key]): number for meter, subscription, key, number in relation.fetchall()}
 
     sender, taker = (stock.client(keys[name][1]) for name in ("sender", "taker"))
     consumer = taker.subscribe(TOPIC, "late", pulsar.ConsumerType.Shared)
@@ -76,8 +76,8 @@ def test_connections_delayed_and_redelivered_messages_are_metered_by_subscriptio
     consumer.redeliver_unacknowledged_messages()
     receive(consumer, 5)
     assert eventually_sync(lambda: metered(LAST).get(("subscription_delayed_entries", "late", "")) == 3, 20)
-    held = metered(LAST)
-    assert (held["connections", "", "sender"], held["connections", "", "taker"]) == (1, 1)
+    used = metered(LAST)
+    assert (used["connections", "", "sender"], used["connections", "", "taker"]) == (1, 1)
     counted = metered("sum(value)")
     assert counted["client_messages_in", "", "sender"] == counted["messages_in", "", ""] == 8
     assert counted["client_messages_out", "late", "taker"] == counted["messages_out", "", ""] == 10

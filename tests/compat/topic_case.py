@@ -33,8 +33,8 @@ class Case:
         assert answer.status == 204, answer.text
 
     def stats(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.standalone.http("GET", f"{self.path}/stats", token=self.standalone.admin_token).json()
-        return found
+        stats: dict[str, Any] = self.standalone.http("GET", f"{self.path}/stats", token=self.standalone.admin_token).json()
+        return stats
 
     def metrics(self) -> str:
         """Of the broker, as Prometheus scrapes them."""

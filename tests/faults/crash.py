@@ -77,11 +77,11 @@ class Campaign:
 
     @property
     def receipts(self) -> int:
-        return sum(len(one.receipts) for one in self.told.values())
+        return sum(len(told.receipts) for told in self.told.values())
 
     @property
     def acknowledged(self) -> int:
-        return sum(len(one.acknowledged) for one in self.told.values())
+        return sum(len(told.acknowledged) for told in self.told.values())
 
     async def _life(self, kind: str) -> None:
         if kind == "at start":
@@ -89,12 +89,12 @@ class Campaign:
             return
         broker = RealBroker(self.folder, **VALUES)
         self.partitions.check(broker.rpc)
-        clients = [CrashClient(one, topic, self.chance) for topic, one in self.told.items()]
+        clients = [CrashClient(told, topic, self.chance) for topic, told in self.told.items()]
         running = [asyncio.ensure_future(client.run(*broker.address)) for client in clients]
         beside: list[asyncio.Future[None]] = []
         await asyncio.wait(running, timeout=self.chance.uniform(0.01, 0.4))  # they do not end by themselves: a random point
-        for one in self.told.values():
-            one.may_refuse = kind in ("loading", "full disk")
+        for told in self.told.values():
+            told.may_refuse = kind in ("loading", "full disk")
         if kind == "loading":
             beside.append(asyncio.ensure_future(asyncio.to_thread(unload_again_and_again, broker.rpc, list(self.told))))
         elif kind == "partitions":
@@ -117,24 +117,24 @@ class Campaign:
         broker = RealBroker(self.folder, consumer_unacked_max=self.receipts + 1, **VALUES)
         try:
             self.partitions.check(broker.rpc)
-            for topic, one in self.told.items():
-                client = CrashClient(one, topic, self.chance, publish=False)
+            for topic, told in self.told.items():
+                client = CrashClient(told, topic, self.chance, publish=False)
                 running = asyncio.ensure_future(client.run(*broker.address))
                 await _until_quiet(client)
                 delivered = set(client.delivered)
-                lost: set[Id] = one.receipts.keys() - one.acknowledged - delivered
+                lost: set[Id] = told.receipts.keys() - told.acknowledged - delivered
                 # An acknowledgement that was sent and not answered may have been kept: such a message was delivered before.
-                lost -= one.seen.keys()
+                lost -= told.seen.keys()
                 assert not lost, f"{topic}: {len(lost)} messages with a receipt are gone, first {min(lost)}, {len(delivered)} came"
-                assert not delivered & one.acknowledged
+                assert not delivered & told.acknowledged
                 client.close()
                 await running
         finally:
             broker.close()
 
     def _check(self) -> None:
-        for topic, one in self.told.items():
-            assert not one.faults, f"{topic}: {one.faults[:5]}"
+        for topic, told in self.told.items():
+            assert not told.faults, f"{topic}: {told.faults[:5]}"
 
 
 def _kill_at_start(folder: Path, after_s: float) -> None:
@@ -176,11 +176,11 @@ def main() -> int:
         except NotPermitted as error:
             print(f"no small file system can be mounted here, so that no disk is filled up: {error}", flush=True)
             disk = None
-        held = Campaign(path, chosen.seed, disk)
-        asyncio.run(held.run(chosen.kills, progress=True))
-    lives = ", ".join(f"{count} {kind}" for kind, count in sorted(held.lives.items()))
-    print(f"kept: {held.receipts} receipts and {held.acknowledged} answered acknowledgements (seed {chosen.seed}; {lives})")
-    print(f"partitioned topics: {held.partitions.answered} changes answered, all of which stood")
+        campaign = Campaign(path, chosen.seed, disk)
+        asyncio.run(campaign.run(chosen.kills, progress=True))
+    lives = ", ".join(f"{count} {kind}" for kind, count in sorted(campaign.lives.items()))
+    print(f"kept: {campaign.receipts} receipts and {campaign.acknowledged} answered acknowledgements (seed {chosen.seed}; {lives})")
+    print(f"partitioned topics: {campaign.partitions.answered} changes answered, all of which stood")
     return 0
 
 

@@ -142,8 +142,8 @@ class CrashClient:
         if self.publish and self.chance.random() < 0.7:
             self._request += 1
             self._acknowledging[self._request] = message_id
-            one = pb.MessageId(ledger_id=message_id[0], entry_id=message_id[1])
-            ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[one], request_id=self._request)
+            acked_id = pb.MessageId(ledger_id=message_id[0], entry_id=message_id[1])
+            ack = pb.Ack(consumer_id=1, ack_type=pb.Ack.Individual, message_id=[acked_id], request_id=self._request)
             self._write(command(pb.Command.ACK, ack=ack))
 
     def _write(self, data: bytes) -> None:

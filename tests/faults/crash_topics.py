@@ -81,26 +81,26 @@ class Partitions:
     def check(self, rpc: AdminRpc) -> None:
         """In the next life: everything answered stands; what was cut off can be asked for again, and then all of it is there."""
         for topic, fate in self._fates.items():
-            found = _partitions_of(rpc, topic)
-            assert found in fate.possible, f"{topic} has {found} partitions; {sorted(fate.possible)} are possible"
+            partitions = _partitions_of(rpc, topic)
+            assert partitions in fate.possible, f"{topic} has {partitions} partitions; {sorted(fate.possible)} are possible"
             if fate.asked is not None:
-                self._finish(rpc, topic, fate.asked, found)
+                self._finish(rpc, topic, fate.asked, partitions)
                 fate.partitions, fate.asked = fate.asked, None
             if fate.partitions:  # each partition opens
                 rpc.call(TOPICS_PARTITIONED_STATS, TopicRef(topic=topic))
                 assert _partitions_of(rpc, topic) == fate.partitions
 
     @staticmethod
-    def _finish(rpc: AdminRpc, topic: str, wanted: int, found: int) -> None:
+    def _finish(rpc: AdminRpc, topic: str, wanted: int, partitions: int) -> None:
         try:
             if not wanted:
                 rpc.call(TOPICS_DELETE, TopicDelete(topic=topic, partitioned=True, force=True))
-            elif not found:
+            elif not partitions:
                 rpc.call(TOPICS_CREATE, TopicCreate(topic=topic, partitions=wanted, properties={}))
             else:
                 rpc.call(TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=topic, partitions=wanted))
         except (NotFound, Conflict):
-            assert found == wanted, f"{topic} has {found} partitions and cannot be given {wanted}"
+            assert partitions == wanted, f"{topic} has {partitions} partitions and cannot be given {wanted}"
 
 
 def _partitions_of(rpc: AdminRpc, topic: str) -> int:

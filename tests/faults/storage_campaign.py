@@ -193,7 +193,7 @@ def _metadata_of(backup: Path, data: Path) -> None:
 async def _readable(service: Broker) -> set[int]:
     """The numbers of the messages that can be read back; damaged ones are passed over."""
     topic = await service.topics.get(parse_topic(TOPIC), create=True)
-    found: set[int] = set()
+    numbers: set[int] = set()
     position = topic.ledger_list.resolve(topic.ledger_list.first)
     while topic.ledger_list.holds(position):
         try:
@@ -201,9 +201,9 @@ async def _readable(service: Broker) -> set[int]:
         except StorageFailed:
             stored = None
         if stored is not None:
-            found.add(int(bytes(stored.payload).rstrip(b".")))
+            numbers.add(int(bytes(stored.payload).rstrip(b".")))
         position = topic.ledger_list.next_after(position)
-    return found
+    return numbers
 
 
 async def opened(settings: Settings, stack: AsyncExitStack) -> Broker:

@@ -37,9 +37,9 @@ async def reject_everything(broker: RealBroker) -> None:
     try:
         await client.subscribe(TOPIC, permits=50)
         while True:
-            found = await client.next(timeout_s=60)
-            if found.name == "MESSAGE":
-                client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=[id_of(found)])
+            frame = await client.next(timeout_s=60)
+            if frame.name == "MESSAGE":
+                client.say(pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=[id_of(frame)])
                 client.say(pb.Command.FLOW, consumer_id=1, message_permits=1)
     except (Closed, ConnectionError):
         await client.close()
@@ -92,9 +92,9 @@ async def test_each_dead_letter_is_in_the_target_once(tmp_path: Path) -> None:
         reader = await connected(broker)
         fields = {"durable": False, "sub_type": pb.Subscribe.Exclusive, "initial_position": pb.Subscribe.Earliest}
         await reader.subscribe(TARGET, "reader", permits=2 * KILLS * MESSAGES, **fields)
-        found = texts(await reader.messages(KILLS * MESSAGES))
+        payloads = texts(await reader.messages(KILLS * MESSAGES))
         assert await reader.quiet() == []
-        assert sorted(map(int, found)) == list(range(KILLS * MESSAGES))
+        assert sorted(map(int, payloads)) == list(range(KILLS * MESSAGES))
         state = broker.rpc.call(SUBSCRIPTIONS_DEAD_LETTER_POLICY, SubscriptionRef(topic=TOPIC, subscription="s"))
         assert (state.waiting_entries, state.last_error) == (0, "")
         await reader.close()

@@ -117,7 +117,7 @@ async def everything(broker: RealBroker) -> list[bytes]:
     client = await connected(broker)
     fields = {"durable": False, "sub_type": pb.Subscribe.Exclusive, "initial_position": pb.Subscribe.Earliest}
     await client.subscribe(TARGET, "reader", permits=2 * MESSAGES, **fields)
-    found = texts(await client.messages(MESSAGES))
+    payloads = texts(await client.messages(MESSAGES))
     assert await client.quiet() == []
     await client.close()
-    return list(found)
+    return list(payloads)

@@ -13,7 +13,7 @@ CASES = 12
 
 
 @pytest.mark.parametrize("seed", [10, 12])
-async def test_what_is_used_up_comes_back_and_nothing_confirmed_is_lost(seed: int) -> None:
+async def test_used_up_resources_come_back_and_nothing_confirmed_is_lost(seed: int) -> None:
     assert await used_up(Random(seed), lives=3, steps=120) > 0
 
 

@@ -22,7 +22,7 @@ def test_an_advisory_fails_the_check_and_says_what_mends_it() -> None:
     assert judge(report(), {}, TODAY) == ([], [], 2)
 
 
-def test_one_that_is_allowed_by_any_of_its_names_does_not_until_its_day() -> None:
+def test_an_advisory_allowed_by_any_of_its_names_does_not_fail_until_its_day() -> None:
     entry = {"CVE-2026-1": {"reason": "not used", "until": TODAY}}
     assert judge(report(ADVISORY), entry, TODAY).problems == []
     assert judge(report(ADVISORY), entry, TODAY + datetime.timedelta(days=1)).problems == [
@@ -30,12 +30,12 @@ def test_one_that_is_allowed_by_any_of_its_names_does_not_until_its_day() -> Non
     ]
 
 
-def test_what_is_allowed_and_gone_is_taken_out() -> None:
+def test_an_allowed_advisory_that_is_gone_is_taken_out() -> None:
     entry = {"CVE-2026-1": {"reason": "not used", "until": TODAY}}
     assert judge(report(), entry, TODAY).problems == ["CVE-2026-1 is allowed and not found any more: take it out"]
 
 
-def test_what_could_not_be_looked_up_is_unknown_not_well() -> None:
+def test_a_package_that_could_not_be_looked_up_is_unknown() -> None:
     verdict = judge({"dependencies": [{"name": "lib", "skip_reason": "not reached"}]}, {"CVE-2026-1": {}}, TODAY)
     assert verdict == ([], ["lib"], 0)
 

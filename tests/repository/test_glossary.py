@@ -25,8 +25,8 @@ def words_of(name: str) -> list[str]:
 
 def singulars(word: str) -> set[str]:
     """The word and what it may be the plural of."""
-    found = {word, word.removesuffix("s"), word.removesuffix("es")}
-    return found | {word.removesuffix("ies") + "y"} if word.endswith("ies") else found
+    forms = {word, word.removesuffix("s"), word.removesuffix("es")}
+    return forms | {word.removesuffix("ies") + "y"} if word.endswith("ies") else forms
 
 
 def _listed(repository: Path, *patterns: str) -> list[str]:
@@ -49,8 +49,8 @@ def terms(repository: Path) -> set[str]:
     rows = re.findall(r"^\| ([^|]+) \|", (repository / "docs" / "glossary.md").read_text(), re.MULTILINE)
     plain = (HERE / "plain_words.txt").read_text().split("\n")
     listed = " ".join(line for line in plain if not line.startswith("#"))
-    found = {word for text in (*rows, listed) for word in re.findall(r"[a-z]+", text.replace("(ours)", "").lower())}
-    return set().union(*map(singulars, found))
+    words = {word for text in (*rows, listed) for word in re.findall(r"[a-z]+", text.replace("(ours)", "").lower())}
+    return set().union(*map(singulars, words))
 
 
 def _public_names(sources: dict[str, ast.Module]) -> Iterator[tuple[str, str]]:
@@ -79,13 +79,13 @@ def test_public_names_use_words_that_are_defined(sources: dict[str, ast.Module],
 
 
 def test_a_class_of_the_data_plane_has_a_name_of_its_own(sources: dict[str, ast.Module]) -> None:
-    found: dict[str, list[str]] = {}
+    paths_by_name: dict[str, list[str]] = {}
     for path, tree in sources.items():
         if path.startswith(DATA_PLANE):
             for node in tree.body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found.setdefault(node.name, []).append(path)
-    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+                    paths_by_name.setdefault(node.name, []).append(path)
+    assert {name: paths for name, paths in paths_by_name.items() if len(paths) > 1} == {}
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
@@ -106,14 +106,14 @@ def refused() -> dict[str, dict[str, str]]:
 
 def test_no_name_uses_a_refused_word(sources: dict[str, ast.Module], refused: dict[str, dict[str, str]]) -> None:
     words = refused["names"]
-    found = {
+    uses = {
         f"{path}: {name}: say {words[word]!r}"
         for path, tree in sources.items()
         for name in (*_defined(tree), *path.removesuffix(".py").split("/"))
         for word in words_of(name)
         if word in words
     }
-    assert sorted(found) == []
+    assert sorted(uses) == []
 
 
 def _prose(repository: Path) -> Iterator[tuple[str, int, str]]:
@@ -132,13 +132,13 @@ def _prose(repository: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def test_no_text_for_people_uses_a_refused_phrase(repository: Path, refused: dict[str, dict[str, str]]) -> None:
-    found = [
+    uses = [
         f"{path}:{line}: {match.group()!r}: say {instead!r}"
         for path, line, text in _prose(repository)
         for pattern, instead in refused["prose"].items()
         for match in re.finditer(pattern, text)
     ]
-    assert found == []
+    assert uses == []
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ Imports = Mapping[str, frozenset[str]]
 @pytest.fixture(scope="module")
 def sources(repository: Path) -> dict[str, ast.Module]:
     """Module name -> its syntax tree."""
-    found = {}
+    trees = {}
     for root in ROOTS:
         for path in (repository / root).rglob("*.py"):
             parts = path.relative_to(repository).with_suffix("").parts
             parts = parts[1:] if parts[0] == "platform" else parts
-            found[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
-    return found
+            trees[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
+    return trees
 
 
 def imports_of(sources: Mapping[str, ast.Module]) -> dict[str, frozenset[str]]:
@@ -45,7 +45,7 @@ def cycles_in(imports: Imports) -> list[frozenset[str]]:
     numbers: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[frozenset[str]] = []
+    cycles: list[frozenset[str]] = []
 
     def visit(module: str) -> None:
         numbers[module] = lowest[module] = len(numbers)
@@ -60,12 +60,12 @@ def cycles_in(imports: Imports) -> list[frozenset[str]]:
             component = stack[stack.index(module) :]
             del stack[stack.index(module) :]
             if len(component) > 1:
-                found.append(frozenset(component))
+                cycles.append(frozenset(component))
 
     for module in sorted(imports):
         if module not in numbers:
             visit(module)
-    return found
+    return cycles
 
 
 def names_type_checking(tree: ast.Module) -> bool:
@@ -92,5 +92,5 @@ def test_no_modules_import_each_other(sources: dict[str, ast.Module]) -> None:
 
 def test_nothing_is_imported_for_the_type_checker_alone(sources: dict[str, ast.Module]) -> None:
     """It hides from whoever reads the imports what a module depends on. Put the interface into a module of its own."""
-    found = {name for name, tree in sources.items() if names_type_checking(tree)}
-    assert sorted(found) == []
+    hiding = {name for name, tree in sources.items() if names_type_checking(tree)}
+    assert sorted(hiding) == []

@@ -32,10 +32,10 @@ def rows(repository: Path) -> list[Row]:
 def test_every_row_has_one_of_the_four_states(rows: list[Row]) -> None:
     assert {row.state for row in rows} <= STATES
     subjects = [row.subject for row in rows]
-    assert sorted({one for one in subjects if subjects.count(one) > 1}) == []
+    assert sorted({subject for subject in subjects if subjects.count(subject) > 1}) == []
 
 
-def test_what_works_is_tested_and_what_is_unknown_is_not(rows: list[Row]) -> None:
+def test_working_features_name_their_test_and_unknown_ones_none(rows: list[Row]) -> None:
     assert [row.subject for row in rows if row.state in ("works", "differs") and not MODULE.search(row.tested)] == []
     assert [row.subject for row in rows if row.state == "unknown" and row.tested] == []
 

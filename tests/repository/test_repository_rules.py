@@ -126,7 +126,7 @@ def test_constraints_are_pins_and_nothing_else(repository: Path) -> None:
     assert [line for line in lines if line and not line.startswith("#") and not pin.fullmatch(line)] == []
 
 
-def test_what_the_project_asks_for_is_pinned(repository: Path) -> None:
+def test_dependencies_of_the_project_are_pinned(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *(item for extra in project["optional-dependencies"].values() for item in extra)]
     pinned = {re.split(r"[\[=]", line)[0] for line in (repository / "constraints.txt").read_text().splitlines()}

@@ -28,14 +28,14 @@ def modules(repository: Path) -> dict[str, ast.Module]:
     return {str(path.relative_to(repository)): ast.parse(path.read_text()) for path in files}
 
 
-def beyond(found: Counter[str], allowed: dict[str, int]) -> dict[str, str]:
-    return {name: f"{count}, allowed {allowed.get(name, 0)}" for name, count in found.items() if count > allowed.get(name, 0)}
+def beyond(counts: Counter[str], allowed: dict[str, int]) -> dict[str, str]:
+    return {name: f"{count}, allowed {allowed.get(name, 0)}" for name, count in counts.items() if count > allowed.get(name, 0)}
 
 
 def test_no_test_module_is_imported(modules: dict[str, ast.Module]) -> None:
     """What several need is a helper: a module beside them, or in tests/support where several areas need it."""
-    found = Counter(path for path, tree in modules.items() for name in _imported(tree) if _holds_tests(name))
-    assert beyond(found, IMPORTED_TEST_MODULES) == {}
+    imported = Counter(path for path, tree in modules.items() for name in _imported(tree) if _holds_tests(name))
+    assert beyond(imported, IMPORTED_TEST_MODULES) == {}
 
 
 def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module]) -> None:
@@ -53,13 +53,13 @@ def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module
 
 def test_tests_do_not_touch_what_is_private(modules: dict[str, ast.Module]) -> None:
     """What a test has to see has a public name. Names that a module gives itself are its own affair."""
-    found = Counter({path: len(private_names(list(ast.walk(tree)))) for path, tree in modules.items()})
-    assert beyond(found, PRIVATE_NAMES) == {}
+    counts = Counter({path: len(private_names(list(ast.walk(tree)))) for path, tree in modules.items()})
+    assert beyond(counts, PRIVATE_NAMES) == {}
 
 
 def test_modules_can_be_read(repository: Path, modules: dict[str, ast.Module]) -> None:
-    found = Counter({path: lines for path in modules if (lines := (repository / path).read_text().count("\n")) > LINES_MAX})
-    assert beyond(found, LARGER) == {}
+    long_modules = Counter({path: lines for path in modules if (lines := (repository / path).read_text().count("\n")) > LINES_MAX})
+    assert beyond(long_modules, LARGER) == {}
 
 
 def test_a_private_name_is_found_however_it_is_used() -> None:
@@ -88,4 +88,4 @@ def _imported(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tests":
             yield node.module
         elif isinstance(node, ast.Import):
-            yield from (one.name for one in node.names if one.name.split(".")[0] == "tests")
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "tests")

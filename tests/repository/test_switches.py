@@ -62,9 +62,9 @@ def positions(schema: dict[str, Any]) -> set[str] | None:
 
 def switches() -> dict[tuple[str, str], set[str]]:
     schema = msgspec.json.schema(Settings)["$defs"]["Settings"]["properties"]
-    found = {("settings", name): positions(one) for name, one in schema.items()}
-    found |= {("policies", name): positions(value_schema(policy)) for name, policy in ENFORCED.items()}
-    return {place: values for place, values in found.items() if values is not None}
+    choices = {("settings", name): positions(field) for name, field in schema.items()}
+    choices |= {("policies", name): positions(value_schema(policy)) for name, policy in ENFORCED.items()}
+    return {place: values for place, values in choices.items() if values is not None}
 
 
 def test_every_position_of_every_switch_names_a_test(table: dict[str, Any]) -> None:

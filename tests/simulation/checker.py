@@ -169,10 +169,10 @@ class Checker:
         subscribed = consumer.subscription
         for other in subscribed.consumers.values():
             if other is not consumer:
-                for text, held in other.holds.items():
-                    if held.key == message.key and text not in other.unsure and not other.needs_more(held):
+                for text, other_message in other.holds.items():
+                    if other_message.key == message.key and text not in other.unsure and not other.needs_more(other_message):
                         raise Violated(f"{message.text} of {message.key} came to {consumer.name} while {other.name} holds {text}")
-        if any(one.giving_back for one in subscribed.consumers.values()):
+        if any(consumer.giving_back for consumer in subscribed.consumers.values()):
             return
         if message.due_ms:
             return
@@ -214,9 +214,9 @@ class Checker:
         consumer.giving_back += 1
         consumer.subscription.last_of_key.clear()
         for text in texts:
-            held = consumer.holds.pop(text, None)
-            if held is not None and held.chunk is not None:
-                for part in consumer.parts_of(held.chunk):
+            message = consumer.holds.pop(text, None)
+            if message is not None and message.chunk is not None:
+                for part in consumer.parts_of(message.chunk):
                     del consumer.holds[part]
 
     def give_back_done(self, consumer: Consumer) -> None:

@@ -71,15 +71,15 @@ class Client:
         self._closed()
         self.world.later(RETRY_S, self.connect)
 
-    def _written(self, one: Received) -> None:
-        """The broker wrote `one`: it has promised what that says."""
+    def _written(self, received: Received) -> None:
+        """The broker wrote `received`: it has promised what that says."""
 
-    def _received(self, one: Received) -> None:
-        if one.name == "PING" and self.link is not None:
+    def _received(self, received: Received) -> None:
+        if received.name == "PING" and self.link is not None:
             self.link.send(frames.PONG)
-        elif one.name == "CONNECTED":
+        elif received.name == "CONNECTED":
             self._open()
-        elif one.name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ERROR"):
+        elif received.name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "ERROR"):
             self.world.later(RETRY_S, self._open_again(self.link))
 
     def _open_again(self, link: Link | None) -> Callable[[], None]:

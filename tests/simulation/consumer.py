@@ -82,10 +82,10 @@ class ConsumerClient(Client):
 
     def whole(self, places: list[Place]) -> list[Place]:
         """`places` and all chunks of their messages."""
-        found: dict[Place, None] = {}
+        expanded: dict[Place, None] = {}
         for place in places:
-            found.update(dict.fromkeys(self._parts(self.chunks[place]) if place in self.chunks else [place]))
-        return list(found)
+            expanded.update(dict.fromkeys(self._parts(self.chunks[place]) if place in self.chunks else [place]))
+        return list(expanded)
 
     # --- saying
 
@@ -97,7 +97,7 @@ class ConsumerClient(Client):
     def acknowledge(self, places: list[Place], *, answered: bool) -> None:
         """Whole entries, one by one."""
         texts = [text for place in places for text in self.unacked.pop(place) if text]
-        self._ack(pb.Ack.Individual, [pb.MessageId(ledger_id=one[0], entry_id=one[1]) for one in places], texts, answered)
+        self._ack(pb.Ack.Individual, [pb.MessageId(ledger_id=place[0], entry_id=place[1]) for place in places], texts, answered)
 
     def acknowledge_in_batch(self, place: Place, index: int, *, answered: bool) -> None:
         entry = self.unacked[place]
@@ -105,8 +105,8 @@ class ConsumerClient(Client):
         bits = sum(1 << at for at in range(len(entry)) if at != index)  # a set bit: not acknowledged
         if not any(entry):
             del self.unacked[place]
-        one = pb.MessageId(ledger_id=place[0], entry_id=place[1], batch_size=len(entry), ack_set=[bits])
-        self._ack(pb.Ack.Individual, [one], [text], answered)
+        message_id = pb.MessageId(ledger_id=place[0], entry_id=place[1], batch_size=len(entry), ack_set=[bits])
+        self._ack(pb.Ack.Individual, [message_id], [text], answered)
 
     def _ack(self, kind: pb.Ack.AckType, ids: list[pb.MessageId], texts: list[str], answered: bool) -> None:
         assert self.consumer is not None
@@ -118,8 +118,8 @@ class ConsumerClient(Client):
     def acknowledge_to(self, place: Place, *, answered: bool) -> None:
         assert self.consumer is not None
         checker, subscribed = self.world.checker, self.subscribed
-        for one in [one for one in self.unacked if one <= place]:
-            del self.unacked[one]
+        for earlier in [unacked for unacked in self.unacked if unacked <= place]:
+            del self.unacked[earlier]
         checker.ack_to_sent(self.consumer, place)
         request_id = self._asking(lambda: checker.ack_to_confirmed(subscribed, place)) if answered else None
         ids = [pb.MessageId(ledger_id=place[0], entry_id=place[1])]
@@ -163,50 +163,49 @@ class ConsumerClient(Client):
 
     # --- hearing
 
-    def _written(self, one: Received) -> None:
+    def _written(self, received: Received) -> None:
         checker = self.world.checker
-        if one.name == "MESSAGE" and self.consumer is not None:
-            place, texts = texts_of(one)
-            self.world.note(f"{self.name} < {' '.join(filter(None, texts))} {place} {one.body.redelivery_count}")
-            checker.delivered(self.consumer, place, [text for text in texts if text], one.body.redelivery_count)
-        elif one.name == "ACK_RESPONSE":
-            confirmed = self._waiting.pop(one.body.request_id)
-            self.world.note(
-                f"{self.name} acknowledged {one.body.request_id} {one.body.error if one.body.HasField('error') else ''}"
-            )
-            if one.body.HasField("error"):
+        if received.name == "MESSAGE" and self.consumer is not None:
+            place, texts = texts_of(received)
+            self.world.note(f"{self.name} < {' '.join(filter(None, texts))} {place} {received.body.redelivery_count}")
+            checker.delivered(self.consumer, place, [text for text in texts if text], received.body.redelivery_count)
+        elif received.name == "ACK_RESPONSE":
+            confirmed = self._waiting.pop(received.body.request_id)
+            error = received.body.error if received.body.HasField("error") else ""
+            self.world.note(f"{self.name} acknowledged {received.body.request_id} {error}")
+            if received.body.HasField("error"):
                 checker.count("refused acknowledgements")
             else:
                 confirmed()
-        elif one.name == "SUCCESS" and one.body.request_id == 1:
+        elif received.name == "SUCCESS" and received.body.request_id == 1:
             keyed = self.kind == pb.Subscribe.Key_Shared
             shared = keyed or self.kind == pb.Subscribe.Shared
             name = f"{self.name}#{self._lives}"
             self.consumer = checker.subscribed(self.topic, self.subscription, name, shared=shared, keyed=keyed)
             self._lives += 1
             self.world.note(f"{self.name} subscribed")
-        elif one.name == "SUCCESS" or (one.name == "ERROR" and one.body.request_id in self._waiting):
-            self._waiting.pop(one.body.request_id)()
-        elif one.name == "PONG" and self._pings:
+        elif received.name == "SUCCESS" or (received.name == "ERROR" and received.body.request_id in self._waiting):
+            self._waiting.pop(received.body.request_id)()
+        elif received.name == "PONG" and self._pings:
             checker.give_back_done(self._pings.popleft())
-        elif one.name == "ACTIVE_CONSUMER_CHANGE" and self.consumer is not None:
-            checker.active_changed(self.consumer, one.body.is_active)
-        elif one.name == "CLOSE_CONSUMER":
+        elif received.name == "ACTIVE_CONSUMER_CHANGE" and self.consumer is not None:
+            checker.active_changed(self.consumer, received.body.is_active)
+        elif received.name == "CLOSE_CONSUMER":
             self.world.note(f"{self.name} closed")
             if self.consumer is not None:
                 checker.left(self.consumer)
                 self.consumer = None
             self.ready = False
 
-    def _received(self, one: Received) -> None:
-        if one.name == "MESSAGE" and self.ready:
-            place, texts = texts_of(one)
+    def _received(self, received: Received) -> None:
+        if received.name == "MESSAGE" and self.ready:
+            place, texts = texts_of(received)
             self.unacked[place] = texts
-            chunk = chunk_of(one)
+            chunk = chunk_of(received)
             if chunk is not None:
                 self.chunks[place] = chunk
-        elif one.name == "SUCCESS" and one.body.request_id == 1 and self.consumer is not None:
+        elif received.name == "SUCCESS" and received.body.request_id == 1 and self.consumer is not None:
             self.ready = True
-        elif one.name == "CLOSE_CONSUMER":
+        elif received.name == "CLOSE_CONSUMER":
             self._closed()
-        super()._received(one)
+        super()._received(received)

@@ -17,10 +17,10 @@ def place_of(message_id: pb.MessageId) -> Place | None:
     return message_id.ledger_id, message_id.entry_id
 
 
-def texts_of(one: Received) -> tuple[Place, list[str]]:
+def texts_of(received: Received) -> tuple[Place, list[str]]:
     """Where it is, and the messages by their index; "" for one that its ack set says is done."""
-    place = (one.body.message_id.ledger_id, one.body.message_id.entry_id)
-    metadata, payload = frames.parse_stored(one.payload)
+    place = (received.body.message_id.ledger_id, received.body.message_id.entry_id)
+    metadata, payload = frames.parse_stored(received.payload)
     if not metadata.HasField("num_messages_in_batch"):
         return place, [_id_of(payload)]
     texts, at = [], 0
@@ -30,14 +30,14 @@ def texts_of(one: Received) -> tuple[Place, list[str]]:
         at += LENGTH_BYTES + size
         texts.append(_id_of(payload[at : at + head.payload_size]))
         at += head.payload_size
-    words = [word % 2**64 for word in one.body.ack_set]
+    words = [word % 2**64 for word in received.body.ack_set]
     if words:
         texts = [text if words[index // 64] >> index % 64 & 1 else "" for index, text in enumerate(texts)]
     return place, texts
 
 
-def chunk_of(one: Received) -> Chunk | None:
-    metadata, _ = frames.parse_stored(one.payload)
+def chunk_of(received: Received) -> Chunk | None:
+    metadata, _ = frames.parse_stored(received.payload)
     return Chunk(metadata.uuid, metadata.num_chunks_from_msg) if metadata.HasField("chunk_id") else None
 
 

@@ -30,14 +30,18 @@ def accounts_are_sums(simulation: Simulation) -> Iterator[str]:
 def permits_meet_messages(simulation: Simulation) -> Iterator[str]:
     """A consumer with permits and a message that is owed find each other."""
     for subscribed in simulation.checker.subscriptions.values():
-        ready = [one for one in simulation.consumers if one.ready and one.consumer and one.consumer.subscription is subscribed]
+        ready = [
+            client
+            for client in simulation.consumers
+            if client.ready and client.consumer and client.consumer.subscription is subscribed
+        ]
         waiting = [
-            one.consumer.name
-            for one in ready
-            if one.consumer and one.consumer.permits > 0 and one.consumer.active and one.link and one.link.peer_reads
+            client.consumer.name
+            for client in ready
+            if client.consumer and client.consumer.permits > 0 and client.consumer.active and client.link and client.link.peer_reads
         ]
         if subscribed.keyed and (
-            len(waiting) < len(subscribed.consumers) or any(one.holds for one in subscribed.consumers.values())
+            len(waiting) < len(subscribed.consumers) or any(client.holds for client in subscribed.consumers.values())
         ):
             continue  # what is owed may be for one that takes nothing, or of a key that changes hands
         if waiting and (owed := undelivered(subscribed, simulation.due_ms() - LATE_MS)):
@@ -45,8 +49,8 @@ def permits_meet_messages(simulation: Simulation) -> Iterator[str]:
 
 
 def undelivered(subscribed: Subscribed, due_before_ms: int) -> list[str]:
-    held = {text for consumer in subscribed.consumers.values() for text in consumer.holds}
-    owed = [one for one in subscribed.must_deliver() if one.text not in held and one.due_ms < due_before_ms]
+    held_texts = {text for consumer in subscribed.consumers.values() for text in consumer.holds}
+    owed = [message for message in subscribed.must_deliver() if message.text not in held_texts and message.due_ms < due_before_ms]
     return [f"{message.text} at {message.place}" for message in owed]
 
 
@@ -62,18 +66,19 @@ def delivered_or_dropped(simulation: Simulation) -> Iterator[str]:
     topic = simulation.life.service.topics.loaded.get(NON_PERSISTENT) if simulation.life.serving else None
     if clients is None or topic is None:
         return
-    for one in topic.subscriptions.table.values():
-        came, sent, dropped = topic.publisher.messages_in, one.messages_out, one.messages_dropped
-        before = clients.traffic.balances.setdefault(one, came - sent - dropped)  # of the time before the subscription
+    for subscription in topic.subscriptions.table.values():
+        came, sent, dropped = topic.publisher.messages_in, subscription.messages_out, subscription.messages_dropped
+        before = clients.traffic.balances.setdefault(subscription, came - sent - dropped)  # of the time before the subscription
         if came - sent - dropped != before:
-            yield f"{came - before} messages came since {one.name} was made; {sent} are counted as sent and {dropped} as dropped"
+            counted = f"{sent} are counted as sent and {dropped} as dropped"
+            yield f"{came - before} messages came since {subscription.name} was made; {counted}"
 
 
 def nothing_waits_for_readers(simulation: Simulation) -> Iterator[str]:
     """Of the non-persistent topic; but what a connection buffers."""
-    for one in simulation.non_persistent or ():
-        if one.link is not None and one.link.get_write_buffer_size() > UNREAD_MAX:
-            yield f"{one.link.get_write_buffer_size()} bytes wait for {one.name}"
+    for client in simulation.non_persistent or ():
+        if client.link is not None and client.link.get_write_buffer_size() > UNREAD_MAX:
+            yield f"{client.link.get_write_buffer_size()} bytes wait for {client.name}"
 
 
 def damage_has_a_cause(simulation: Simulation) -> Iterator[str]:
@@ -86,9 +91,9 @@ def damage_has_a_cause(simulation: Simulation) -> Iterator[str]:
 def receipts_come(simulation: Simulation) -> Iterator[str]:
     """At rest no message of the non-persistent topic is without one."""
     clients = simulation.non_persistent
-    for one in clients.producers if clients is not None else ():
-        if one.ready and one.pending:
-            yield f"{one.pending} messages of {one.name} have no receipt"
+    for producer in clients.producers if clients is not None else ():
+        if producer.ready and producer.pending:
+            yield f"{producer.pending} messages of {producer.name} have no receipt"
 
 
 def memory_is_given_back(simulation: Simulation) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Consumer:
 
     def parts_of(self, chunk: Chunk) -> list[str]:
         """Of the same larger message."""
-        return [text for text, held in self.holds.items() if held.chunk == chunk]
+        return [text for text, message in self.holds.items() if message.chunk == chunk]
 
     def needs_more(self, message: Message) -> bool:
         """It holds a part of the larger message that `message` belongs to: nobody can use that yet."""

@@ -64,8 +64,8 @@ class Link(asyncio.Transport):
         if self.open:
             self.open = False
             if arrives:
-                for _, one in self._to_peer:
-                    self._received(one)
+                for _, received in self._to_peer:
+                    self._received(received)
             self._to_peer.clear()
             self._lost()
 
@@ -103,9 +103,9 @@ class Link(asyncio.Transport):
         for _ in range(self._random.randint(1, 1 + len(self._to_peer))):
             if not self.open or not self.peer_reads or not self._to_peer:
                 break
-            size, one = self._to_peer.popleft()
+            size, received = self._to_peer.popleft()
             self._unread_bytes -= size
-            self._received(one)
+            self._received(received)
         if not self.open:
             return
         if not self._writing and self._unread_bytes <= self._low:
@@ -128,10 +128,10 @@ class Link(asyncio.Transport):
             frame = bytes(self._incomplete[4 : 4 + total])
             del self._incomplete[: 4 + total]
             size = int.from_bytes(frame[:4], "big")
-            one = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
-            self._to_peer.append((4 + total, one))
+            received = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
+            self._to_peer.append((4 + total, received))
             self._unread_bytes += 4 + total
-            self._written(one)
+            self._written(received)
         if self._writing and self._unread_bytes > self._high:
             self._writing = False
             self._loop.call_soon(self._protocol.pause_writing)

@@ -60,20 +60,20 @@ class NonPersistentProducer(Client):
         super()._closed()
         self.pending = 0
 
-    def _written(self, one: Received) -> None:
-        if one.name == "SEND_RECEIPT":
-            identifier = one.body.message_id
+    def _written(self, received: Received) -> None:
+        if received.name == "SEND_RECEIPT":
+            identifier = received.body.message_id
             if (identifier.ledger_id, identifier.entry_id) != (0, 0):
                 raise Violated(f"the receipt of a message that is not stored says {identifier.ledger_id}:{identifier.entry_id}")
             self.pending -= 1
             self.world.checker.count("receipts of what is not stored")
 
-    def _received(self, one: Received) -> None:
-        if one.name == "PRODUCER_SUCCESS":
+    def _received(self, received: Received) -> None:
+        if received.name == "PRODUCER_SUCCESS":
             self.ready = True
-        elif one.name == "CLOSE_PRODUCER":
+        elif received.name == "CLOSE_PRODUCER":
             self._closed()
-        super()._received(one)
+        super()._received(received)
 
 
 class NonPersistentConsumer(Client):
@@ -99,15 +99,15 @@ class NonPersistentConsumer(Client):
         self.permits = 0
         self._last.clear()
 
-    def _written(self, one: Received) -> None:
-        if one.name == "CLOSE_CONSUMER":
+    def _written(self, received: Received) -> None:
+        if received.name == "CLOSE_CONSUMER":
             self.ready = False
-        if one.name != "MESSAGE":
+        if received.name != "MESSAGE":
             return
-        place, texts = texts_of(one)
+        place, texts = texts_of(received)
         self.world.note(f"{self.name} < {' '.join(texts)}")
-        if place != (0, 0) or one.body.redelivery_count:
-            raise Violated(f"{self.name} was sent {texts} as {place}, redelivered {one.body.redelivery_count} times")
+        if place != (0, 0) or received.body.redelivery_count:
+            raise Violated(f"{self.name} was sent {texts} as {place}, redelivered {received.body.redelivery_count} times")
         if self.permits <= 0:
             raise Violated(f"{self.name} was sent {texts} without permits")
         self.permits -= len(texts)
@@ -124,12 +124,12 @@ class NonPersistentConsumer(Client):
             self._last[producer] = number
             self.world.checker.count("deliveries of what is not stored")
 
-    def _received(self, one: Received) -> None:
-        if one.name == "SUCCESS" and one.body.request_id == 1:
+    def _received(self, received: Received) -> None:
+        if received.name == "SUCCESS" and received.body.request_id == 1:
             self.ready = True
-        elif one.name == "CLOSE_CONSUMER":
+        elif received.name == "CLOSE_CONSUMER":
             self._closed()
-        super()._received(one)
+        super()._received(received)
 
 
 class NonPersistentClients:

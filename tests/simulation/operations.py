@@ -21,12 +21,16 @@ CRASH_OPERATIONS_MAX = 80  # of disk and metadata, until a crash comes
 
 
 def _producer(simulation: Simulation) -> ProducerClient | None:
-    ready = [one for one in simulation.producers if one.ready]
+    ready = [producer for producer in simulation.producers if producer.ready]
     return simulation.random.choice(ready) if ready else None
 
 
 def _consumer(simulation: Simulation, *, holding: bool = False) -> ConsumerClient | None:
-    ready = [one for one in simulation.consumers if one.ready and one.consumer is not None and (one.unacked or not holding)]
+    ready = [
+        consumer
+        for consumer in simulation.consumers
+        if consumer.ready and consumer.consumer is not None and (consumer.unacked or not holding)
+    ]
     return simulation.random.choice(ready) if ready else None
 
 

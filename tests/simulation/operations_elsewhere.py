@@ -11,7 +11,7 @@ UNSTORED_BYTES_MAX = 2_000
 
 @operation(weight=8)
 def publish_without_storing(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.non_persistent.producers if one.ready] if simulation.non_persistent else []
+    ready = [producer for producer in simulation.non_persistent.producers if producer.ready] if simulation.non_persistent else []
     if not ready:
         return None
     producer, padding_bytes = simulation.random.choice(ready), min(padding_of(simulation), UNSTORED_BYTES_MAX)
@@ -22,7 +22,7 @@ def publish_without_storing(simulation: Simulation) -> str | None:
 
 @operation(weight=6)
 def flow_without_storing(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
+    ready = [consumer for consumer in simulation.non_persistent.consumers if consumer.ready] if simulation.non_persistent else []
     if not ready:
         return None
     consumer, permits = simulation.random.choice(ready), simulation.random.randint(1, PERMITS_MAX)
@@ -33,7 +33,7 @@ def flow_without_storing(simulation: Simulation) -> str | None:
 @operation(weight=2)
 def stop_reading_what_is_not_stored(simulation: Simulation) -> str | None:
     """What is published meanwhile is dropped once the connection is full."""
-    ready = [one for one in simulation.non_persistent.consumers if one.ready] if simulation.non_persistent else []
+    ready = [consumer for consumer in simulation.non_persistent.consumers if consumer.ready] if simulation.non_persistent else []
     if not ready:
         return None
     consumer = simulation.random.choice(ready)
@@ -46,7 +46,7 @@ def stop_reading_what_is_not_stored(simulation: Simulation) -> str | None:
 
 @operation(weight=10)
 def publish_over_a_web_socket(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.web_sockets.producers if one.ready] if simulation.web_sockets else []
+    ready = [producer for producer in simulation.web_sockets.producers if producer.ready] if simulation.web_sockets else []
     if not ready:
         return None
     producer, count, padding_bytes = (
@@ -59,7 +59,11 @@ def publish_over_a_web_socket(simulation: Simulation) -> str | None:
 
 
 def _over_a_web_socket(simulation: Simulation) -> WebSocketConsumer | None:
-    holding = [one for one in simulation.web_sockets.consumers if one.ready and one.unacked] if simulation.web_sockets else []
+    holding = (
+        [consumer for consumer in simulation.web_sockets.consumers if consumer.ready and consumer.unacked]
+        if simulation.web_sockets
+        else []
+    )
     return simulation.random.choice(holding) if holding else None
 
 
@@ -68,8 +72,8 @@ def acknowledge_over_a_web_socket(simulation: Simulation) -> str | None:
     consumer = _over_a_web_socket(simulation)
     if consumer is None:
         return None
-    held = list(consumer.unacked)
-    chosen = simulation.random.sample(held, simulation.random.randint(1, len(held)))
+    unacked = list(consumer.unacked)
+    chosen = simulation.random.sample(unacked, simulation.random.randint(1, len(unacked)))
     consumer.acknowledge(chosen)
     return f"{consumer.name}: {len(chosen)} messages"
 
@@ -86,7 +90,9 @@ def refuse_over_a_web_socket(simulation: Simulation) -> str | None:
 
 @operation(weight=6)
 def read_on_over_a_web_socket(simulation: Simulation) -> str | None:
-    waiting = [one for one in simulation.web_sockets.readers if one.ready and one.unread] if simulation.web_sockets else []
+    waiting = (
+        [reader for reader in simulation.web_sockets.readers if reader.ready and reader.unread] if simulation.web_sockets else []
+    )
     if not waiting:
         return None
     reader = simulation.random.choice(waiting)
@@ -96,7 +102,7 @@ def read_on_over_a_web_socket(simulation: Simulation) -> str | None:
 
 @operation(weight=3)
 def stop_reading_a_web_socket(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.web_sockets or () if one.ready and one.socket is not None]
+    ready = [client for client in simulation.web_sockets or () if client.ready and client.socket is not None]
     if not ready:
         return None
     client = simulation.random.choice(ready)

@@ -18,7 +18,7 @@ CLOCK_OFF_S = (-3600.0, -10.0, 10.0, 3600.0)
 
 @operation(weight=6)
 def publish_much_later(simulation: Simulation) -> str | None:
-    ready = [one for one in simulation.producers if one.ready]
+    ready = [producer for producer in simulation.producers if producer.ready]
     if not ready:
         return None
     producer, random = simulation.random.choice(ready), simulation.random

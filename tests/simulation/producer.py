@@ -88,25 +88,25 @@ class ProducerClient(Client):
         assert self.link is not None
         self.link.send(data)
 
-    def _written(self, one: Received) -> None:
-        if one.name == "PRODUCER_SUCCESS" and not self.world.deduplicates:
+    def _written(self, received: Received) -> None:
+        if received.name == "PRODUCER_SUCCESS" and not self.world.deduplicates:
             self._sent.clear()
-        elif one.name == "SEND_RECEIPT":
-            place = place_of(one.body.message_id)
-            texts, _ = self._sent[one.body.sequence_id].popleft()
-            if not self._sent[one.body.sequence_id]:
-                del self._sent[one.body.sequence_id]
+        elif received.name == "SEND_RECEIPT":
+            place = place_of(received.body.message_id)
+            texts, _ = self._sent[received.body.sequence_id].popleft()
+            if not self._sent[received.body.sequence_id]:
+                del self._sent[received.body.sequence_id]
             self.world.note(f"receipt {' '.join(texts)} {place}")
             self.world.checker.receipted(texts, place)
-        elif one.name == "SEND_ERROR":
-            self.world.note(f"send error {one.body.sequence_id} {one.body.error}")
-            self._sent.pop(one.body.sequence_id, None)
+        elif received.name == "SEND_ERROR":
+            self.world.note(f"send error {received.body.sequence_id} {received.body.error}")
+            self._sent.pop(received.body.sequence_id, None)
             self.world.checker.count("refused messages")
-        elif one.name == "CLOSE_PRODUCER":
+        elif received.name == "CLOSE_PRODUCER":
             self.world.note(f"{self.name} closed")
             self.world.checker.count("producers closed")
-        elif one.name == "ERROR":
-            self.world.note(f"{self.name} refused: {one.body.message}")
+        elif received.name == "ERROR":
+            self.world.note(f"{self.name} refused: {received.body.message}")
             self.world.checker.count("producers refused")
 
     def _send_again(self) -> None:
@@ -116,10 +116,10 @@ class ProducerClient(Client):
             self.world.checker.count("entries sent again", len(frames_again))
             self.link.send(b"".join(frames_again))
 
-    def _received(self, one: Received) -> None:
-        if one.name == "PRODUCER_SUCCESS":
+    def _received(self, received: Received) -> None:
+        if received.name == "PRODUCER_SUCCESS":
             self.ready = True
             self._send_again()
-        elif one.name == "CLOSE_PRODUCER":
+        elif received.name == "CLOSE_PRODUCER":
             self._closed()
-        super()._received(one)
+        super()._received(received)

@@ -138,7 +138,7 @@ def finish_without_storing(simulation: Simulation) -> None:
     for consumer in clients.consumers:
         simulation.life.loop.call(partial(consumer.flow, PERMITS_OF_READER))
     rest(simulation)
-    before = {name: len(found) for name, found in clients.traffic.delivered.items()}
+    before = {name: len(messages) for name, messages in clients.traffic.delivered.items()}
     for producer in clients.producers:
         simulation.life.loop.call(partial(producer.publish, [1], 0))
     rest(simulation)
@@ -151,9 +151,9 @@ def finish_without_storing(simulation: Simulation) -> None:
 def send_readers(simulation: Simulation) -> None:
     """One for each subscription, in place of its consumers."""
     simulation.consumers = []
-    for number, one in enumerate(simulation.checker.subscriptions.values()):
-        kind = pb.Subscribe.Key_Shared if one.keyed else pb.Subscribe.Shared if one.shared else pb.Subscribe.Exclusive
-        simulation.consumers.append(ConsumerClient(simulation, f"reader-{number}", one.topic, one.name, kind))
+    for number, subscribed in enumerate(simulation.checker.subscriptions.values()):
+        kind = pb.Subscribe.Key_Shared if subscribed.keyed else pb.Subscribe.Shared if subscribed.shared else pb.Subscribe.Exclusive
+        simulation.consumers.append(ConsumerClient(simulation, f"reader-{number}", subscribed.topic, subscribed.name, kind))
 
 
 def finish_over_web_sockets(simulation: Simulation) -> None:
@@ -171,7 +171,8 @@ def finish_over_web_sockets(simulation: Simulation) -> None:
         if missing := invariants.undelivered(consumer.consumer.subscription, simulation.checker.now_ms()):
             raise Violated(f"{len(missing)} messages do not come to {consumer.name} and its like: {missing[:5]}")
     last = max(
-        (one.place for one in simulation.checker.messages.values() if one.topic == WEB_SOCKET_TOPIC and one.place), default=None
+        (message.place for message in simulation.checker.messages.values() if message.topic == WEB_SOCKET_TOPIC and message.place),
+        default=None,
     )
     for reader in clients.readers:
         if last is not None and reader.last < last:

@@ -120,7 +120,7 @@ class Simulation:
             return None
         made = Link(self.life.loop, self.random, self._judged(written), received, lost)
         made.connect(self.life.connection())
-        self._links = [one for one in self._links if one.open] + [made]
+        self._links = [link for link in self._links if link.open] + [made]
         return made
 
     def socket(
@@ -136,17 +136,17 @@ class Simulation:
             return None
         context, told = self.life.websockets, self._judged(written)
         made = Socket(self.life.loop, self.random, context, path, query, opened=opened, written=told, received=received, lost=lost)
-        self._links = [one for one in self._links if one.open] + [made]
+        self._links = [link for link in self._links if link.open] + [made]
         return made
 
     def _judged(self, written: Callable[[T], None]) -> Callable[[T], None]:
         """A violation is kept: the broker, which calls this, is not to see it."""
 
-        def judge(one: T) -> None:
+        def judge(subject: T) -> None:
             try:
-                written(one)
+                written(subject)
             except Exception as error:
-                self.violation = self.violation or (str(error) if isinstance(error, Violated) else f"{one}: {error!r}"[:500])
+                self.violation = self.violation or (str(error) if isinstance(error, Violated) else f"{subject}: {error!r}"[:500])
                 self.life.loop.stop()
 
         return judge

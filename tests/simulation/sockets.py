@@ -98,8 +98,8 @@ class Socket:
         if self.open:
             self.open = False
             if arrives:
-                for _, one in self._to_peer:
-                    self._received(one)
+                for _, received in self._to_peer:
+                    self._received(received)
             self._to_peer.clear()
             self._lost()
 
@@ -123,9 +123,9 @@ class Socket:
         for _ in range(self._random.randint(1, 1 + len(self._to_peer))):
             if not self.open or not self.peer_reads or not self._to_peer:
                 break
-            size, one = self._to_peer.popleft()
+            size, received = self._to_peer.popleft()
             self._unread_bytes -= size
-            self._received(one)
+            self._received(received)
         if self._unread_bytes <= UNREAD_MAX:
             self._read.set()
         self._deliver_later()

@@ -100,7 +100,7 @@ def violations(run: Run, seeds: range) -> set[str]:
 
 def test_a_receipt_before_the_disk_has_the_message_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life, "CONFIG", replace(life.CONFIG, durability=Durability.LOSE_ON_POWER_LOSS))
-    assert any("before the disk had it" in found for found in violations(run, range(2)))
+    assert any("before the disk had it" in violation for violation in violations(run, range(2)))
 
 
 def test_messages_that_a_crash_took_are_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,29 +119,29 @@ def test_a_consumer_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.M
             send(link, data)
 
     monkeypatch.setattr(Link, "send", lossy)
-    assert any("have permits, and" in found for found in violations(run, range(2)))
+    assert any("have permits, and" in violation for violation in violations(run, range(2)))
 
 
 def test_a_web_socket_that_stops_sending_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Acknowledgements make no room in its window."""
     monkeypatch.setattr(PushWindow, "acknowledged", lambda window, count=1: None)
-    assert any("do not come to wc-" in found for found in violations(run, range(2)))
+    assert any("do not come to wc-" in violation for violation in violations(run, range(2)))
 
 
 def test_a_non_persistent_topic_that_delivers_nothing_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DroppingShared, "share", lambda strategy, block, ranges: ([], None))
-    assert any("0 of 2 messages came to shared" in found for found in violations(run, range(2)))
+    assert any("0 of 2 messages came to shared" in violation for violation in violations(run, range(2)))
 
 
 def test_a_delayed_message_that_comes_early_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     cutoff_ms = DelayPolicy.cutoff_ms
     monkeypatch.setattr(DelayPolicy, "cutoff_ms", lambda policy, now_ms: cutoff_ms(policy, now_ms) + 300)
-    assert any("ms too early" in found for found in violations(run, range(2)))
+    assert any("ms too early" in violation for violation in violations(run, range(2)))
 
 
 def test_delayed_messages_that_are_stored_and_forgotten_are_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StoredRun, "done", property(lambda stored: True))
-    assert any("are not delivered" in found or "never came" in found for found in violations(run, range(1)))
+    assert any("are not delivered" in violation or "never came" in violation for violation in violations(run, range(1)))
 
 
 def test_an_acknowledgement_that_is_forgotten_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,4 +153,4 @@ def test_an_acknowledgement_that_is_forgotten_is_noticed(run: Run, monkeypatch: 
         cursors.recovered.clear()
 
     monkeypatch.setattr(CursorLog, "start", without_deltas)
-    assert any("its acknowledgement had been confirmed" in found for found in violations(run, range(6)))
+    assert any("its acknowledgement had been confirmed" in violation for violation in violations(run, range(6)))

@@ -226,7 +226,7 @@ class WebSocketClients:
 
     @property
     def hold_messages(self) -> bool:
-        return any(one.unacked for one in self.consumers) or any(one.unread for one in self.readers)
+        return any(consumer.unacked for consumer in self.consumers) or any(reader.unread for reader in self.readers)
 
     def take_everything(self) -> None:
         for consumer in self.consumers:
@@ -240,8 +240,8 @@ class WebSocketClients:
 
 
 def _place(identifier: str) -> Place:
-    found = decode_message_id(identifier)
-    return found.ledger_id, found.entry_id
+    position = decode_message_id(identifier)
+    return position.ledger_id, position.entry_id
 
 
 def _text(frame: Json) -> str:

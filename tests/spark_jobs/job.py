@@ -71,9 +71,9 @@ class Job:
         if not files:
             return []
         columns = ", ".join(HOUR_COLUMNS)
-        found = duckdb.sql(f"select {columns} from read_parquet({files}, hive_partitioning=false) order by topic")
-        assert found is not None
-        return found.fetchall()
+        relation = duckdb.sql(f"select {columns} from read_parquet({files}, hive_partitioning=false) order by topic")
+        assert relation is not None
+        return relation.fetchall()
 
     def hours(self) -> Hours:
         return {(row[0], row[4]): row[5:11] for _, rows in self.current.values() for row in rows}

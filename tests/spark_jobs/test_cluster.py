@@ -64,8 +64,8 @@ class Cluster:
         return (self._directory / f"{name}.log").read_text()
 
     def _found(self, pattern: str) -> str:
-        found = re.search(pattern, self._log("master"))
-        return found[0] if found else ""
+        match = re.search(pattern, self._log("master"))
+        return match[0] if match else ""
 
     def kill_worker_of(self, pid: int) -> None:
         """The worker that started this process, with its executors; the process too, which has a group of its own."""
@@ -140,8 +140,8 @@ def test_a_cluster_finds_the_same_to_the_byte_also_when_a_worker_is_killed(
 ) -> None:
     here = new_job("here")
     records = several_hours()
-    for one in (records, records[40:60], records[7:8]):
-        write_all(one, here.raw)
+    for part in (records, records[40:60], records[7:8]):
+        write_all(part, here.raw)
     expected = here.run(NOON_MS + 10 * HOUR_MS)
     directory = tmp_path / "there"
     request = Request(
@@ -167,11 +167,11 @@ def test_a_cluster_finds_the_same_to_the_byte_also_when_a_worker_is_killed(
     eventually_sync(lambda: progress_from(progress_path(tmp_path / "result.json")) is not None, timeout_s=60)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "pipe").replace(slow)
-    held = os.open(slow, os.O_WRONLY)
+    pipe = os.open(slow, os.O_WRONLY)
     (tmp_path / "whole").write_bytes(data)
     (tmp_path / "whole").replace(slow)
-    cluster.kill_worker_of(reader_of(held))
-    os.close(held)
+    cluster.kill_worker_of(reader_of(pipe))
+    os.close(pipe)
     assert child.wait(300) == 0, (tmp_path / "log").read_text()[-4000:]
     assert child.stdin is not None
     child.stdin.close()

@@ -91,7 +91,7 @@ class Slow:
 
     def _reads(self, pid: int) -> bool:
         try:
-            return any(one.readlink() == self.file for one in Path(f"/proc/{pid}/fd").iterdir())
+            return any(link.readlink() == self.file for link in Path(f"/proc/{pid}/fd").iterdir())
         except OSError:  # it has ended
             return False
 
@@ -130,14 +130,14 @@ def slow(spark: None, tmp_path: Path) -> Iterator[Slow]:
 def test_a_worker_process_that_is_killed_is_replaced_and_java_that_is_killed_is_said(slow: Slow) -> None:
     slow.start("1")
     slow.make_pipe()
-    held = slow.wait_for_reader()
+    pipe = slow.wait_for_reader()
     java = next(pid for pid, name, _ in slow.processes() if name == "java")
     os.kill(slow.reader(), signal.SIGKILL)
-    os.close(held)
-    held = slow.wait_for_reader()  # the task once more
+    os.close(pipe)
+    pipe = slow.wait_for_reader()  # the task once more
     os.kill(java, signal.SIGKILL)
     result = slow.end()
-    os.close(held)
+    os.close(pipe)
     assert "killed from outside by signal 9" in result.error
     assert result.died and not result.memory
 

@@ -18,8 +18,8 @@ def about(
     meter: str, value: int, namespace: str, topic: str, key: str, at_ms: int = NOON_MS, subscription: str = ""
 ) -> UsageRecord:
     series = series_name(meter, "u", topic or namespace, subscription, key)
-    one = record(meter, value, at_ms, tenant_uid="u")
-    return one._replace(series=series, namespace=namespace, topic=topic, subscription=subscription, key=key)
+    usage_record = record(meter, value, at_ms, tenant_uid="u")
+    return usage_record._replace(series=series, namespace=namespace, topic=topic, subscription=subscription, key=key)
 
 
 def test_api_calls_and_connections_are_whole_and_their_parts_by_key_beside(job: Job) -> None:
@@ -46,10 +46,10 @@ def test_api_calls_and_connections_are_whole_and_their_parts_by_key_beside(job: 
         ("", "", 0, 3 * 60), ("acme/orders", "", 5, 0), ("acme/sensors", "", 6, 0), ("acme/orders", NEW, 7, 0),
     ]  # fmt: skip
     (details,) = (job.directory / "hours/load_run_id=0001/details").glob("*.json")
-    found = [json.loads(line) for line in details.read_text().splitlines()]
+    shown = [json.loads(line) for line in details.read_text().splitlines()]
     told = [
-        {name: value for name, value in one.items() if value and name not in ("tenant", "tenant_uid", "hour_start_ms")}
-        for one in found
+        {name: value for name, value in row.items() if value and name not in ("tenant", "tenant_uid", "hour_start_ms")}
+        for row in shown
     ]
     assert told == [
         {"key": "k1", "connection_seconds": 120},
@@ -61,7 +61,7 @@ def test_api_calls_and_connections_are_whole_and_their_parts_by_key_beside(job: 
         {"namespace": "acme/orders", "topic": NEW, "subscription": "s", "key": "k2", "messages_out": 8, "messages_redelivered": 1},
         {"namespace": "acme/sensors", "key": "k1", "api_calls": 6},
     ]
-    assert [hour.detail_rows for hour in result.hours] == [len(found)]
+    assert [hour.detail_rows for hour in result.hours] == [len(shown)]
 
 
 def test_of_very_many_parts_the_smaller_are_one_row_that_says_how_many() -> None:

@@ -25,7 +25,7 @@ def test_the_large_engine_is_started_for_the_first_large_work() -> None:
     said: list[Progress] = []
     engine = engine_of(10_000, started, said)
     assert engine.run("read", abs, [-1, -2], 10_000 - 2 * ROWS_A_TASK - 1) == [1, 2] and not started
-    assert [(one.step, one.done, one.tasks) for one in said] == [("read", 0, 2), ("read", 1, 2), ("read", 2, 2)]
+    assert [(progress.step, progress.done, progress.tasks) for progress in said] == [("read", 0, 2), ("read", 1, 2), ("read", 2, 2)]
     assert engine.cores == 2 and engine.run("read", abs, [], 10**9) == [] and not started
     for rows in (10_000 - 2 * ROWS_A_TASK, 1):
         assert engine.run("put together", abs, [-1, -2], rows) == [1, 2]

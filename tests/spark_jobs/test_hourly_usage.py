@@ -48,8 +48,8 @@ def test_files_and_topics_apart_give_the_same(new_job: Callable[[str], Job], mon
     """As with very many records: each file read by a task of its own, and each hour put together in many parts."""
     together, apart = new_job("together"), new_job("apart")
     for job in (together, apart):
-        for one in [*golden(), *golden()[3:7], golden()[4]._replace(value=8)]:
-            write_all([one], job.raw)
+        for usage_record in [*golden(), *golden()[3:7], golden()[4]._replace(value=8)]:
+            write_all([usage_record], job.raw)
     result = together.run()
     monkeypatch.setattr("spark_jobs.batches.ROWS_A_BATCH", 1)
     monkeypatch.setattr("spark_jobs.compute.ROWS_A_PART", 1)
@@ -225,9 +225,9 @@ def test_files_of_the_first_version_are_read(job: Job, monkeypatch: pytest.Monke
 @pytest.mark.timeout(300)
 def test_spark_finds_the_same(job: Job, spark_job: Job) -> None:
     records = [*golden(), golden()[4]._replace(value=8), *golden()[:3]]
-    for one in (job, spark_job):
-        write_all(golden(), one.raw)
-        write_all(records[11:], one.raw)
-        one.run()
+    for each_job in (job, spark_job):
+        write_all(golden(), each_job.raw)
+        write_all(records[11:], each_job.raw)
+        each_job.run()
     assert spark_job.checksums() == job.checksums()
     assert spark_job.run().hours == ()

@@ -21,10 +21,10 @@ def quarantined(job: Job) -> list[dict[str, Any]]:
 
 def record_at(job: Job, file: str, row: int) -> dict[str, Any]:
     """As another reader sees it."""
-    found = duckdb.sql(f"select * from read_parquet('{job.raw / file}', file_row_number=true) where file_row_number = {row}")
-    assert found is not None
-    (values,) = found.fetchall()
-    return {name: value for name, value in zip(found.columns, values, strict=True) if name in dict(COLUMNS)}
+    relation = duckdb.sql(f"select * from read_parquet('{job.raw / file}', file_row_number=true) where file_row_number = {row}")
+    assert relation is not None
+    (values,) = relation.fetchall()
+    return {name: value for name, value in zip(relation.columns, values, strict=True) if name in dict(COLUMNS)}
 
 
 def test_copies_of_a_record_count_once_and_altered_ones_not_at_all(job: Job) -> None:
@@ -74,9 +74,9 @@ def test_a_lost_file_shows_as_a_hole_and_a_file_not_read_does_not(job: Job) -> N
     (hole,) = result.holes
     assert (hole.series, hole.first_missing, hole.last_missing, hole.missing_value) == (f"messages_in|{NEW}", 1, 2, 10)
     assert (hole.from_ms, hole.until_ms) == (NOON_MS + MINUTE_MS, NOON_MS + 3 * MINUTE_MS)
-    used = {one.name: one for one in read_inputs(job.directory / "hours", result.run_id, 0, 10)}
+    used = {input_file.name: input_file for input_file in read_inputs(job.directory / "hours", result.run_id, 0, 10)}
     assert used.keys() == {path.relative_to(job.raw).as_posix() for path in job.raw.glob("date=*/hour=12/*.parquet")}
-    for name, one in used.items():
+    for name, input_file in used.items():
         data = (job.raw / name).read_bytes()
-        assert (one.sha256, one.bytes, one.rows) == (hashlib.sha256(data).hexdigest(), len(data), 3)
-    assert (result.files, result.bytes) == (len(used), sum(one.bytes for one in used.values()))
+        assert (input_file.sha256, input_file.bytes, input_file.rows) == (hashlib.sha256(data).hexdigest(), len(data), 3)
+    assert (result.files, result.bytes) == (len(used), sum(input_file.bytes for input_file in used.values()))

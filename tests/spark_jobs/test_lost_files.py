@@ -35,9 +35,9 @@ def manifest(hour: int, *numbers: int, boot: tuple[str, int] = BOOT) -> Manifest
     ],
 )
 def test_numbers_that_no_file_has(files: list[tuple[int, ...]], begun: bool, hours: set[int], lost: list[tuple[int, int]]) -> None:
-    manifests = [manifest(*one) for one in files]
-    found = lost_files(manifests, {BOOT} if begun else set(), {hour * HOUR_MS for hour in hours})
-    assert [(one.first, one.last) for one in found] == lost
+    manifests = [manifest(*file) for file in files]
+    gaps = lost_files(manifests, {BOOT} if begun else set(), {hour * HOUR_MS for hour in hours})
+    assert [(gap.first, gap.last) for gap in gaps] == lost
 
 
 def test_a_lost_file_shows_after_hours_of_silence_also_when_small_files_were_made_one(job: Job) -> None:
@@ -75,11 +75,11 @@ def made_anew() -> list[UsageRecord]:
 def test_numbers_that_begin_anew_are_no_hole_and_those_lost_are_one(
     job: Job, way: str, lost: list[int], missing: list[tuple[int, int, int]]
 ) -> None:
-    there = [one for place, one in enumerate(made_anew()) if place not in lost]
-    for records in [[one] for one in there] if way == "a file a minute" else [there]:
+    there = [usage for place, usage in enumerate(made_anew()) if place not in lost]
+    for records in [[usage] for usage in there] if way == "a file a minute" else [there]:
         write(records, job.raw)
     if way == "record by record":
         write(there[:1], job.raw)  # a copy
     result = job.run(NOON_MS + 3 * HOUR_MS)
-    assert [(one.first_missing, one.last_missing, one.missing_value) for one in result.holes] == missing
+    assert [(hole.first_missing, hole.last_missing, hole.missing_value) for hole in result.holes] == missing
     assert job.hours() == {(NOON_MS, there[0].topic): (10 * len(there), 0, 0, 0, 0, 0)}

@@ -107,20 +107,20 @@ def test_of_many_months_the_latest_comes_first_and_a_plan_reads_no_more_than_two
     original = plan_module.read_manifests
 
     def counted(*arguments: Any) -> Any:
-        found = original(*arguments)
-        read.append(len(found[0]))
-        return found
+        result = original(*arguments)
+        read.append(len(result[0]))
+        return result
 
     monkeypatch.setattr(plan_module, "read_manifests", counted)
     known: dict[int, str] = {}
-    found = []
+    counts = []
     more = True
     while more:
         plan = make_plan(tmp_path, known, NOW_MS, 200)
-        found.append(len(plan.inputs))
+        counts.append(len(plan.inputs))
         known |= plan.inputs
         more = plan.more
-    assert sorted(known) == sorted(one.interval_start_ms for one in records)
-    assert found[0] in (3, 4) and sum(found) == 12
+    assert sorted(known) == sorted(record.interval_start_ms for record in records)
+    assert counts[0] in (3, 4) and sum(counts) == 12
     assert max(read) <= 5  # at once
     assert make_plan(tmp_path, known, NOW_MS, 200).inputs == {}

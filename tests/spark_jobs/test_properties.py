@@ -61,11 +61,11 @@ def series(draw: st.DrawFn) -> list[UsageRecord]:
 
 @st.composite
 def usage(draw: st.DrawFn) -> list[UsageRecord]:
-    records = [one for some in draw(st.lists(series(), min_size=1, max_size=6)) for one in some]
+    records = [record for some in draw(st.lists(series(), min_size=1, max_size=6)) for record in some]
     if records:
         records += draw(st.lists(st.sampled_from(records), max_size=4))  # copies
         altered = draw(st.lists(st.sampled_from(records), max_size=2))
-        records += [one._replace(value=one.value + 1) for one in altered]
+        records += [record._replace(value=record.value + 1) for record in altered]
     return records
 
 
@@ -89,7 +89,7 @@ def computed(records: list[UsageRecord], directory: str, name: str, chance: rand
 
 
 def of_tenant(records: list[UsageRecord], tenant: str) -> list[UsageRecord]:
-    return [one for one in records if one.tenant == tenant]
+    return [record for record in records if record.tenant == tenant]
 
 
 @pytest.mark.usefixtures("spark")
@@ -155,7 +155,7 @@ def test_a_kill_before_any_task_changes_nothing(new_job: Callable[[str], Job]) -
     assert again.periods == result.periods
 
 
-def test_one_tenant_with_most_of_it_is_put_together_in_parts(
+def test_a_tenant_with_most_of_the_usage_is_put_together_in_parts(
     new_job: Callable[[str], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(5)

@@ -42,7 +42,7 @@ def _random_records(chance: random.Random) -> list[UsageRecord]:
                         seq += 1
                     at += width + (chance.choice([299_000, 300_000, 300_001, 420_000]) if chance.random() < 0.1 else 0)
     copies = chance.sample(records, len(records) // 5)
-    altered = [one._replace(value=one.value + 1) for one in chance.sample(records, len(records) // 10)]
+    altered = [record._replace(value=record.value + 1) for record in chance.sample(records, len(records) // 10)]
     return records + copies + altered
 
 
@@ -53,8 +53,8 @@ def _scattered(records: Sequence[UsageRecord], raw: Path, chance: random.Random)
     while records:
         some = [records.pop() for _ in range(min(len(records), chance.randint(1, 40)))]
         groups: dict[tuple[str, int], list[UsageRecord]] = {}
-        for one in some:
-            groups.setdefault((one.source, one.boot_epoch), []).append(one)
+        for usage in some:
+            groups.setdefault((usage.source, usage.boot_epoch), []).append(usage)
         for group in groups.values():
             for hour in split_by_hour(group):
                 write(hour, raw)

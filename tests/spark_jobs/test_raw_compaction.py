@@ -21,12 +21,12 @@ LATER_MS = NOON_MS + 2 * HOUR_MS + QUIET_MS
 def minutes(count: int = FILES_MIN) -> list[UsageRecord]:
     """A counter and a gauge of each minute."""
     counted = [record("messages_in", 5, NOON_MS + at * MINUTE_MS, seq=at, cumulative=5 * at + 5) for at in range(count)]
-    return [*counted, *(record("stored_bytes", 7, one.interval_start_ms, seq=one.seq) for one in counted)]
+    return [*counted, *(record("stored_bytes", 7, counter.interval_start_ms, seq=counter.seq) for counter in counted)]
 
 
 def write_minutes(raw: Path, records: list[UsageRecord]) -> None:
-    for start in sorted({one.interval_start_ms for one in records}):
-        write_all([one for one in records if one.interval_start_ms == start], raw)
+    for start in sorted({minute.interval_start_ms for minute in records}):
+        write_all([minute for minute in records if minute.interval_start_ms == start], raw)
 
 
 def files(job: Job) -> list[str]:

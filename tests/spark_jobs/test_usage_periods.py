@@ -98,8 +98,8 @@ def test_usage_belongs_to_the_day_and_month_of_utc_that_it_was_in(platform: Plat
 
 
 def test_hours_that_come_one_by_one_sum_to_the_same_as_at_once(platform: Platform) -> None:
-    for one in edge():
-        write_all([one], platform.raw)
+    for usage in edge():
+        write_all([usage], platform.raw)
         platform.run()
     assert used("2028-02-29") == {NEW: (3, 600)}
     assert used("2028-02") == {NEW: (3, 600), "persistent://acme/orders/old": (5, 0)}
@@ -123,13 +123,16 @@ def test_sums_of_more_than_64_bits(platform: Platform) -> None:
     write_all(huge, platform.raw)
     platform.run()
     with platform_scope():
-        found = UsagePeriod.objects.get(period="2028-02").stored_byte_seconds
-    assert abs(found - Decimal(6 * 2**61)) <= Decimal(6 * 2**61) / 10**12  # SQLite keeps 15 digits of those; PostgreSQL all
+        stored = UsagePeriod.objects.get(period="2028-02").stored_byte_seconds
+    assert abs(stored - Decimal(6 * 2**61)) <= Decimal(6 * 2**61) / 10**12  # SQLite keeps 15 digits of those; PostgreSQL all
 
 
 def test_late_usage_of_a_closed_month_is_a_correction(platform: Platform) -> None:
     acme = Tenant.unscoped.create(name="acme")
-    write_all([one._replace(tenant_uid=acme.uid, series=f"{one.meter}|{acme.uid}|{one.topic}") for one in edge()], platform.raw)
+    write_all(
+        [record._replace(tenant_uid=acme.uid, series=f"{record.meter}|{acme.uid}|{record.topic}") for record in edge()],
+        platform.raw,
+    )
     assert platform.run().detail["corrections"] == 0
     last = FEBRUARY_END_MS + HOUR_MS - 5 * MINUTE_MS
     late = record("bytes_in", 50, last, tenant_uid=acme.uid)

@@ -57,8 +57,8 @@ def record(
 def write_all(records: Iterable[UsageRecord], raw: Path) -> list[Path]:
     """One file for each source, boot and hour."""
     groups: dict[tuple[str, int], list[UsageRecord]] = defaultdict(list)
-    for one in records:
-        groups[one.source, one.boot_epoch].append(one)
+    for record in records:
+        groups[record.source, record.boot_epoch].append(record)
     return [write(hour, raw) for group in groups.values() for hour in split_by_hour(group)]
 
 

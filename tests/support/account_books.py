@@ -84,7 +84,7 @@ class Books:
     def post(self, document: dict[str, Any], truth: Truth) -> None:
         currency, sign = document["currency"], 1 if document["kind"] == "invoice" else -1
         lines = {line["id"]: minor(line["amount"], currency) for line in document["lines"]}
-        used = {one["id"]: minor(one["amount"], currency) for one in document["credits"]}
+        used = {credit["id"]: minor(credit["amount"], currency) for credit in document["credits"]}
         tax, total = minor(document["tax"]["amount"], currency), minor(document["total"], currency)
         assert minor(document["subtotal"], currency) == sum(lines.values()), "the subtotal is not the sum of the lines"
         posted = [total, -sum(lines.values()), sum(used.values()), -tax]
@@ -150,8 +150,8 @@ class Books:
             assert 0 <= back <= minor(invoice[what], invoice["currency"]), f"{number}: {what} given back is {back}"
         back = -sum(minor(note["tax"]["amount"], note["currency"]) for note in self.given_back[of])
         assert 0 <= back <= minor(invoice["tax"]["amount"], invoice["currency"]), f"{number}: tax given back is {back}"
-        used = sum(minor(one["amount"], invoice["currency"]) for one in invoice["credits"])
-        given = -sum(minor(one["amount"], note["currency"]) for note in self.given_back[of] for one in note["credits"])
+        used = sum(minor(credit["amount"], invoice["currency"]) for credit in invoice["credits"])
+        given = -sum(minor(credit["amount"], note["currency"]) for note in self.given_back[of] for credit in note["credits"])
         back = -sum(minor(note["subtotal"], note["currency"]) for note in self.given_back[of])
         subtotal = minor(invoice["subtotal"], invoice["currency"])
         assert abs(given * subtotal - used * back) <= subtotal, f"{number}: {given} of {used} credit for {back} of {subtotal}"
@@ -159,13 +159,13 @@ class Books:
     def _post_credits(self, document: dict[str, Any], used: Mapping[str, int], truth: Truth) -> None:
         number, currency = document["number"], document["currency"]
         last_day = (datetime.fromisoformat(document["period"]["end"]) - HOUR).date()
-        for one in document["credits"]:
-            amount = used[one["id"]]
-            if one["id"] == "carried_over":
+        for credit in document["credits"]:
+            amount = used[credit["id"]]
+            if credit["id"] == "carried_over":
                 self.carried[f"{CARRIED}{number}"] = -amount
                 assert document["total"].strip("0.") == "", f"{number} is carried over and paid out"
                 continue
-            name = one["title"] if one["title"].startswith(CARRIED) else one["id"]
+            name = credit["title"] if credit["title"].startswith(CARRIED) else credit["id"]
             self.entries[CREDITS, name] += amount
             granted, of_currency, expires = self._credit(name, truth)
             assert of_currency in ("", currency) and 0 <= self.entries[CREDITS, name] <= granted, (

@@ -119,7 +119,7 @@ class Life:
         self._tell(f"is granted {amount} {currency} until {expires or 'ever'}: {name}")
 
     def _take_back(self, now: datetime) -> None:
-        invoices = [one for one in self.account.finals() if one["kind"] == "invoice"][-4:]
+        invoices = [invoice for invoice in self.account.finals() if invoice["kind"] == "invoice"][-4:]
         if not invoices:
             return
         invoice = self.random.choice(invoices)
@@ -168,7 +168,7 @@ class Life:
         currency = self.random.choice(("EUR", "EUR", "EUR", "JPY"))
         fee, minimum = self.random.choice((("0", "0"), ("9.99", "0"), ("5", "20"), ("0", "12.50")))
         if currency == "JPY":
-            fee, minimum = (str(int(float(one) * 100)) for one in (fee, minimum))
+            fee, minimum = (str(int(float(amount) * 100)) for amount in (fee, minimum))
         price = self.random.choice(("0.013", "0.0375", "0.1"))
         return Terms(f"plan-{index}", currency, fee, minimum, price, self.random.choice((0, 10)))
 
@@ -177,10 +177,10 @@ class Life:
 
 
 def months_from(begin: datetime, count: int) -> Sequence[datetime]:
-    found = [begin]
-    while len(found) < count:
-        found.append(month_of(found[-1])[1])
-    return found
+    months = [begin]
+    while len(months) < count:
+        months.append(month_of(months[-1])[1])
+    return months
 
 
 def draw(seed: str) -> tuple[Random, str, int]:

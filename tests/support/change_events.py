@@ -13,6 +13,6 @@ def stored_events(broker: MemoryBroker, topic: str) -> list[tuple[pb.Metadata, b
 
 
 async def _stored(broker: MemoryBroker, topic: str) -> list[tuple[pb.Metadata, bytes]]:
-    held = await broker.service.topics.get(parse_topic(topic), create=False)
-    found = [await held.entries.entry_at(held.ledger_list.at_index(index)) for index in range(held.ledger_list.entries)]
-    return [(one.metadata, one.payload) for one in found if one is not None]
+    loaded = await broker.service.topics.get(parse_topic(topic), create=False)
+    entries = [await loaded.entries.entry_at(loaded.ledger_list.at_index(index)) for index in range(loaded.ledger_list.entries)]
+    return [(entry.metadata, entry.payload) for entry in entries if entry is not None]

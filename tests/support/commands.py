@@ -55,7 +55,10 @@ def paths(kind: Descriptor, above: Path = ()) -> Iterator[Path]:
     for field in kind.fields:
         path = (*above, field)
         yield path
-        if field.message_type is not None and [one.message_type for one in path].count(field.message_type) < DEPTH_MAX:
+        if (
+            field.message_type is not None
+            and [descriptor.message_type for descriptor in path].count(field.message_type) < DEPTH_MAX
+        ):
             yield from paths(field.message_type, path)
 
 
@@ -82,9 +85,9 @@ def put(message: Message, path: Path, value: Any) -> None:
     if not last.is_repeated:
         setattr(message, last.name, value)
         return
-    held = getattr(message, last.name)
-    del held[:]
-    held.extend(value)
+    values = getattr(message, last.name)
+    del values[:]
+    values.extend(value)
 
 
 def sized(field: FieldDescriptor, size: int) -> str | bytes:
@@ -110,10 +113,10 @@ def _lists(field: FieldDescriptor, limit: Limit) -> Iterator[tuple[str, Any, Any
         if count is not None:
             yield "count", [0] * count, [0] * (count + 1)
         return
-    one = getattr(pb, kind.name)()
-    fill(one)
+    element = getattr(pb, kind.name)()
+    fill(element)
     if count is not None:
-        yield "count", [one] * count, [one] * (count + 1)
+        yield "count", [element] * count, [element] * (count + 1)
     if kind.name == "KeyValue" and limit.bytes_max is not None and limit.total_bytes_max is not None:
         for part in ("key", "value"):
             texts = [{"key": "", "value": ""} | {part: "x" * (limit.bytes_max + more)} for more in (0, 1)]

@@ -67,11 +67,11 @@ def messages_of(block: EntryBlock, entry_id: int) -> list[Seen]:
     metadata = stored.metadata
     if not metadata.HasField("num_messages_in_batch") or metadata.encryption_keys:
         return [Seen(position, -1, metadata.partition_key if metadata.HasField("partition_key") else None, stored.payload)]
-    found = parts(stored, unpack(stored, 1 << 20))
+    unpacked = parts(stored, unpack(stored, 1 << 20))
     return [
-        Seen(position, index, one.partition_key if one.HasField("partition_key") else None, payload)
-        for index, one, payload in found
-        if not one.compacted_out
+        Seen(position, index, metadata.partition_key if metadata.HasField("partition_key") else None, payload)
+        for index, metadata, payload in unpacked
+        if not metadata.compacted_out
     ]
 
 
@@ -113,15 +113,15 @@ async def read_all(
     service: Broker, *, topic: str = TOPIC, start: Position = EARLIEST, compacted: bool = True, permits: int = 100_000
 ) -> list[Seen]:
     """What a new reader is sent until nothing is left."""
-    held = await topic_of(service, topic)
+    loaded = await topic_of(service, topic)
     reading = Reading()
-    subscription = held.subscriptions.create_reader("reader", start)
+    subscription = loaded.subscriptions.create_reader("reader", start)
     consumer = Consumer(1, "reader", reading)
     consumer.read_compacted = compacted
-    held.consumers.attach(subscription, consumer, SubscriptionType.EXCLUSIVE)
-    held.consumers.flow(subscription, consumer, permits)
+    loaded.consumers.attach(subscription, consumer, SubscriptionType.EXCLUSIVE)
+    loaded.consumers.flow(subscription, consumer, permits)
     await eventually(lambda: subscription.next_due() is None)
-    held.consumers.detach(subscription, consumer)
+    loaded.consumers.detach(subscription, consumer)
     return reading.seen
 
 

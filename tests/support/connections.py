@@ -74,14 +74,14 @@ class DirectConnection(Connection):
     def topics(self) -> list[Topic]:
         """Those on which something of this connection is open."""
         producers, consumers = self.endpoints.producers.values(), self.endpoints.consumers.values()
-        return [one[0] for one in producers] + [one[0] for one in consumers]
+        return [producer[0] for producer in producers] + [consumer[0] for consumer in consumers]
 
     def said(self) -> list[pb.Command]:
         """Every command the broker has sent so far."""
         self.out.flush()
-        found, at, data = [], 0, bytes(self.fake.written)
+        commands, at, data = [], 0, bytes(self.fake.written)
         while at + 8 <= len(data):
             total, size = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))
-            found.append(pb.Command.FromString(data[at + 8 : at + 8 + size]))
+            commands.append(pb.Command.FromString(data[at + 8 : at + 8 + size]))
             at += 4 + total
-        return found
+        return commands

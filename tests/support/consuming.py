@@ -23,8 +23,8 @@ async def filled(world: BrokerWorld, count: int, topic: str = TOPIC) -> RawClien
     return client
 
 
-def id_of(one: Received, **fields: Any) -> pb.MessageId:
-    message_id = one.body.message_id
+def id_of(received: Received, **fields: Any) -> pb.MessageId:
+    message_id = received.body.message_id
     return pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, **fields)
 
 
@@ -32,5 +32,5 @@ def ack(client: RawClient, *ids: pb.MessageId, consumer_id: int = 1, kind: Any =
     client.say(C.ACK, consumer_id=consumer_id, ack_type=kind, message_id=ids, **fields)
 
 
-def texts(found: list[Received]) -> list[bytes]:
-    return [one.text for one in found]
+def texts(messages: list[Received]) -> list[bytes]:
+    return [message.text for message in messages]

@@ -25,10 +25,10 @@ class Connected:
 
 @contextmanager
 def connected() -> Iterator[Connected]:
-    held = Connected()
-    broker.use(held.line)
+    made = Connected()
+    broker.use(made.line)
     try:
-        yield held
+        yield made
     finally:
         broker.use(None)
-        held.broker.stop()
+        made.broker.stop()

@@ -38,7 +38,7 @@ def letters_of(world: BrokerWorld) -> DeadLetters:
 
 
 def nack(client: RawClient, *messages: Received) -> None:
-    client.say(C.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=[id_of(one) for one in messages])
+    client.say(C.REDELIVER_UNACKNOWLEDGED_MESSAGES, consumer_id=1, message_ids=[id_of(message) for message in messages])
 
 
 async def rejected(client: RawClient, times: int, count: int = 1) -> None:
@@ -63,9 +63,9 @@ async def dead_letters(world: BrokerWorld, count: int, topic: str = TARGET) -> l
     await reader.subscribe(
         topic, f"reader-{len(world.clients)}", durable=False, permits=1_000, sub_type=pb.Subscribe.Exclusive, initial_position=1
     )
-    found = await reader.messages(count)
+    messages = await reader.messages(count)
     assert await reader.quiet() == []
-    return found
+    return messages
 
 
 def metadata_of(message: Received) -> pb.Metadata:

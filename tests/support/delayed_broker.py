@@ -40,15 +40,15 @@ async def topic_of(world: BrokerWorld) -> Topic:
 async def published(world: BrokerWorld, *after_ms: int, keys: Sequence[str] = ()) -> list[Position]:
     """Numbered messages, to be delivered so long after the start; 0: at once. Each is a block of its own."""
     producer = await producing(world)
-    found = []
+    positions = []
     for at, after in enumerate(after_ms):
         key = keys[at] if keys else None
         frame = delayed_frame(at, b"%d" % at, START_MS + after, key=key) if after else send_frame(at, b"%d" % at)
         producer.write(frame)
         await receipts(producer, 1)
-        found.append((await topic_of(world)).ledger_list.last)
+        positions.append((await topic_of(world)).ledger_list.last)
     await producer.close()
-    return found
+    return positions
 
 
 async def consuming(world: BrokerWorld, name: str = "s", sub_type: object = pb.Subscribe.Shared) -> RawClient:

@@ -143,16 +143,16 @@ class DelayedWorld:
         return not reached(self.subscriptions.values(), position, block.broker_time_ms)
 
     def cancel(self, positions: list[Position]) -> None:
-        for ledger_id in {one.ledger_id for one in positions}:
-            entries = BitMap([one.entry_id for one in positions if one.ledger_id == ledger_id])
+        for ledger_id in {position.ledger_id for position in positions}:
+            entries = BitMap([position.entry_id for position in positions if position.ledger_id == ledger_id])
             self.delays.cancel(ledger_id, entries)
             for subscription in self.subscriptions.values():
                 subscription.acknowledge(None, ledger_id, list(entries), self.now_ms)
         self.wake()
 
     def reschedule(self, position: Position, after_ms: int) -> None:
-        held = None if self.delays.overrides is None else self.delays.overrides.time_of(position)
-        former_ms = self.times[position] if held is None else held.former_ms
+        override = None if self.delays.overrides is None else self.delays.overrides.time_of(position)
+        former_ms = self.times[position] if override is None else override.former_ms
         self.times[position] = max(1, self.now_ms + after_ms)
         self.delays.reschedule(position, self.times[position], former_ms)
         self.wake()
@@ -216,9 +216,9 @@ class DelayedWorld:
             assignment = subscription.assign(source, block, position, block.last_entry, self.expired_before_ms, self.now_ms)
             if subscription.state.delayed is not None:
                 self.delays.count(subscription.state.delayed)
-            for one in assignment.deliveries:
-                picked = one.picked or list(range(one.first, one.last))
-                one.consumer.sink.deliver_picked(one.consumer, one.block, picked, one.redelivery_counts)
+            for delivery in assignment.deliveries:
+                picked = delivery.picked or list(range(delivery.first, delivery.last))
+                delivery.consumer.sink.deliver_picked(delivery.consumer, delivery.block, picked, delivery.redelivery_counts)
             if not assignment.more:
                 return
         raise AssertionError(f"dispatch does not end: it stands at {subscription.next_due()}")
@@ -234,8 +234,8 @@ def taken(consumer: Consumer) -> list[tuple[Position, int]]:
     """Positions with the time of delivery, since this was last asked."""
     sink = consumer.sink
     assert isinstance(sink, Sink)
-    found, sink.received = sink.received, []
-    return found
+    received, sink.received = sink.received, []
+    return received
 
 
 def positions(consumer: Consumer) -> list[Position]:

@@ -62,8 +62,8 @@ class DroppingWorld:
         begin, self.published = self.published, self.published + len(sizes)
         source = self.subscription.state.reading
         deliveries = self.subscription.assign(source, block, Position(0, 0), len(sizes) - 1, 0, 1).deliveries
-        for one in deliveries:
-            assert one.redelivery_counts is None
-            indexes = range(one.first, one.last) if one.picked is None else one.picked
-            self.received[one.consumer] += [begin + index for index in indexes]
+        for delivery in deliveries:
+            assert delivery.redelivery_counts is None
+            indexes = range(delivery.first, delivery.last) if delivery.picked is None else delivery.picked
+            self.received[delivery.consumer] += [begin + index for index in indexes]
         return deliveries

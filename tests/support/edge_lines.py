@@ -83,8 +83,8 @@ class SessionLine:
 
     def release_receipts(self) -> None:
         self._holding = None
-        held, self._held = self._held, []
-        for receipt in held:
+        receipts, self._held = self._held, []
+        for receipt in receipts:
             receipt()
 
     def lose_receipts(self) -> None:

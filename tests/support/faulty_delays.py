@@ -73,8 +73,8 @@ class Faulty:
         sender.producer.close()
 
     async def topic(self, name: str = TOPIC) -> Topic:
-        found: Topic = await self.service.topics.get(parse_topic(name), create=False)
-        return found
+        loaded: Topic = await self.service.topics.get(parse_topic(name), create=False)
+        return loaded
 
     async def run_of(self, name: str = TOPIC) -> DelayedRun:
         topic = await self.topic(name)
@@ -118,4 +118,4 @@ class Faulty:
 
 
 def numbers(inbox: Inbox) -> list[int]:
-    return sorted(int(one.payload) for one in inbox.messages)
+    return sorted(int(message.payload) for message in inbox.messages)

@@ -48,7 +48,7 @@ def changes() -> list[FeedChange]:
         "acme/fixed": {"policies": {"auto_topic_creation": False}, "grants": GRANTS},
     }
     tenants = [FeedChange(version=1, kind="tenant", key=name, state={"admin_roles": []}) for name in ("public", "acme", "other")]
-    held = [FeedChange(version=1, kind="namespace", key=name, state=state) for name, state in namespaces.items()]
+    namespace_changes = [FeedChange(version=1, kind="namespace", key=name, state=state) for name, state in namespaces.items()]
     keys = [
         FeedChange(
             version=1,
@@ -58,7 +58,7 @@ def changes() -> list[FeedChange]:
         )
         for role in ROLES
     ]
-    return [*tenants, *held, *keys]
+    return [*tenants, *namespace_changes, *keys]
 
 
 def bound(port: int = 0) -> socket.socket:

@@ -165,22 +165,22 @@ class MemoryBroker(TypedCalls):
 
     async def _topics(self) -> dict[str, set[str]]:
         names = [name for name in await self.meta.list_all_topics(limit=100_000) if name != str(HEALTH_TOPIC)]
-        return {name: {one.name for one in await self.meta.subscriptions(name)} for name in names}
+        return {name: {subscription.name for subscription in await self.meta.subscriptions(name)} for name in names}
 
     def partitions(self, topic: str) -> int:
         """0 for a topic that is not partitioned."""
-        held = self.run(self.service.topics.partitioned.get(parse_topic(topic)))
-        return held.partitions if held is not None else 0
+        partitioned = self.run(self.service.topics.partitioned.get(parse_topic(topic)))
+        return partitioned.partitions if partitioned is not None else 0
 
     def mark_delete(self, topic: str, subscription: str) -> str:
         """As ``ledger:entry``."""
-        held = self.run(self._topic(topic)).subscriptions.table[subscription]
-        return f"{held.cursor.mark_delete.ledger_id}:{held.cursor.mark_delete.entry_id}"
+        loaded = self.run(self._topic(topic)).subscriptions.table[subscription]
+        return f"{loaded.cursor.mark_delete.ledger_id}:{loaded.cursor.mark_delete.entry_id}"
 
     def backlog(self, topic: str) -> int:
         """Entries that some durable subscription has not acknowledged."""
-        held = self.run(self._topic(topic))
-        return max((one.backlog_entries for one in held.subscriptions.table.values()), default=0)
+        loaded = self.run(self._topic(topic))
+        return max((subscription.backlog_entries for subscription in loaded.subscriptions.table.values()), default=0)
 
     @property
     def stored_bytes(self) -> int:
@@ -196,7 +196,7 @@ class MemoryBroker(TypedCalls):
     def tell(self, version: int, state: Mapping[Entity, dict[str, Any]] | None = None) -> None:
         """What another database, or an earlier time, has told it. `state` None: what it knows already."""
         told = self.state if state is None else state
-        changes = [FeedChange(version=version, kind=kind, key=key, state=held) for (kind, key), held in told.items()]
+        changes = [FeedChange(version=version, kind=kind, key=key, state=value) for (kind, key), value in told.items()]
         page = FeedApply(
             from_version=self.version,
             to_version=version,
@@ -214,9 +214,9 @@ class MemoryBroker(TypedCalls):
 
     async def _add(self, topics: Iterable[str], subscriptions: Iterable[str]) -> None:
         for topic in topics:
-            held = await self.service.topics.get(parse_topic(topic), create=True)
+            loaded = await self.service.topics.get(parse_topic(topic), create=True)
             for name in subscriptions:
-                await held.subscriptions.create(name, LATEST, {})
+                await loaded.subscriptions.create(name, LATEST, {})
 
     def add_partitioned(self, topic: str, partitions: int, *subscriptions: str) -> None:
         name = parse_topic(topic)
@@ -229,14 +229,14 @@ class MemoryBroker(TypedCalls):
         self.run(self._have(namespace, topics, partitioned))
 
     async def _have(self, namespace: str, topics: Collection[str], partitioned: Mapping[str, int]) -> None:
-        held = {one.name: one.partitions for one in await self.meta.list_partitioned(namespace)}
-        for name in held.keys() - {one for one in held if partitioned.get(one) == held[one]}:
+        stored = {record.name: record.partitions for record in await self.meta.list_partitioned(namespace)}
+        for name in stored.keys() - {name for name in stored if partitioned.get(name) == stored[name]}:
             await self.service.topics.partitioned.delete(parse_topic(name), force=True)
         for name in await self.service.topic_names(namespace):
             if parse_topic(name).partition < 0 and name not in topics:
                 await self.service.topics.delete(parse_topic(name), force=True)
         await self._add(topics, ())
-        for name in partitioned.keys() - held.keys():
+        for name in partitioned.keys() - stored.keys():
             await self.service.topics.partitioned.create(parse_topic(name), partitioned[name], {})
 
     def publish(self, topic: str, *payloads: bytes) -> None:

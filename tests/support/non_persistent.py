@@ -14,17 +14,20 @@ TOPIC = "non-persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)
 
 
-def ids(found: list[Received]) -> list[tuple[int, int, int]]:
-    return [(one.body.message_id.ledger_id, one.body.message_id.entry_id, one.body.message_id.partition) for one in found]
+def ids(messages: list[Received]) -> list[tuple[int, int, int]]:
+    return [
+        (message.body.message_id.ledger_id, message.body.message_id.entry_id, message.body.message_id.partition)
+        for message in messages
+    ]
 
 
 async def of_type(client: RawClient, name: str) -> list[Received]:
     """What is there of this type by now."""
     client.write(frames.PING)
-    found = []
-    while (one := await client.next()).name != "PONG":
-        found.append(one)
-    return [one for one in found if one.name == name]
+    answers = []
+    while (answer := await client.next()).name != "PONG":
+        answers.append(answer)
+    return [answer for answer in answers if answer.name == name]
 
 
 async def both(world: BrokerWorld, kind: Any = pb.Subscribe.Exclusive, permits: int = 10) -> tuple[RawClient, RawClient]:

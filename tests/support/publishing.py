@@ -23,8 +23,8 @@ def damaged(sequence_id: int) -> bytes:
 
 
 async def receipts(client: RawClient, count: int) -> list[tuple[int, int]]:
-    found = []
+    ids = []
     for _ in range(count):
         receipt = await client.expect("SEND_RECEIPT")
-        found.append((receipt.producer_id, receipt.sequence_id))
-    return found
+        ids.append((receipt.producer_id, receipt.sequence_id))
+    return ids

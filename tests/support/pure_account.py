@@ -55,8 +55,8 @@ class PureAccount:
         return name
 
     def take_back(self, number: str, amounts: dict[str, str] | None, now: datetime) -> bool:
-        invoice = next(one for one in self._finals if one["number"] == number)
-        earlier = [one for one in self._finals if one["of_invoice"] == number]
+        invoice = next(final for final in self._finals if final["number"] == number)
+        earlier = [final for final in self._finals if final["of_invoice"] == number]
         asked = None if amounts is None else {name: minor(text, invoice["currency"]) for name, text in amounts.items()}
         try:
             lines = credit_note.note_lines(invoice, statement.statement_of(self._finals).left(number), asked, earlier)
@@ -69,7 +69,7 @@ class PureAccount:
         return True
 
     def bill(self, now: datetime) -> None:
-        finals = {document.time_of(one["period"]["start"]) for one in self._finals if one["kind"] == "invoice"}
+        finals = {document.time_of(final["period"]["start"]) for final in self._finals if final["kind"] == "invoice"}
         since = min([*self._used, *(at for at, _ in self._assigned)], default=None)
         for start in months.open_months(since, now, {start for start, _ in self._drafts}, finals):
             self._refresh(start, now)
@@ -95,8 +95,10 @@ class PureAccount:
         for currency in {own, *late}:
             mine = currency == own
             lines = [*(self._rated(start, segments) if mine else ()), *late.get(currency, ())]
-            granted = [one for code, one in self._credits if code == currency]
-            left = credit.credits_left(granted, [one for one in self._finals if one["currency"] == currency], (end - HOUR).date())
+            granted = [given for code, given in self._credits if code == currency]
+            left = credit.credits_left(
+                granted, [final for final in self._finals if final["currency"] == currency], (end - HOUR).date()
+            )
             totals = credit.totals_of((line.amount for line in lines), left, self._tax, carried_over=mine)
             header = InvoiceHeader(tax=self._tax)
             told = (hours, missing) if mine else ((), ())
@@ -108,39 +110,43 @@ class PureAccount:
         for key in sorted(key for key in self._drafts if key[0] == start):
             final = {**self._drafts.pop(key), "state": "final", "number": self._number(), "issued_at": document.time_text(now)}
             self._finals.append(final)
-            for one in final["credits"]:
-                if one["id"] == CARRIED_OVER:
+            for used in final["credits"]:
+                if used["id"] == CARRIED_OVER:
                     title = f"Carried over from {final['number']}"
-                    self._credits.append((key[1], Credit(title, title, -minor(one["amount"], key[1]))))
+                    self._credits.append((key[1], Credit(title, title, -minor(used["amount"], key[1]))))
 
     def hours_missing(self, start: datetime, until: datetime) -> list[datetime]:
         hours = (start + HOUR * index for index in range((until - start) // HOUR))
         return [hour for hour in hours if hour not in self._used]
 
     def late(self, before: datetime) -> dict[str, list[Line]]:
-        starts = sorted({one["period"]["start"] for one in self._finals if document.time_of(one["period"]["start"]) < before})
-        documents = [one for one in self._finals if one["period"]["start"] in starts[-LATE_MONTHS:]]
+        starts = sorted({final["period"]["start"] for final in self._finals if document.time_of(final["period"]["start"]) < before})
+        documents = [final for final in self._finals if final["period"]["start"] in starts[-LATE_MONTHS:]]
         balances = statement.statement_of(documents)
-        found: dict[str, list[Line]] = {}
-        for one in documents:
-            start, end = (document.time_of(one["period"][edge]) for edge in ("start", "end"))
-            billed = {hour["hour"]: hour["run"] for hour in one["hours"]}
+        corrections: dict[str, list[Line]] = {}
+        for final in documents:
+            start, end = (document.time_of(final["period"][edge]) for edge in ("start", "end"))
+            billed = {hour["hour"]: hour["run"] for hour in final["hours"]}
             runs = sorted(
                 run for hour, (_, run) in self._used.items() if start <= hour < end and billed.get(document.time_text(hour)) != run
             )
-            if one["segments"] and runs:
-                lines = self._rated(start, document.segments_in(one))
-                number = one["number"]
+            if final["segments"] and runs:
+                lines = self._rated(start, document.segments_in(final))
+                number = final["number"]
                 late = adjust.adjustments(number, (start, end), balances.of(number), lines, runs, self._forgiven)
                 if late:
-                    found.setdefault(one["currency"], []).extend(late)
-        return found
+                    corrections.setdefault(final["currency"], []).extend(late)
+        return corrections
 
     def _rated(self, start: datetime, segments: list[Segment]) -> list[Line]:
         end = month_of(start)[1]
         used = [
-            {"messages_in": {"acme/a": sum(quantity for hour, (quantity, _) in self._used.items() if one.start <= hour < one.end)}}
-            for one in segments
+            {
+                "messages_in": {
+                    "acme/a": sum(quantity for hour, (quantity, _) in self._used.items() if segment.start <= hour < segment.end)
+                }
+            }
+            for segment in segments
         ]
         return rate.rate(segments, used, (end - start) // HOUR)
 

@@ -93,7 +93,7 @@ def check(invoice: RandomInvoice, random: Random) -> None:
     """Everything that must hold of an invoice. Raises `AssertionError`."""
     check_lines(invoice.lines, random)
     check_totals(invoice.lines, invoice.totals, invoice.credits)
-    used = {meter: sum(sum(one[meter].values()) for one in invoice.usage) for meter in METERS}
+    used = {meter: sum(sum(of_segment[meter].values()) for of_segment in invoice.usage) for meter in METERS}
     for meter in METERS:
         lines = [line for line in invoice.lines if line.meter == meter]
         priced = all(any(price.meter == meter for price in segment.version.prices) for segment in invoice.segments)
@@ -102,7 +102,9 @@ def check(invoice: RandomInvoice, random: Random) -> None:
     if invoice.small:
         for line in invoice.lines:
             if line.kind == USAGE:
-                check_unit_by_unit(line, next(one for one in invoice.segments if one.start == line.start), invoice.currency)
+                check_unit_by_unit(
+                    line, next(segment for segment in invoice.segments if segment.start == line.start), invoice.currency
+                )
 
 
 def check_lines(lines: list[Line], random: Random) -> None:
@@ -121,14 +123,14 @@ def check_lines(lines: list[Line], random: Random) -> None:
 
 def check_totals(lines: list[Line], totals: Totals, credits: list[Credit]) -> None:
     assert totals.subtotal == sum(line.amount for line in lines)
-    used = sum(one.amount for one in totals.credits)
-    assert 0 <= used == min(totals.subtotal, sum(one.left for one in credits))
+    used = sum(credit.amount for credit in totals.credits)
+    assert 0 <= used == min(totals.subtotal, sum(credit.left for credit in credits))
     assert totals.total == totals.subtotal - used + totals.tax >= 0
 
 
 def check_unit_by_unit(line: Line, segment: Segment, currency: str) -> None:
     """The reference: each unit of the month pays for itself."""
-    price = next(one for one in segment.version.prices if one.meter == line.meter)
+    price = next(price for price in segment.version.prices if price.meter == line.meter)
     due = sum(
         (cost_of_unit(price, position, line.total) for position in range(line.before + 1, line.before + line.quantity + 1)),
         Fraction(0),

@@ -57,11 +57,11 @@ class RawClient:
                 total = int.from_bytes(await self._reader.readexactly(4), "big")
                 frame = await self._reader.readexactly(total)
                 size = int.from_bytes(frame[:4], "big")
-                one = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
-                if one.name == "PING":
+                received = Received(pb.Command.FromString(frame[4 : 4 + size]), frame[4 + size :])
+                if received.name == "PING":
                     self.answer_ping()
                     continue
-                self.inbox.append(one)
+                self.inbox.append(received)
                 self._news.set()
         except (OSError, asyncio.IncompleteReadError):
             self.ended = True
@@ -124,31 +124,31 @@ class RawClient:
 
     async def expect(self, name: str) -> Any:
         """The body of the next command, which must be of this type."""
-        one = await self.next()
-        assert one.name == name, f"{name} was expected, and {one.command} came"
-        return one.body
+        answer = await self.next()
+        assert answer.name == name, f"{name} was expected, and {answer.command} came"
+        return answer.body
 
     async def messages(self, count: int) -> list[Received]:
-        found = [await self.next() for _ in range(count)]
-        assert [one.name for one in found] == ["MESSAGE"] * count
-        return found
+        messages = [await self.next() for _ in range(count)]
+        assert [message.name for message in messages] == ["MESSAGE"] * count
+        return messages
 
     async def quiet(self) -> list[str]:
         """What is left after the broker has answered a PING: everything it had to say to what came before is there by then."""
         self.write(frames.PING)
-        found = []
-        while (one := await self.next()).name != "PONG":
-            found.append(one.name)
-        return found
+        names = []
+        while (answer := await self.next()).name != "PONG":
+            names.append(answer.name)
+        return names
 
     async def gone(self) -> list[Received]:
         """Waits until the broker ends the connection; what it said before."""
-        found = []
+        left = []
         try:
             while True:
-                found.append(await self.next())
+                left.append(await self.next())
         except Closed:
-            return found
+            return left
 
     # --- the usual beginnings
 

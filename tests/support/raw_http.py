@@ -24,14 +24,14 @@ class Peer:
 
     async def gone(self, timeout_s: float = 20) -> bytes:
         """What came until the server ended the connection."""
-        found = bytearray()
+        collected = bytearray()
         try:
             async with asyncio.timeout(timeout_s):
                 while data := await self.reader.read(1 << 16):
-                    found += data
+                    collected += data
         except ConnectionError:
             pass
-        return bytes(found)
+        return bytes(collected)
 
     async def status(self, timeout_s: float = 20) -> int:
         """Of the next answer; 0 if the connection ended instead."""
@@ -58,8 +58,8 @@ async def peers(port: int, count: int, *, small_window: bool = False, tls: bool 
             opened.append(Peer(*await asyncio.open_connection(sock=sock, limit=1 << 16, ssl=context, server_hostname=name)))
         yield opened
     finally:
-        for one in opened:
-            one.writer.transport.abort()
+        for peer in opened:
+            peer.writer.transport.abort()
         await asyncio.sleep(0)
 
 
@@ -76,6 +76,6 @@ def get(path: str, *headers: str) -> bytes:
 
 
 async def ask(port: int, path: str, *, tls: bool = False) -> int:
-    async with peers(port, 1, tls=tls) as [one]:
-        one.say(get(path, "Connection: close"))
-        return await one.status()
+    async with peers(port, 1, tls=tls) as [peer]:
+        peer.say(get(path, "Connection: close"))
+        return await peer.status()

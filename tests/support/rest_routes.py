@@ -46,7 +46,7 @@ FILLING = {
 
 def templates() -> list[tuple[str, str, str]]:
     """(method, path with its parameters as ``<converter:name>``, action) of every row that is not public."""
-    found = []
+    routes = []
 
     def walk(patterns: list[Any], prefix: str, namespace: str) -> None:
         for pattern in patterns:
@@ -56,19 +56,19 @@ def templates() -> list[tuple[str, str, str]]:
                 for method in pattern.callback.methods:
                     action = REST[(method, f"{namespace}:{pattern.name}")]
                     if action != "public":
-                        found.append((method, f"/{prefix}{pattern.pattern}", str(action)))
+                        routes.append((method, f"/{prefix}{pattern.pattern}", str(action)))
 
     walk(get_resolver().url_patterns, "", "")
-    return found
+    return routes
 
 
 def addresses() -> list[tuple[str, str, str]]:
     """(method, path, action) of every row that is not public."""
-    found = []
+    routes = []
     for method, path, action in templates():
         for name, value in FILLING.items():
             for converter in ("segment", "path", "domain", "kind", "cluster"):
                 path = path.replace(f"<{converter}:{name}>", value)
         assert "<" not in path
-        found.append((method, path, action))
-    return found
+        routes.append((method, path, action))
+    return routes

@@ -29,8 +29,8 @@ class RunDisk:
         self._ids = 1000
 
     def jobs(self, index: RunIndex, now_ms: int) -> list[Job]:
-        found = (index.seal(now_ms), index.merge(), index.rewrite(), index.drop())
-        return [*index.loads(max(now_ms, index.releasing_ms)), *(job for job in found if job is not None)]
+        possible = (index.seal(now_ms), index.merge(), index.rewrite(), index.drop())
+        return [*index.loads(max(now_ms, index.releasing_ms)), *(job for job in possible if job is not None)]
 
     def work(self, index: RunIndex, now_ms: int) -> int:
         """Does all jobs until there are none. Returns how many those were."""
@@ -48,7 +48,7 @@ class RunDisk:
             stored = self.runs.get(job.run.record.ledger_id)  # it may have been merged meanwhile
             index.loaded(job, None if stored is None else RunHead.of_block(stored[0][job.block]))
         elif isinstance(job, Seal):
-            parts = [of_arrays(one.times, one.positions) for one in job.chunks] + [of_slot(one) for one in job.slots]
+            parts = [of_arrays(chunk.times, chunk.positions) for chunk in job.chunks] + [of_slot(slot) for slot in job.slots]
             index.sealed(job, None if self.full else self.write(encode_run(parts)))
         elif isinstance(job, Merge):
             self._merge(index, job)
@@ -77,15 +77,15 @@ class RunDisk:
         blocks += merge.take()
         last, directory = merge.end()
         run = self.write(RunBytes(blocks + last, directory)) if directory.entries else None
-        for one in job.runs:
-            self._delete(one)
+        for merged in job.runs:
+            self._delete(merged)
         index.merged(job, run, stored=True)
 
     def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
         run = job.run
         blocks, stored = self.runs[run.record.ledger_id]
         directory = decode_directory(stored)
-        named = bitmaps_of(joined([decode_block(one) for one in blocks[run.first_block :]]).positions)
+        named = bitmaps_of(joined([decode_block(block) for block in blocks[run.first_block :]]).positions)
         left = {ledger: entries & index.pending[ledger] for ledger, entries in named.items() if ledger in index.pending}
         count = sum(map(len, left.values()))
         self.runs[run.record.ledger_id] = blocks, encode_directory(Directory(count, directory.starts, left))

@@ -42,5 +42,5 @@ class Steps:
     @property
     def most(self) -> str:
         """Where most steps were, for a message."""
-        places = sorted(self.places.items(), key=lambda one: -one[1])[:3]
+        places = sorted(self.places.items(), key=lambda item: -item[1])[:3]
         return ", ".join(f"{name}: {count:,}" for name, count in places)

@@ -110,16 +110,16 @@ def payload_of(number: int, size: int = 0) -> bytes:
 
 async def stored_numbers(service: Broker, topic: str = TOPIC) -> dict[int, list[MessagePosition]]:
     """Number -> where `publish` stored it, read through a new reader from the beginning."""
-    held: Topic = await service.topics.get(parse_topic(topic), create=False)
+    loaded: Topic = await service.topics.get(parse_topic(topic), create=False)
     inbox = Inbox()
     reader = await LocalSessions(service).open_consumer(
         ADMIN, topic, f"check-{time.time_ns()}", "Exclusive", "earliest", False, None, inbox
     )
-    count = held.ledger_list.entries
+    count = loaded.ledger_list.entries
     reader.flow(count + 1)
     await eventually(lambda: len(inbox.messages) >= count)
     reader.close()
-    found: dict[int, list[MessagePosition]] = {}
+    by_number: dict[int, list[MessagePosition]] = {}
     for message in inbox.messages:
-        found.setdefault(int(message.payload.rstrip(b".")), []).append(message.position)
-    return found
+        by_number.setdefault(int(message.payload.rstrip(b".")), []).append(message.position)
+    return by_number

@@ -143,8 +143,8 @@ class World:
             if due is None:
                 return
             source, position = due
-            found = self.block(position)
-            assignment = self.subscription.assign(source, found, position, found.last_entry, self.expired_before_ms, self.now_ms)
+            read = self.block(position)
+            assignment = self.subscription.assign(source, read, position, read.last_entry, self.expired_before_ms, self.now_ms)
             for consumer, block, first, last, redelivery_counts, _, picked in assignment.deliveries:
                 if picked is None:
                     consumer.sink.deliver(consumer, block, first, last, redelivery_counts)

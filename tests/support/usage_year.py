@@ -34,13 +34,13 @@ def fill_year(tenant: Tenant, last: date, topics: int = 1000, namespaces: int = 
     rows = 0
     months: dict[tuple[int, date, str], list[int]] = defaultdict(lambda: [0, 0])
     for start in range(0, days, 5):
-        found = list(_charges(series, sizes, last, range(start, min(start + 5, days)), days, random))
-        Charge.unscoped.bulk_create(found, batch_size=ROWS_AN_INSERT)
-        rows += len(found)
-        for one in found:
-            of_month = months[one.series_id, one.day.replace(day=1), one.meter]
-            of_month[0] += one.quantity
-            of_month[1] += one.nano
+        charges = list(_charges(series, sizes, last, range(start, min(start + 5, days)), days, random))
+        Charge.unscoped.bulk_create(charges, batch_size=ROWS_AN_INSERT)
+        rows += len(charges)
+        for charge in charges:
+            of_month = months[charge.series_id, charge.day.replace(day=1), charge.meter]
+            of_month[0] += charge.quantity
+            of_month[1] += charge.nano
     MonthCharge.unscoped.bulk_create(
         (
             MonthCharge(series_id=pk, day=day, meter=meter, nano=nano, currency="EUR", **columns_of(quantity))
@@ -55,10 +55,12 @@ def _charges(series: list[CostSeries], sizes: list[float], last: date, ages: ran
     for age in ages:
         day = last - timedelta(days=age)
         weekend = 0.5 if day.weekday() > 4 else 1.0
-        for index, one in enumerate(series):
+        for index, cost_series in enumerate(series):
             if index % 10 == 9 and age < days // 2:
                 continue
             busy = min(1.0, sizes[index] / 50) * weekend * random.uniform(0.7, 1.0) * (1 - 0.4 * age / days)
             for meter, (most, price) in METERS.items():
                 quantity = int(most * busy)
-                yield Charge(series=one, day=day, meter=meter, quantity=quantity, nano=int(quantity * price / 1000), currency="EUR")
+                yield Charge(
+                    series=cost_series, day=day, meter=meter, quantity=quantity, nano=int(quantity * price / 1000), currency="EUR"
+                )

@@ -99,14 +99,14 @@ class VirtualClient(DirectConnection):
         self.fake.written.clear()
         while at < len(data):
             total, size = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))
-            one = pb.Command.FromString(data[at + 8 : at + 8 + size])
-            if one.type == pb.Command.SEND_RECEIPT:
-                self.receipts.setdefault(one.send_receipt.producer_id, []).append(one.send_receipt.sequence_id)
-            elif one.type == pb.Command.MESSAGE:
-                self.messages[one.message.consumer_id] = self.messages.get(one.message.consumer_id, 0) + 1
+            command = pb.Command.FromString(data[at + 8 : at + 8 + size])
+            if command.type == pb.Command.SEND_RECEIPT:
+                self.receipts.setdefault(command.send_receipt.producer_id, []).append(command.send_receipt.sequence_id)
+            elif command.type == pb.Command.MESSAGE:
+                self.messages[command.message.consumer_id] = self.messages.get(command.message.consumer_id, 0) + 1
                 self.payload_bytes += total - 4 - size
             else:
-                self.others.append(one)
+                self.others.append(command)
             at += 4 + total
 
     def stored(self, producer_id: int = 1) -> int:
@@ -118,7 +118,7 @@ class VirtualClient(DirectConnection):
     def names(self) -> list[str]:
         """Of what came besides receipts and messages."""
         self.read()
-        return [pb.Command.Type.Name(one.type) for one in self.others]
+        return [pb.Command.Type.Name(command.type) for command in self.others]
 
 
 def in_virtual_time(folder: Path, work: Callable[[VirtualWorld], Awaitable[None]], **settings: Any) -> None:

@@ -36,7 +36,7 @@ class WorkerBroker(BrokerLine):
     def __init__(self, real: MemoryBroker) -> None:
         super().__init__(real)
         self.real = real
-        policies = {("namespace", name): {"policies": held} for name, held in NAMESPACES.items()}
+        policies = {("namespace", name): {"policies": namespace_policies} for name, namespace_policies in NAMESPACES.items()}
         real.tell(1, {("tenant", "acme"): {"uid": "u1"}, **policies})
 
     @property

@@ -20,8 +20,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def broker(clock: Clock) -> Iterator[WorkerBroker]:
-    with worker_broker(clock) as held:
-        yield held
+    with worker_broker(clock) as running:
+        yield running
 
 
 @pytest.fixture

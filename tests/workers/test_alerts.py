@@ -33,11 +33,11 @@ AT = START
 
 def steps(*values: int, hold_s: int = 0) -> list[bool]:
     """One value a minute, with threshold 100 and clear 80."""
-    standing, found = Standing(False, None), []
+    standing, fired = Standing(False, None), []
     for minute, value in enumerate(values):
         standing = judge(standing, value, AT + timedelta(minutes=minute), threshold=100, clear=80, hold_s=hold_s)
-        found.append(standing.firing)
-    return found
+        fired.append(standing.firing)
+    return fired
 
 
 def test_a_value_that_swings_around_the_threshold_fires_once() -> None:
@@ -90,7 +90,7 @@ STATS: dict[str, Any] = {
         ("publish_throttled", "", 1, Reading(3, 4)),
     ],
 )
-def test_what_the_stats_say(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
+def test_a_rule_reads_its_figure_from_the_stats(kind: str, subscription: str, before: int | None, expected: Reading) -> None:
     assert read(kind, STATS, subscription, before) == expected
 
 
@@ -119,7 +119,9 @@ PARTS = {
         ("messages_grow", "", 20, [20, 0]),  # the second was not seen before
     ],
 )
-def test_what_the_partitions_say_together_and_each(kind: str, subscription: str, total: int, of_each: list[int]) -> None:
+def test_a_rule_reads_the_figure_of_each_partition_and_their_sum(
+    kind: str, subscription: str, total: int, of_each: list[int]
+) -> None:
     readings = read_partitions(kind, PARTS, subscription, {"0": 50})
     assert [readings[index].value for index in ("0", "2")] == of_each
     assert sum_of(kind, PARTS, subscription, readings) == total
@@ -163,7 +165,7 @@ def test_an_administrator_allows_a_network() -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://h/", "http:///x", "https://user:pw@h/", "h", "https://h:99999/", "https://h/a b", "https://h/\r\nX: y"]
 )
-def test_what_is_no_webhook(url: str) -> None:
+def test_a_url_that_is_no_webhook_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue):
         check_url(url)
 
@@ -192,10 +194,10 @@ class Hook:
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    held = Hook()
-    yield held
-    held.server.shutdown()
-    held.server.server_close()
+    started = Hook()
+    yield started
+    started.server.shutdown()
+    started.server.server_close()
 
 
 # --- tasks
@@ -218,19 +220,19 @@ def look(environment: Environment, number: int) -> dict[str, Any]:
 def test_a_backlog_fires_once_and_is_over_once(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
     broker.real.add(TOPIC, "s")
     rule(clock)
-    found = []
+    fired = []
     for number in range(5):
         broker.real.publish(TOPIC, b"m")
         clock.advance(60)
-        found.append(look(environment, number)["fired"])
-    assert found == [0, 0, 1, 0, 0]
+        fired.append(look(environment, number)["fired"])
+    assert fired == [0, 0, 1, 0, 0]
     broker.cut()
     assert look(environment, 9)["problems"] == 1
     assert AlertRule.unscoped.get().firing and AlertRule.unscoped.get().problem
     broker.mend()
     broker.real.run(broker.real.service.topics.loaded[TOPIC].subscriptions.delete("s"))
     assert look(environment, 10)["over"] == 1
-    assert [one.kind for one in Notice.unscoped.order_by("at", "kind")] == ["alert_fired", "alert_over"]
+    assert [notice.kind for notice in Notice.unscoped.order_by("at", "kind")] == ["alert_fired", "alert_over"]
 
 
 def test_an_idle_topic_is_looked_at_without_loading_it(
@@ -251,8 +253,8 @@ def test_an_idle_topic_is_looked_at_without_loading_it(
         clock.advance(60)
         assert look(environment, number)["problems"] == 0
     assert loaded == []
-    found = {one.kind: (one.value, one.firing) for one in AlertRule.unscoped.all()}
-    assert found == {
+    rules = {rule.kind: (rule.value, rule.firing) for rule in AlertRule.unscoped.all()}
+    assert rules == {
         "backlog_entries": (3, True), "backlog_age_s": (180, True), "no_consumer": (1, True), "messages_grow": (0, False),
     }  # fmt: skip
     broker.real.publish(TOPIC, b"m")  # somebody uses it again
@@ -272,14 +274,14 @@ def test_a_rule_on_a_partitioned_topic_is_about_all_partitions(
     rule(clock, threshold=5)
     looked = look(environment, 0)
     assert (looked["looked_at"], looked["fired"], looked["problems"]) == (1, 1, 0)
-    found = AlertRule.unscoped.get()
-    assert (found.value, found.by_partition) == (5, [(2, 4), (0, 1), (1, 0)])
+    looked_at = AlertRule.unscoped.get()
+    assert (looked_at.value, looked_at.by_partition) == (5, [(2, 4), (0, 1), (1, 0)])
     assert Notice.unscoped.get().text.endswith(
         "is 5; the threshold is 5, and it is over below 2. Of its partitions, partition 2: 4, partition 0: 1."
     )
 
 
-def test_what_grows_is_told_by_partition(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
+def test_growth_is_told_by_partition(environment: Environment, broker: WorkerBroker, clock: Clock, asked: None) -> None:
     """A partition that was loaded anew counts from 0: it does not hide what the others rose by."""
     broker.real.run(broker.real.service.topics.partitioned.create(parse_topic(TOPIC), 2, {}))
     parts = [f"{TOPIC}-partition-{index}" for index in range(2)]
@@ -331,7 +333,7 @@ def test_a_rule_that_cannot_be_looked_at_holds_up_no_other(
     broker.real.add(TOPIC, "s")
     broker.real.publish(TOPIC, *[b"m"] * 3)
     AlertRule.unscoped.exclude(id=broken.id).update(kind="backlog_entries")
-    assert [(one["fired"], one["problems"]) for one in (look(environment, 1), look(environment, 2))] == [(1, 1), (0, 1)]
+    assert [(done["fired"], done["problems"]) for done in (look(environment, 1), look(environment, 2))] == [(1, 1), (0, 1)]
     assert AlertRule.unscoped.get(id=broken.id).problem == "KeyError: 'no_such_kind'"
 
 

@@ -116,7 +116,7 @@ def test_many_pages_are_one_run_and_further_ones_are_counted(environment: Enviro
     assert AuditRecord.unscoped.count() == summary["records"]
 
 
-def test_what_comes_during_a_run_waits_for_the_next(
+def test_records_that_come_during_a_run_wait_for_the_next(
     environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood that goes on would keep a run, and the log, going for ever."""

@@ -36,7 +36,7 @@ def carriers() -> Iterator[Carriers]:
     assert made.join(30)
 
 
-def test_what_waits_for_its_rate_gives_its_thread_back(carriers: Carriers) -> None:
+def test_a_task_that_waits_for_its_rate_gives_its_thread_back(carriers: Carriers) -> None:
     begun: list[int] = []
 
     def slow(number: int) -> Iterator[float]:
@@ -99,7 +99,7 @@ def test_a_task_that_raises_ends_and_others_go_on(carriers: Carriers) -> None:
     assert done.wait(30)
 
 
-def test_what_finds_no_room_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_without_room_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carriers_module, "WAITING_MAX", 2)
     carriers, go_on, begun = Carriers(threads_max=1), threading.Event(), []
 

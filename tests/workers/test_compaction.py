@@ -29,9 +29,9 @@ pytestmark = pytest.mark.django_db
 
 def requested(environment: Environment, broker: WorkerBroker, *names: str) -> list[TopicRef]:
     topics = [TopicRef(topic=f"persistent://acme/kept/{name}") for name in names]
-    for one in topics:
-        broker.add(one.topic, [1, 1])
-        environment.rpc.call(TOPICS_COMPACT, one)
+    for topic in topics:
+        broker.add(topic.topic, [1, 1])
+        environment.rpc.call(TOPICS_COMPACT, topic)
     return topics
 
 
@@ -39,22 +39,22 @@ def status(environment: Environment, topic: TopicRef) -> CompactionStatus:
     return environment.rpc.call(TOPICS_COMPACTION_STATUS, topic)
 
 
-def test_what_was_requested_is_compacted(environment: Environment, broker: WorkerBroker) -> None:
+def test_requested_topics_are_compacted_once(environment: Environment, broker: WorkerBroker) -> None:
     topics = requested(environment, broker, "one", "two")
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
     assert summary == {"outcome": "succeeded", "compacted": 2, "removed_messages": 4, "failures": 0, "failed": {}}
-    assert {status(environment, one).status for one in topics} == {"SUCCESS"}
+    assert {status(environment, topic).status for topic in topics} == {"SUCCESS"}
     again = run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)
     assert again["compacted"] == 0
     assert list((environment.settings.data_path / "compaction").iterdir()) == []
 
 
 def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
-    one, two = requested(environment, broker, "one", "two")
-    broker.real.service.compactions.forget(one.topic)  # whoever asked for it is forgotten: another worker has begun
-    environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=one.topic, task_id="other"))
+    first, second = requested(environment, broker, "one", "two")
+    broker.real.service.compactions.forget(first.topic)  # whoever asked for it is forgotten: another worker has begun
+    environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=first.topic, task_id="other"))
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
-    assert (status(environment, one).status, status(environment, two).status) == ("RUNNING", "SUCCESS")
+    assert (status(environment, first).status, status(environment, second).status) == ("RUNNING", "SUCCESS")
 
 
 def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: Environment, broker: WorkerBroker) -> None:
@@ -69,17 +69,17 @@ def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: E
 def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
     environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, two = requested(environment, broker, "one", "two")
+    first, second = requested(environment, broker, "one", "two")
 
     def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
-        if topic == one.topic:
+        if topic == first.topic:
             raise ValueError("what nobody thought of")
         return compact_topic(environment, topic, task_id, renew)
 
     monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
-    assert (summary["compacted"], summary["failed"]) == (1, {one.topic: "ValueError: what nobody thought of"})
-    assert status(environment, two).status == "SUCCESS"
+    assert (summary["compacted"], summary["failed"]) == (1, {first.topic: "ValueError: what nobody thought of"})
+    assert status(environment, second).status == "SUCCESS"
 
 
 def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
@@ -150,7 +150,7 @@ def test_a_large_topic_does_not_hold_up_those_of_other_tenants(
 
     monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["removed_messages"] == 6
-    assert max(map(len, seen)) == 2 and all(len(set(one)) == len(one) for one in seen)
+    assert max(map(len, seen)) == 2 and all(len(set(tenants_at_once)) == len(tenants_at_once) for tenants_at_once in seen)
     assert ended[-2:] == ["acme", "acme"]
 
 

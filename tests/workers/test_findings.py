@@ -50,18 +50,18 @@ def quarantined(**changes: Any) -> dict[str, Any]:
 def noted(run: UsageRun, tmp_path: Path, *records: dict[str, Any]) -> list[UsageFinding]:
     folder = quarantine_directory(tmp_path, "r1")
     folder.mkdir(exist_ok=True)
-    (folder / "hour.json").write_text("".join(json.dumps(one) + "\n" for one in records))
+    (folder / "hour.json").write_text("".join(json.dumps(record) + "\n" for record in records))
     note_findings(run, RESULT, tmp_path, [])
     return list(UsageFinding.unscoped.order_by("id"))
 
 
 def test_a_quarantined_record_says_where_it_is_and_whose(run: UsageRun, tmp_path: Path) -> None:
-    (found,) = noted(run, tmp_path, quarantined())
-    assert (found.kind, found.tenant, found.tenant_uid, found.topic, found.meter) == (
+    (finding,) = noted(run, tmp_path, quarantined())
+    assert (finding.kind, finding.tenant, finding.tenant_uid, finding.topic, finding.meter) == (
         "quarantined", "acme", "u1", TOPIC, "messages_in",
     )  # fmt: skip
-    assert (found.reason, found.file, found.row, found.hour) == ("invalid: a negative number", "f.parquet", 12, NOON)
-    assert found.record["value"] == -5 and "reason" not in found.record
+    assert (finding.reason, finding.file, finding.row, finding.hour) == ("invalid: a negative number", "f.parquet", 12, NOON)
+    assert finding.record["value"] == -5 and "reason" not in finding.record
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_quarantined_record_says_where_it_is_and_whose(run: UsageRun, tmp_path
     ],
 )
 def test_a_record_that_does_not_fit_together_is_nobodys(run: UsageRun, tmp_path: Path, changes: dict[str, Any]) -> None:
-    (found,) = noted(run, tmp_path, quarantined(**changes))
-    assert found.tenant_uid == ""
+    (finding,) = noted(run, tmp_path, quarantined(**changes))
+    assert finding.tenant_uid == ""
 
 
 def test_an_old_record_is_of_the_tenant_that_was_there_then(run: UsageRun, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_holes_have_bounds_and_owners(run: UsageRun, tmp_path: Path) -> None:
 
 def test_a_run_with_very_many_has_the_first_of_them(run: UsageRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "FINDINGS_MAX", 3)
-    assert [one.row for one in noted(run, tmp_path, *(quarantined(row=row) for row in range(5)))] == [0, 1, 2]
+    assert [finding.row for finding in noted(run, tmp_path, *(quarantined(row=row) for row in range(5)))] == [0, 1, 2]
 
 
 def test_the_names_in_a_series() -> None:

@@ -92,7 +92,7 @@ def test_an_address_of_a_special_purpose_is_not_reached_in_any_form(address: str
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://h:port/", "http://h:99999/", "http://h:0/", "ftp://h/", "http://"])
-def test_what_is_no_url_is_refused_in_words(url: str) -> None:
+def test_a_malformed_url_is_refused_in_words(url: str) -> None:
     with pytest.raises(InvalidValue, match="is not the URL of a webhook"):
         webhooks.check_url(url)
 
@@ -105,11 +105,11 @@ def test_an_address_is_that_of_one_mailbox(address: str) -> None:
 
 
 def test_public_addresses_of_ipv6_are_reached() -> None:
-    found = ["2606:4700::1111", "2001:4860:4860::8888", "64:ff9b::5db8:d70e", "93.184.215.14"]
-    assert address_of("hook.example", 443, [], lambda host, port: found) == found[0]
+    addresses = ["2606:4700::1111", "2001:4860:4860::8888", "64:ff9b::5db8:d70e", "93.184.215.14"]
+    assert address_of("hook.example", 443, [], lambda host, port: addresses) == addresses[0]
 
 
 @pytest.mark.parametrize("address", ["a@b,c@d", "a@" + "\u00fc" * 80, "@", "a@b@c", '"a@b', "\u00fc@\u00fc..de"])
-def test_what_is_no_address_ends_in_words(address: str, settings_of: Callable[..., Settings]) -> None:
+def test_a_mail_to_a_malformed_address_fails_in_words(address: str, settings_of: Callable[..., Settings]) -> None:
     settings = settings_of(smtp_url="smtp://127.0.0.1:1")
     assert mail.send(settings, [address], "s", "t").startswith("mail failed: ")

@@ -24,7 +24,7 @@ def test_many_tasks_are_followed_by_one_trim() -> None:
     assert trims == [100.0, 100.0 + EVERY_S, 100.0 + 2 * EVERY_S]
 
 
-def test_what_the_last_task_left_is_trimmed_without_another_task() -> None:
+def test_memory_left_by_the_last_task_is_trimmed_without_another() -> None:
     clock, trims = Clock(), []
     memory = MemoryTrimmer(clock, lambda: trims.append(clock.now_s))
     for _ in range(2):

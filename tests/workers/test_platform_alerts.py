@@ -34,16 +34,16 @@ def test_a_disk_that_is_nearly_full_is_said_once_and_that_it_is_over(
     monkeypatch.setattr(mail, "send", lambda settings, to, subject, text, files: mailed.append((*to, subject)) or "mailed to 1")
     Tenant.unscoped.create(name="acme", uid="u1")
     set_platform_target(platform_actor(), "", ["ops@magnetar.example"])
-    found = []
+    firing = []
     for number, free in enumerate((50, 15, 18, 12, 20, 21, 16, 15)):
         monkeypatch.setattr(platform, "disk_of", lambda path, free=free: Disk(100, free))
         done = run_recorded(environment, EVALUATE_ALERTS, f"look-{number}", evaluate_alerts)
         assert done["disk"] == f"{100 - free} % used"
-        found.append(PlatformAlert.objects.get().firing)
+        firing.append(PlatformAlert.objects.get().firing)
         clock.advance(60)
-    assert found == [False, True, True, True, True, False, False, True]
+    assert firing == [False, True, True, True, True, False, False, True]
     notices = list(Notice.unscoped.order_by("at"))
-    assert [(one.kind, one.tenant_uid) for one in notices] == [("disk_low", ""), ("disk_over", ""), ("disk_low", "")]
+    assert [(notice.kind, notice.tenant_uid) for notice in notices] == [("disk_low", ""), ("disk_over", ""), ("disk_low", "")]
     assert "85 % of the disk of" in notices[0].text
     for run in TaskRun.objects.filter(name=SEND_NOTICE):
         run_recorded(environment, SEND_NOTICE, run.task_id, send_notice, **run.arguments)

@@ -29,7 +29,7 @@ DAY_S = 86_400
 
 def append(broker: WorkerBroker, *changes: tuple[int, str, int | None]) -> str:
     """Sequence, topic, and how many producers it may have; why not, or ""."""
-    told = [change(*one) for one in changes]
+    told = [change(*arguments) for arguments in changes]
     return broker.call(POLICIES_APPEND_EVENTS, ChangeEventsAppend(namespace="acme/orders", changes=told)).refused
 
 
@@ -40,7 +40,11 @@ def change(sequence: int, topic: str, number: int | None) -> PolicyChange:
 
 def stored(broker: WorkerBroker) -> list[tuple[int, str]]:
     events = stored_events(broker.real, EVENTS)
-    return [(one.sequence_id, as_text(one.partition_key).rpartition("/")[2]) for one, _ in events if one.HasField("partition_key")]
+    return [
+        (metadata.sequence_id, as_text(metadata.partition_key).rpartition("/")[2])
+        for metadata, _ in events
+        if metadata.HasField("partition_key")
+    ]
 
 
 def expire(environment: Environment) -> None:
@@ -62,7 +66,7 @@ def test_events_outlive_the_policies_of_their_namespace(environment: Environment
     expire(environment)
     assert stored(broker) == [(4, "b"), (5, "c")], "the rest is a month old, and in the compacted ledger"
     seen = broker.real.run(read_all(broker.real.service, topic=EVENTS))
-    keys = [(one.key or "").rpartition("/")[2] for one in seen]
+    keys = [(message.key or "").rpartition("/")[2] for message in seen]
     assert keys == ["b", "a", "b", "c"] and seen[2].value == b""
 
 

@@ -88,7 +88,7 @@ class TestAsking:
         ask_for(EXPIRE_MESSAGES)
         assert sorted(TaskRun.objects.values_list("outcome", flat=True)) == ["queued", "running"]
 
-    def test_one_that_would_be_repeated_later_is_due_when_it_is_asked_for(self) -> None:
+    def test_a_request_makes_a_run_due_that_would_be_repeated_later(self) -> None:
         later = datetime.now(UTC) + timedelta(seconds=1000)
         TaskRun.objects.create(task_id="r1", name=RUN_USAGE_JOB, started_at=later, due_at=later, outcome="retrying")
         assert ask_for(RUN_USAGE_JOB).task_id == "r1"
@@ -117,7 +117,7 @@ class TestTaking:
         assert taken(clock, {"redrives": 0, "control": 1}) == ["quick"], "what waits for its pool holds up nobody else's"
         assert taken(clock, {"usage": 9}) == []
 
-    def test_what_is_due_longest_is_first(self, clock: Clock) -> None:
+    def test_the_run_that_is_due_longest_is_first(self, clock: Clock) -> None:
         queued(clock, "later")
         queued(clock, "earlier", due_at=clock() - timedelta(seconds=1))
         queued(clock, "not yet", due_at=clock() + timedelta(seconds=1))
@@ -149,7 +149,7 @@ class TestTaking:
         clock.advance(LEASE_S)
         assert sorted(taken(clock)) == ["r1", "r2"]
 
-    def test_what_waits_long_is_not_taken_for_a_clock_that_went_back(self, clock: Clock) -> None:
+    def test_a_long_wait_is_not_taken_for_a_clock_that_went_back(self, clock: Clock) -> None:
         queued(clock, outcome="retrying", due_at=clock() + timedelta(seconds=WAIT_S_MAX + SKEW_S))
         taken(clock)
         clock.advance(LEASE_S)
@@ -223,7 +223,7 @@ class TestRepeating:
         assert run(environment, work) == "quarantined" and not work.done
         assert "its worker ended" in state().summary["why"]
 
-    def test_what_a_schedule_asks_for_again_is_not_quarantined(self, environment: Environment, clock: Clock) -> None:
+    def test_a_scheduled_task_is_not_quarantined(self, environment: Environment, clock: Clock) -> None:
         queued(clock, name=EXPIRE_MESSAGES, arguments={}, outcome="running", attempts=5)
         assert run_recorded(environment, EXPIRE_MESSAGES, "r1", lambda *given: {})["outcome"] == "failed"
 

@@ -73,9 +73,9 @@ def moved(broker: WorkerBroker, topic: str = TARGET) -> Iterator[tuple[bytes, di
     """Payload, properties and key of every message of the target."""
 
     async def read() -> list[Any]:
-        held = await broker.real.service.topics.get(parse_topic(topic), create=False)
-        positions = [held.ledger_list.at_index(index) for index in range(held.ledger_list.entries)]
-        return [await held.entries.entry_at(one) for one in positions]
+        loaded = await broker.real.service.topics.get(parse_topic(topic), create=False)
+        positions = [loaded.ledger_list.at_index(index) for index in range(loaded.ledger_list.entries)]
+        return [await loaded.entries.entry_at(position) for position in positions]
 
     for stored in broker.real.run(read()):
         metadata = stored.metadata
@@ -91,11 +91,11 @@ def test_everything_goes_back_as_it_came_and_is_acknowledged(
 ) -> None:
     job(clock)
     assert run(environment)["state"] == "done"
-    found = list(moved(broker))
-    assert [(payload, key) for payload, _, key in found] == [(b"%d" % number, f"k{number % 3}") for number in range(6)]
-    assert found[0][1] == {"kind": "x", REDRIVEN: "1"}
-    held = RedriveJob.unscoped.get()
-    assert (held.state, held.moved, held.left, held.looked_at) == ("done", 6, 0, 6)
+    messages = list(moved(broker))
+    assert [(payload, key) for payload, _, key in messages] == [(b"%d" % number, f"k{number % 3}") for number in range(6)]
+    assert messages[0][1] == {"kind": "x", REDRIVEN: "1"}
+    redriven = RedriveJob.unscoped.get()
+    assert (redriven.state, redriven.moved, redriven.left, redriven.looked_at) == ("done", 6, 0, 6)
     assert RedriveOutcome.objects.filter(why="").count() == 6
     RedriveJob.unscoped.update(state="running", ledger_id=-1, entry_id=0)
     assert run(environment, "r2")["moved"] == 0 and len(payloads(broker)) == 6  # its subscription remembers
@@ -129,7 +129,7 @@ def test_a_message_that_was_redriven_too_often_stays(environment: Environment, b
     job(clock, filter={"redriven_max": 3})
     run(environment)
     assert payloads(broker) == [b"2", b"not a number"]
-    assert [one.why for one in RedriveOutcome.objects.all()] == ["", TOO_OFTEN, ""]
+    assert [outcome.why for outcome in RedriveOutcome.objects.all()] == ["", TOO_OFTEN, ""]
 
 
 @pytest.mark.parametrize("killed_before_the_answer", [True, False])
@@ -194,10 +194,10 @@ def test_a_broker_that_is_away_is_tried_again_and_a_refusal_is_not(
     broker.mend()
     RedriveJob.unscoped.update(owner="stranger@other")
     assert "failed" in run(environment)
-    held = RedriveJob.unscoped.get()
-    assert (held.state, held.moved) == ("failed", 0) and held.error
+    redriven = RedriveJob.unscoped.get()
+    assert (redriven.state, redriven.moved) == ("failed", 0) and redriven.error
     assert payloads(broker) == []
-    assert NotReady.code not in held.error
+    assert NotReady.code not in redriven.error
 
 
 def test_a_subscription_with_consumers_is_left_to_them(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
@@ -317,6 +317,6 @@ def test_a_tenant_that_was_created_anew_keeps_its_messages(
     RedriveJob.unscoped.update(tenant_uid="u0")
     Tenant.unscoped.update(uid="u0")  # as the worker knows it; the broker has the new one
     run(environment)
-    held = RedriveJob.unscoped.get()
-    assert held.state == "failed" and "is another" in held.error
+    redriven = RedriveJob.unscoped.get()
+    assert redriven.state == "failed" and "is another" in redriven.error
     assert payloads(broker) == []

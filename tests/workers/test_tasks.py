@@ -65,7 +65,7 @@ def test_expiry_twice_does_nothing_more(environment: Environment, broker: Worker
     assert expire(environment, "run-2")["expired_entries"] == 0
 
 
-def test_one_topic_that_fails_does_not_hold_up_the_others(
+def test_a_topic_whose_expiry_fails_does_not_hold_up_the_others(
     environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "BATCH_TOPICS", 1)
@@ -132,7 +132,7 @@ def test_a_message_whose_worker_died_is_worked_off(environment: Environment, bro
     assert expire(environment)["expired_entries"] == 1
 
 
-def test_one_run_at_a_time_and_none_for_ever(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+def test_a_task_has_a_single_run_at_a_time_and_none_for_ever(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
     running(clock)
     assert expire(environment, "run-1")["outcome"] == "skipped"
     assert not broker.calls
@@ -188,9 +188,9 @@ def test_collecting_usage_says_what_was_written(environment: Environment, broker
     clock.advance(5)
     summary = run_recorded(environment, COLLECT_USAGE, "run-1", collect_usage)
     (file,) = broker.real.usage_files()
-    found = duckdb.sql(f"select * from read_parquet('{file}')")
-    assert found is not None
-    rows = len(found.fetchall())
+    relation = duckdb.sql(f"select * from read_parquet('{file}')")
+    assert relation is not None
+    rows = len(relation.fetchall())
     assert rows and summary == {"outcome": "succeeded", "files": 1, "rows": rows}
     assert run_recorded(environment, COLLECT_USAGE, "run-2", collect_usage)["rows"] == 0
 

@@ -30,7 +30,7 @@ def test_those_who_are_served_lose_no_time_that_was_spent_for_them() -> None:
     assert turns.next(["a", "b"]) == "b"
 
 
-def test_one_that_begins_to_wait_later_is_level_with_the_others() -> None:
+def test_a_tenant_that_begins_to_wait_later_is_level_with_the_others() -> None:
     turns = Turns()
     for _ in range(100):
         turns.took(turns.next(["a", "b"]), 1.0)
@@ -41,7 +41,7 @@ def test_one_that_begins_to_wait_later_is_level_with_the_others() -> None:
     assert sorted(served) == sorted(["a", "b", "late"] * 3)
 
 
-def test_one_that_waits_for_nothing_gains_nothing() -> None:
+def test_a_tenant_that_waits_for_nothing_gains_nothing() -> None:
     turns = Turns()
     turns.next(["a", "b"])
     for _ in range(10):

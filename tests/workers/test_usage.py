@@ -44,11 +44,11 @@ def finished(run_id: str, rows: list[Row], directory: Path, inputs: str = "input
     """The result of a job, and below `directory` what Spark leaves to be loaded: some lines here, some there, some nowhere."""
     folder = directory / run_id
     folder.mkdir()
-    lines = [json.dumps(dict(zip(HOUR_COLUMNS, one, strict=True))) + "\n" for one in rows]
+    lines = [json.dumps(dict(zip(HOUR_COLUMNS, row, strict=True))) + "\n" for row in rows]
     (folder / "part-0.json").write_text("".join(lines[:1]))
     (folder / "part-1.json").write_text("")
     (folder / "part-2.json").write_text("".join(lines[1:]))
-    checksum = checksum_text(len(rows), sum(row_digest(one) for one in rows))
+    checksum = checksum_text(len(rows), sum(row_digest(row) for row in rows))
     return Result(run_id, hours=(HourResult(HOUR, inputs, len(rows), checksum, {}),))
 
 
@@ -118,7 +118,7 @@ class TestPublishing:
         publish_run(finished("1", rows, tmp_path), tmp_path)
         assert len(shown()) == 1201
 
-    def test_what_somebody_should_look_at_is_said(self, tmp_path: Path) -> None:
+    def test_quarantined_records_rejected_files_and_holes_are_in_the_message(self, tmp_path: Path) -> None:
         result = dataclasses.replace(
             finished("1", [], tmp_path), quarantined={"conflict": 2}, rejected_files={"a.parquet": "damaged"}, hole_count=3
         )

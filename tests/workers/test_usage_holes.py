@@ -19,7 +19,7 @@ async def boot(folder: Path, epoch: int, started_ms: int, *collected_ms: int, en
         await collector.collect(ended=ended and at_ms == collected_ms[-1])
 
 
-async def test_what_lies_between_the_last_records_of_a_crash_and_the_next_start_is_a_hole(tmp_path: Path) -> None:
+async def test_a_hole_reaches_from_the_last_records_before_a_crash_to_the_next_start(tmp_path: Path) -> None:
     await boot(tmp_path, 1, START_MS, START_MS + 60_000, START_MS + 90_000, ended=True)
     await boot(tmp_path, 2, START_MS + 200_000, START_MS + 260_000, ended=False)  # killed at some time after
     await boot(tmp_path, 3, START_MS + 300_000, START_MS + 360_000, ended=False)  # runs

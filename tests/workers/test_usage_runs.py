@@ -254,7 +254,7 @@ class TestTheTask:
         assert run_ids() == [("run-1", "succeeded"), ("run-1-2", "succeeded"), ("run-1-3", "succeeded")]
         assert UsageRun.objects.get(run_id="run-1").started_at == first.started_at
 
-    def test_what_a_dead_worker_left_running_is_closed_by_the_next_run(
+    def test_a_run_that_a_dead_worker_left_is_closed_by_the_next(
         self, environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FINISHES)
@@ -287,7 +287,7 @@ class TestAsking:
         UsageRun.objects.create(run_id="busy-2", requested_at=now, outcome=UsageRun.Outcome.RUNNING)
         assert request_usage_run() == "busy-2", "its second month"
 
-    def test_one_that_failed_and_waits_is_asked_for_at_once(
+    def test_a_request_makes_a_failed_run_that_waits_due_at_once(
         self, environment: Environment, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         job_that(monkeypatch, FAILS)

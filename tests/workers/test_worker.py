@@ -29,7 +29,7 @@ from workers.schedule import BY_NAME, COLLECT_AUDIT, COLLECT_USAGE, EXPIRE_MESSA
 NAME = "tests.task"
 counted: list[str] = []
 let_go = threading.Event()
-held = threading.Semaphore(0)
+busy = threading.Semaphore(0)
 
 
 def count(environment: Environment, task_id: str, renew: Any, job: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def count(environment: Environment, task_id: str, renew: Any, job: str) -> dict[
 
 
 def hold(environment: Environment, task_id: str, renew: Any, job: str) -> dict[str, Any]:
-    held.release()
+    busy.release()
     assert let_go.wait(60)
     return {}
 
@@ -70,7 +70,7 @@ def test_a_message_past_its_ttl_goes_when_the_task_is_asked_for(worker: Worker, 
     assert run.summary["expired_entries"] == 1 and broker.messages() == 1
 
 
-def test_what_is_asked_for_begins_within_a_second(worker: Worker, broker: WorkerBroker) -> None:
+def test_a_requested_task_begins_within_seconds(worker: Worker, broker: WorkerBroker) -> None:
     """The worker looks so often, whatever else it does."""
     assert transport.POLL_S <= 0.5
     run = ask_for(COLLECT_USAGE)
@@ -163,7 +163,7 @@ def test_expiry_runs_while_very_many_long_tasks_do(
     worker.start()
     try:
         for _ in range(POOLS["redrives"].threads):
-            assert held.acquire(timeout=30)  # all of its threads are busy
+            assert busy.acquire(timeout=30)  # all of its threads are busy
         for name in (EXPIRE_MESSAGES, COLLECT_AUDIT):
             ends(ask_for(name).task_id)
         outcomes = list(TaskRun.objects.filter(name=NAME).values_list("outcome", flat=True))

@@ -70,25 +70,25 @@ def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
 def _check_topic(topic: TopicName) -> None:
     """A topic, a partition or a partitioned topic that exists. Raises `NotFound`, `InvalidValue`, `PreconditionFailed`."""
     try:
-        found = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic)))
+        meta = broker.rpc().call(TOPICS_PARTITIONS, PartitionsGet(topic=str(topic)))
     except NotFound:
         if PATTERN.search(topic.local):
             raise InvalidValue(
                 f"topic {str(topic)[:200]!r} does not exist; patterns are not supported: make a rule for each topic"
             ) from None
         raise
-    if found.partitions > PARTITIONS_MAX:
+    if meta.partitions > PARTITIONS_MAX:
         raise PreconditionFailed(
-            f"topic {topic} has {found.partitions} partitions: a rule is about at most {PARTITIONS_MAX}; make rules for partitions"
+            f"topic {topic} has {meta.partitions} partitions: a rule is about at most {PARTITIONS_MAX}; make rules for partitions"
         )
 
 
 def rule_of(tenant: str, rule_id: str) -> AlertRule:
     with tenant_scope(tenant):
-        found: AlertRule | None = AlertRule.objects.filter(id=rule_id).first()
-    if found is None:
+        rule: AlertRule | None = AlertRule.objects.filter(id=rule_id).first()
+    if rule is None:
         raise NotFound(f"alert rule {rule_id[:64]!r} does not exist")
-    return found
+    return rule
 
 
 def delete_rule(actor: Actor, tenant: str, rule_id: str) -> None:
@@ -127,7 +127,7 @@ def check_target(webhook_url: str, mail_to: list[str]) -> None:
 
 
 def _uid(tenant: str) -> str:
-    found = Tenant.objects.filter(name=tenant).values_list("uid", flat=True).first()
-    if found is None:
+    uid = Tenant.objects.filter(name=tenant).values_list("uid", flat=True).first()
+    if uid is None:
         raise NotFound(f"tenant {tenant!r} does not exist")
-    return found
+    return uid

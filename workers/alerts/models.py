@@ -74,7 +74,7 @@ class AlertRule(OfTenant):
     def by_partition(self) -> list[tuple[int, int]]:
         """(index, value), the largest values first; empty unless the topic is partitioned."""
         return sorted(
-            ((int(index), int(value)) for index, (value, _) in self.partitions.items()), key=lambda one: (-one[1], one[0])
+            ((int(index), int(value)) for index, (value, _) in self.partitions.items()), key=lambda item: (-item[1], item[0])
         )
 
 

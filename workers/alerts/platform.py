@@ -38,8 +38,8 @@ class Disk(NamedTuple):
 
 def disk_of(path: Path) -> Disk:
     """Raises `OSError`."""
-    found = shutil.disk_usage(path)
-    return Disk(found.total, found.free)
+    usage = shutil.disk_usage(path)
+    return Disk(usage.total, usage.free)
 
 
 def look_at_disk(environment: Environment) -> PlatformAlert:

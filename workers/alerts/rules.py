@@ -46,13 +46,15 @@ def read(kind: str, stats: Stats, subscription: str, before: int | None) -> Read
         return Reading(rise, counter)
     chosen = _chosen(stats, subscription).values()
     if kind in HEALTHS:
-        return Reading(int(any(one.get("deliveryHealth") in HEALTHS[kind] for one in chosen if one.get("durable", True))))
-    return Reading(max((_figure(one, kind) for one in chosen), default=0))
+        return Reading(
+            int(any(figures.get("deliveryHealth") in HEALTHS[kind] for figures in chosen if figures.get("durable", True)))
+        )
+    return Reading(max((_figure(figures, kind) for figures in chosen), default=0))
 
 
 def read_partitions(kind: str, stats: Mapping[str, Stats], subscription: str, before: Mapping[str, int]) -> dict[str, Reading]:
     """The same for each partition; `before`: their counters. One that was not seen before has risen by nothing."""
-    return {index: read(kind, one, subscription, before.get(index)) for index, one in stats.items()}
+    return {index: read(kind, partition_stats, subscription, before.get(index)) for index, partition_stats in stats.items()}
 
 
 def sum_of(kind: str, stats: Mapping[str, Stats], subscription: str, readings: Mapping[str, Reading]) -> int:
@@ -63,13 +65,13 @@ def sum_of(kind: str, stats: Mapping[str, Stats], subscription: str, readings: M
     if kind not in FIELDS:
         return sum(reading.value for reading in readings.values())
     backlogs: Counter[str] = Counter()
-    for one in stats.values():
-        backlogs.update({name: _figure(held, kind) for name, held in _chosen(one, subscription).items()})
+    for partition_stats in stats.values():
+        backlogs.update({name: _figure(figures, kind) for name, figures in _chosen(partition_stats, subscription).items()})
     return max(backlogs.values(), default=0)
 
 
 def _chosen(stats: Stats, subscription: str) -> dict[str, Stats]:
-    return {name: one for name, one in stats.get("subscriptions", {}).items() if not subscription or name == subscription}
+    return {name: figures for name, figures in stats.get("subscriptions", {}).items() if not subscription or name == subscription}
 
 
 def _figure(subscription: Stats, kind: str) -> int:

@@ -148,7 +148,7 @@ def notice_expiring_keys(environment: Environment, task_id: str, renew: Renew) -
     for key in keys:
         renew(said=said)
         assert key.expires_at is not None and key.tenant_id is not None
-        days = min(one for one in DAYS_BEFORE if key.expires_at - now <= timedelta(days=one))
+        days = min(days_before for days_before in DAYS_BEFORE if key.expires_at - now <= timedelta(days=days_before))
         notice = say(
             now,
             TenantRef(key.tenant_id, uids.get(key.tenant_id, "")),
@@ -173,22 +173,22 @@ def turn_of(notice: str) -> Turn:
 @platform_scope()
 def send_notice(environment: Environment, task_id: str, renew: Renew, notice: str) -> dict[str, Any]:
     """Each channel once; what fails is tried again, what is not allowed is not. Raises `NotReady`."""
-    held = Notice.objects.filter(id=notice).first()
-    target = NotificationTarget.objects.filter(tenant_uid=held.tenant_uid).first() if held else None
-    mail_to = sorted({*(held.mail_to if held else ()), *(target.mail_to if target else ())})
-    if held is None or not (mail_to or target):
+    row = Notice.objects.filter(id=notice).first()
+    target = NotificationTarget.objects.filter(tenant_uid=row.tenant_uid).first() if row else None
+    mail_to = sorted({*(row.mail_to if row else ()), *(target.mail_to if target else ())})
+    if row is None or not (mail_to or target):
         return {"notice": "it does not exist, or nobody wants it"}
-    if mail_to and "mail" not in held.delivered:
-        told = TenantRef(held.tenant, held.tenant_uid)
-        _done(held, "mail", send_mail(environment.settings, environment.now(), told, mail_to, held.title, held.text))
-    if target and target.webhook_url and "webhook" not in held.delivered:
+    if mail_to and "mail" not in row.delivered:
+        told = TenantRef(row.tenant, row.tenant_uid)
+        _done(row, "mail", send_mail(environment.settings, environment.now(), told, mail_to, row.title, row.text))
+    if target and target.webhook_url and "webhook" not in row.delivered:
         try:
-            status = _post(environment, target, held)
+            status = _post(environment, target, row)
         except NotAllowed as error:
-            _done(held, "webhook", error.message)
+            _done(row, "webhook", error.message)
         else:
-            _done(held, "webhook", f"answered {status}")
-    return dict(held.delivered)
+            _done(row, "webhook", f"answered {status}")
+    return dict(row.delivered)
 
 
 def _done(notice: Notice, channel: str, how: str) -> None:

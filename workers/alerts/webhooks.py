@@ -29,7 +29,7 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
 
 def networks(text: str) -> list[Network]:
     """Of the setting `webhook_allowed_networks`: 10.1.0.0/16, fd00::/8. Raises `ValueError`."""
-    return [ipaddress.ip_network(one.strip()) for one in text.split(",") if one.strip()]
+    return [ipaddress.ip_network(network.strip()) for network in text.split(",") if network.strip()]
 
 
 def check_url(url: str) -> None:
@@ -56,19 +56,19 @@ def host_of(url: str) -> str:
 def address_of(host: str, port: int, allowed: Sequence[Network], resolve: Resolve) -> str:
     """An address that may be connected to. Raises `NotAllowed` if any of the name may not be, `NotReady` if there is none."""
     try:
-        found = resolve(host, port)
+        addresses = resolve(host, port)
     except OSError as error:
         raise NotReady(f"the webhook's host {host!r} has no address: {error}") from None
-    for text in found:
+    for text in addresses:
         address = meant(ipaddress.ip_address(text.partition("%")[0]))
-        if not is_public(address) and not any(address in one for one in allowed):
+        if not is_public(address) and not any(address in network for network in allowed):
             raise NotAllowed(
                 f"the webhook's host {host!r} has the address {address}, which is not public: use a public host, or ask the "
                 f"administrator of the platform to allow that network (webhook_allowed_networks)"
             )
-    if not found:
+    if not addresses:
         raise NotReady(f"the webhook's host {host!r} has no address")
-    return found[0]
+    return addresses[0]
 
 
 def signature(secret: str, at_s: int, body: bytes) -> str:
@@ -128,12 +128,12 @@ def _status_of(answer: socket.socket, until_s: float) -> int:
         if not piece:
             break
         line += piece
-    found = _STATUS.match(line)
-    if found is None:
+    matched = _STATUS.match(line)
+    if matched is None:
         raise ConnectionError("the answer is not HTTP")
-    return int(found[1])
+    return int(matched[1])
 
 
 def resolved(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))

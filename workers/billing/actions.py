@@ -68,17 +68,17 @@ def assign_plan(actor: Actor, tenant: str, plan: str, starts_at: datetime) -> Pl
     require(actor, Action.SUPERUSER, Resource(tenant))
     if starts_at != starts_at.replace(minute=0, second=0, microsecond=0):
         raise InvalidValue(f"starts_at {starts_at.isoformat()} is not the start of an hour")
-    found = existing_tenant(tenant)
+    tenant_row = existing_tenant(tenant)
     if not PricePlanVersion.objects.filter(plan=plan).exists():
         raise NotFound(f"price plan {plan[:64]!r} does not exist")
     with transaction.atomic(), platform_scope():
-        if Invoice.objects.filter(tenant_uid=found.uid, state=Invoice.State.FINAL, end__gt=starts_at).exists():
+        if Invoice.objects.filter(tenant_uid=tenant_row.uid, state=Invoice.State.FINAL, end__gt=starts_at).exists():
             raise Conflict(f"a final invoice covers {starts_at:%Y-%m-%dT%H:%MZ}: a plan changes after it")
         row, _ = PlanAssignment.objects.update_or_create(
-            tenant_uid=found.uid, starts_at=starts_at, defaults={"plan": plan, "tenant": tenant}
+            tenant_uid=tenant_row.uid, starts_at=starts_at, defaults={"plan": plan, "tenant": tenant}
         )
         try:
-            segments_between(found.uid, *month_of(starts_at))
+            segments_between(tenant_row.uid, *month_of(starts_at))
         except RatingError as error:
             raise Conflict(str(error)) from None
         record(actor, "price_plan.assign", tenant, plan, after={"plan": plan, "starts_at": starts_at.isoformat()})
@@ -88,12 +88,12 @@ def assign_plan(actor: Actor, tenant: str, plan: str, starts_at: datetime) -> Pl
 def set_account(actor: Actor, tenant: str, given: Mapping[str, Any]) -> BillingAccount:
     """Changes what is given of `details`, `tax_label`, `tax_rate` and `payment_days`."""
     require(actor, Action.SUPERUSER, Resource(tenant))
-    found = existing_tenant(tenant)
+    tenant_row = existing_tenant(tenant)
     check_fields(shapes.BillingChange, given)
     if "tax_rate" in given:
         _rate(given["tax_rate"])
     with transaction.atomic(), platform_scope():
-        row = headers.account_of(found.uid, tenant)
+        row = headers.account_of(tenant_row.uid, tenant)
         before = {field: getattr(row, field) for field in ("details", "tax_label", "tax_rate", "payment_days")}
         for field in before:
             if field in given:
@@ -119,7 +119,7 @@ def set_issuer(actor: Actor, details: Mapping[str, Any], forgiven_minor: int | N
 
 def grant_credit(actor: Actor, tenant: str, title: str, currency: str, amount: str, expires: date | None) -> Credit:
     require(actor, Action.SUPERUSER, Resource(tenant))
-    found = existing_tenant(tenant)
+    tenant_row = existing_tenant(tenant)
     check_fields(shapes.NewCredit, {"title": title, "currency": currency, "amount": amount})
     try:
         minor = minor_of(amount, currency, "amount")
@@ -130,7 +130,7 @@ def grant_credit(actor: Actor, tenant: str, title: str, currency: str, amount: s
     with transaction.atomic(), platform_scope():
         row = Credit.objects.create(
             tenant=tenant,
-            tenant_uid=found.uid,
+            tenant_uid=tenant_row.uid,
             title=title,
             currency=currency,
             amount_minor=minor,
@@ -156,19 +156,19 @@ def take_back(
 
 def existing_tenant(name: str) -> Tenant:
     with tenant_scope(name):
-        found = Tenant.objects.first()
-    if found is None:
+        tenant = Tenant.objects.first()
+    if tenant is None:
         raise NotFound(f"tenant {name!r} does not exist")
-    return found
+    return tenant
 
 
 def existing_invoice(tenant: str, invoice_id: str) -> Invoice:
     """One of this tenant's, by id or number. Raises `NotFound`."""
     with tenant_scope(tenant):
-        found = Invoice.objects.filter(id=invoice_id).first() or Invoice.objects.filter(number=invoice_id).first()
-    if found is None:
+        invoice = Invoice.objects.filter(id=invoice_id).first() or Invoice.objects.filter(number=invoice_id).first()
+    if invoice is None:
         raise NotFound(f"invoice {invoice_id[:64]!r} does not exist")
-    return found
+    return invoice
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, str]:

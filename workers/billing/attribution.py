@@ -31,19 +31,19 @@ def by_part(tenant_uid: str, charges: Mapping[ChargeKey, Amounts]) -> dict[PartK
     of_day: dict[date, list[tuple[ChargeKey, Amounts]]] = {}
     for key, amounts in charges.items():
         of_day.setdefault(key[2], []).append((key, amounts))
-    found: dict[PartKey, Amounts] = {}
+    shares: dict[PartKey, Amounts] = {}
     for day in days:
         parts: dict[Place, list[usage.UsedPart]] = {}
-        for one in usage.parts_between(tenant_uid, _start(day), _start(day) + timedelta(days=1)):
-            parts.setdefault((one.namespace, one.topic), []).append(one)
+        for used in usage.parts_between(tenant_uid, _start(day), _start(day) + timedelta(days=1)):
+            parts.setdefault((used.namespace, used.topic), []).append(used)
         for (namespace, topic, _, meter), amounts in of_day[day]:
             weights: dict[Part, int] = {}
-            for one in parts.get((namespace, topic), ()):
-                part = (one.subscription, one.key) if (namespace, topic, one.subscription, one.key) in kept else NOBODY
-                weights[part] = weights.get(part, 0) + one.quantities.get(meter, 0)
+            for used in parts.get((namespace, topic), ()):
+                part = (used.subscription, used.key) if (namespace, topic, used.subscription, used.key) in kept else NOBODY
+                weights[part] = weights.get(part, 0) + used.quantities.get(meter, 0)
             for (subscription, name), given in handed_out(amounts, weights).items():
-                found[namespace, topic, subscription, name, day, meter] = given
-    return found
+                shares[namespace, topic, subscription, name, day, meter] = given
+    return shares
 
 
 def handed_out(amounts: Amounts, weights: Mapping[Part, int]) -> dict[Part, Amounts]:
@@ -65,8 +65,8 @@ def handed_out(amounts: Amounts, weights: Mapping[Part, int]) -> dict[Part, Amou
 def largest(parts: Iterable[usage.UsedPart]) -> set[tuple[str, str, str, str]]:
     """(namespace, topic, subscription, key) of those that are told apart."""
     topics: dict[Place, list[tuple[int, Part]]] = {}
-    for one in parts:
-        topics.setdefault((one.namespace, one.topic), []).append((-one.size, (one.subscription, one.key)))
+    for used in parts:
+        topics.setdefault((used.namespace, used.topic), []).append((-used.size, (used.subscription, used.key)))
     ranked = [(size, place, part) for place, of_topic in topics.items() for size, part in nsmallest(PARTS_OF_TOPIC_MAX, of_topic)]
     return {(*place, *part) for _, place, part in nsmallest(PARTS_OF_TENANT_MAX, ranked)}
 

@@ -37,12 +37,12 @@ def create_budget(
     """Raises `InvalidValue`, `PreconditionFailed` for one too many, `QuotaExceeded` for too many changes."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     limit_rate(actor)
-    found = existing_tenant(tenant)
+    tenant_row = existing_tenant(tenant)
     fields = _budget_fields(tenant, name, amount, currency, namespace, thresholds, emails)
     with transaction.atomic(), platform_scope():
-        if Budget.objects.filter(tenant_uid=found.uid).count() >= BUDGETS_MAX:
+        if Budget.objects.filter(tenant_uid=tenant_row.uid).count() >= BUDGETS_MAX:
             raise PreconditionFailed(f"a tenant has at most {BUDGETS_MAX} budgets: delete one first")
-        row = Budget.objects.create(tenant=tenant, tenant_uid=found.uid, created_at=datetime.now(UTC), **fields)
+        row = Budget.objects.create(tenant=tenant, tenant_uid=tenant_row.uid, created_at=datetime.now(UTC), **fields)
         record(actor, "budget.create", tenant, name, after=_told_of_budget(row))
     return row
 
@@ -78,7 +78,7 @@ def _budget_fields(
         raise InvalidValue(str(error)) from None
     if not 0 < minor < 2**53:
         raise InvalidValue(f"amount {amount!r} is not above 0, or too large")
-    if not 1 <= len(thresholds) <= THRESHOLDS_MAX or not all(1 <= one <= THRESHOLD_MAX for one in thresholds):
+    if not 1 <= len(thresholds) <= THRESHOLDS_MAX or not all(1 <= threshold <= THRESHOLD_MAX for threshold in thresholds):
         raise InvalidValue(f"thresholds must be 1 to {THRESHOLDS_MAX} numbers from 1 to {THRESHOLD_MAX}, in per cent")
     if namespace and not namespace.startswith(f"{tenant}/"):
         raise InvalidValue(f"namespace {namespace[:80]!r} is not one of tenant {tenant}")
@@ -99,10 +99,10 @@ def _told_of_budget(row: Budget) -> dict[str, Any]:
 
 def existing_budget(tenant: str, budget_id: str) -> Budget:
     with tenant_scope(tenant):
-        found = Budget.objects.filter(id=budget_id).first()
-    if found is None:
+        budget = Budget.objects.filter(id=budget_id).first()
+    if budget is None:
         raise NotFound(f"budget {budget_id[:64]!r} does not exist")
-    return found
+    return budget
 
 
 def delete_budget(actor: Actor, tenant: str, budget_id: str) -> None:
@@ -120,17 +120,17 @@ def create_schedule(
     """The first report is of the span that was over last, if there is usage of it. Raises as `create_budget`."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     limit_rate(actor)
-    found = existing_tenant(tenant)
+    tenant_row = existing_tenant(tenant)
     if every not in ReportSchedule.Every.values:
         raise InvalidValue(f"every {every[:20]!r} is not one of {', '.join(ReportSchedule.Every.values)}")
     _check_by(by)
     told = recipients(emails, EMAILS_MAX)
     with transaction.atomic(), platform_scope():
-        if ReportSchedule.objects.filter(tenant_uid=found.uid).count() >= SCHEDULES_MAX:
+        if ReportSchedule.objects.filter(tenant_uid=tenant_row.uid).count() >= SCHEDULES_MAX:
             raise PreconditionFailed(f"a tenant has at most {SCHEDULES_MAX} reports on schedule: delete one first")
         row = ReportSchedule.objects.create(
             tenant=tenant,
-            tenant_uid=found.uid,
+            tenant_uid=tenant_row.uid,
             name=name,
             every=every,
             by=by,
@@ -160,10 +160,10 @@ def change_schedule(actor: Actor, tenant: str, schedule_id: str, given: Mapping[
 
 def existing_schedule(tenant: str, schedule_id: str) -> ReportSchedule:
     with tenant_scope(tenant):
-        found = ReportSchedule.objects.filter(id=schedule_id).first()
-    if found is None:
+        schedule = ReportSchedule.objects.filter(id=schedule_id).first()
+    if schedule is None:
         raise NotFound(f"report {schedule_id[:64]!r} does not exist")
-    return found
+    return schedule
 
 
 def delete_schedule(actor: Actor, tenant: str, schedule_id: str) -> None:
@@ -178,10 +178,10 @@ def delete_schedule(actor: Actor, tenant: str, schedule_id: str) -> None:
 
 def existing_report(tenant: str, report_id: str) -> Report:
     with tenant_scope(tenant):
-        found = Report.objects.filter(id=report_id).first()
-    if found is None:
+        report = Report.objects.filter(id=report_id).first()
+    if report is None:
         raise NotFound(f"report {report_id[:64]!r} does not exist")
-    return found
+    return report
 
 
 def _check_by(by: str) -> None:

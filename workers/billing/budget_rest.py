@@ -64,7 +64,7 @@ class BudgetAlerts(View):
     def get(self, request: Request, tenant: str, budget: str) -> Response:
         row = budget_actions.existing_budget(tenant, budget)
         alerts = SpendAlert.objects.filter(budget=row).select_related("budget", "notice")[:ALERTS_MAX]
-        return Response({"items": [shapes.show_alert(one) for one in alerts], "next": None})
+        return Response({"items": [shapes.show_alert(alert) for alert in alerts], "next": None})
 
 
 class ReportSchedules(View):
@@ -116,20 +116,20 @@ class ReportFile(View):
         {(200, kind): OpenApiTypes.BINARY for kind in KINDS.values()},
     )
     def get(self, request: Request, tenant: str, report: str, file: str) -> HttpResponseBase:
-        found = budget_actions.existing_report(tenant, report)
-        path = folder_of(django_settings.MAGNETAR, found.pk) / file
-        if file not in {one["name"] for one in found.files} or not path.is_file():
+        row = budget_actions.existing_report(tenant, report)
+        path = folder_of(django_settings.MAGNETAR, row.pk) / file
+        if file not in {entry["name"] for entry in row.files} or not path.is_file():
             raise NotFound(f"the report has no file {file[:80]!r}")
         kind = KINDS[file.rpartition(".")[2]]
-        return FileResponse(path.open("rb"), as_attachment=True, filename=f"{found.first}-{file}", content_type=kind)
+        return FileResponse(path.open("rb"), as_attachment=True, filename=f"{row.first}-{file}", content_type=kind)
 
 
 class MonthForecast(View):
     @describe("What the running month has cost and is likely to cost, with bounds", shapes.ForecastShape, parameters=[NAMESPACE])
     def get(self, request: Request, tenant: str) -> Response:
-        found, now = existing_tenant(tenant), datetime.now(UTC)
-        currency = outlook.currency_of_month(found.uid, now.date())
-        ahead = budgets.month_ahead(found.uid, currency, now, _namespace(request))
+        tenant_row, now = existing_tenant(tenant), datetime.now(UTC)
+        currency = outlook.currency_of_month(tenant_row.uid, now.date())
+        ahead = budgets.month_ahead(tenant_row.uid, currency, now, _namespace(request))
         return Response(shapes.show_forecast(ahead, currency, usage.computed_until()))
 
 
@@ -146,15 +146,15 @@ class WhatIf(View):
         text = request.query_params.get("retention_days", "")
         if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= RETENTION_DAYS_MAX):
             raise InvalidValue(f"retention_days {text[:20]!r} is not a number from 0 to {RETENTION_DAYS_MAX}")
-        found = outlook.with_retention(existing_tenant(tenant), int(text) * DAY_S, _namespace(request), datetime.now(UTC))
-        return Response(shapes.show_what_if(found))
+        what_if = outlook.with_retention(existing_tenant(tenant), int(text) * DAY_S, _namespace(request), datetime.now(UTC))
+        return Response(shapes.show_what_if(what_if))
 
 
 class Savings(View):
     @describe("Topics that cost something and that nobody reads, the dearest first", page_of(shapes.SavingShape))
     def get(self, request: Request, tenant: str) -> Response:
-        found = with_subscriptions(outlook.savings(existing_tenant(tenant).uid, datetime.now(UTC)))
-        return Response({"items": [shapes.show_saving(one) for one in found], "next": None})
+        savings = with_subscriptions(outlook.savings(existing_tenant(tenant).uid, datetime.now(UTC)))
+        return Response({"items": [shapes.show_saving(saving) for saving in savings], "next": None})
 
 
 def _namespace(request: Request) -> str:

@@ -36,8 +36,8 @@ def month_ahead(tenant_uid: str, currency: str, now: datetime, namespace: str = 
     first = min(by_day, default=today)
     days = [by_day[first + timedelta(days=index)] for index in range((today - first).days)]
     of_today = charges.filter(day=today, meter__in=METERS).aggregate(nano=ExactSum("nano"))["nano"] or 0
-    found = forecast(so_far - of_today, days, (following - today).days)
-    return Forecast(so_far, max(so_far, found.low), max(so_far, found.likely), max(so_far, found.high), found.days)
+    ahead = forecast(so_far - of_today, days, (following - today).days)
+    return Forecast(so_far, max(so_far, ahead.low), max(so_far, ahead.likely), max(so_far, ahead.high), ahead.days)
 
 
 def check(budget: Budget, now: datetime) -> list[SpendAlert]:

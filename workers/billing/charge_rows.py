@@ -42,8 +42,8 @@ def write_charges(tenant: Tenant, start: datetime, charges: Mapping[str, Mapping
         held_days = Charge.objects.filter(series__tenant_uid=tenant.uid, day__gte=month, day__lt=following)
         held_months = MonthCharge.objects.filter(series__tenant_uid=tenant.uid, day=month)
     return sum(
-        _write(table, held, {(series[key[:4]], key[4], key[5], code): amounts for (key, code), amounts in wanted.items()})
-        for table, held, wanted in ((Charge, held_days, days), (MonthCharge, held_months, months))
+        _write(table, stored, {(series[key[:4]], key[4], key[5], code): amounts for (key, code), amounts in wanted.items()})
+        for table, stored, wanted in ((Charge, held_days, days), (MonthCharge, held_months, months))
     )
 
 
@@ -68,13 +68,13 @@ def _series_of(tenant: Tenant, wanted: set[tuple[str, str, str, str]]) -> dict[t
             ),
             batch_size=ROWS_A_WRITE,
         )
-    return known | {(one.namespace, one.topic, one.subscription, one.key): one.pk for one in made}
+    return known | {(series.namespace, series.topic, series.subscription, series.key): series.pk for series in made}
 
 
-def _write(table: Any, held: Any, wanted: Mapping[RowKey, Amounts]) -> int:
+def _write(table: Any, stored: Any, wanted: Mapping[RowKey, Amounts]) -> int:
     left = dict(wanted)
     gone: list[int] = []
-    rows = held.order_by().values_list("pk", "series_id", "day", "meter", "currency", "quantity_high", "quantity", "nano")
+    rows = stored.order_by().values_list("pk", "series_id", "day", "meter", "currency", "quantity_high", "quantity", "nano")
     for pk, series, day, meter, currency, high, low, nano in rows.iterator(ROWS_A_WRITE):
         new = left.get((series, day, meter, currency))
         if new is None:
@@ -82,7 +82,7 @@ def _write(table: Any, held: Any, wanted: Mapping[RowKey, Amounts]) -> int:
         elif new == (quantity_of(high, low), nano):
             del left[series, day, meter, currency]
     for begin in range(0, len(gone), DELETED_TOGETHER):
-        held.filter(pk__in=gone[begin : begin + DELETED_TOGETHER]).delete()
+        stored.filter(pk__in=gone[begin : begin + DELETED_TOGETHER]).delete()
     changed = (
         table(series_id=series, day=day, meter=meter, nano=nano, currency=currency, **columns_of(quantity))
         for (series, day, meter, currency), (quantity, nano) in left.items()

@@ -46,7 +46,9 @@ def finalize(invoice_id: str, now: datetime) -> Invoice:
 def _carry_over(invoice: Invoice, now: datetime) -> None:
     """What the invoice says is carried over is a credit for the next ones."""
     left = -sum(
-        minor_of(one["amount"], invoice.currency, "credit") for one in invoice.document["credits"] if one["id"] == CARRIED_OVER
+        minor_of(credit["amount"], invoice.currency, "credit")
+        for credit in invoice.document["credits"]
+        if credit["id"] == CARRIED_OVER
     )
     if left > 0:
         Credit.objects.create(

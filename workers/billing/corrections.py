@@ -23,20 +23,20 @@ def late_lines(tenant_uid: str, before: datetime, rated: RateLines) -> dict[str,
     later invoices and credit notes changed already. `rated`: the lines of a month by the usage of now."""
     documents = _documents(tenant_uid, before)
     statement = statement_of(documents)
-    found: dict[str, list[Line]] = {}
+    corrections: dict[str, list[Line]] = {}
     for document in documents:
         if not document["segments"]:
             continue  # a note, or nothing but corrections
         start, end = (time_of(document["period"][edge]) for edge in ("start", "end"))
-        billed_runs = {one["hour"]: one["run"] for one in document["hours"]}
+        billed_runs = {hour["hour"]: hour["run"] for hour in document["hours"]}
         hours = usage.runs_of_hours(start, end)
         runs = sorted({run for hour, run in hours.items() if billed_runs.get(time_text(hour)) != run})
         if runs:
             number, lines = document["number"], rated(tenant_uid, start, end, segments_in(document))
             late = adjustments(number, (start, end), statement.of(number), lines, runs, headers.issuer().forgiven_minor)
             if late:
-                found.setdefault(document["currency"], []).extend(late)
-    return found
+                corrections.setdefault(document["currency"], []).extend(late)
+    return corrections
 
 
 def statement_about(invoice: Invoice) -> Statement:

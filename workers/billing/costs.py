@@ -197,7 +197,7 @@ class Labels:
     def value_of(self, tenant_uid: str, namespace: str, day: date) -> str:
         """That of the day's month."""
         values = self.since.get((tenant_uid, "" if self.of_tenant else namespace), ())
-        place = bisect_right(values, day, key=lambda one: one[0])
+        place = bisect_right(values, day, key=lambda value: value[0])
         return _apart(values[place - 1][1] if place else "") or UNLABELLED
 
 
@@ -231,11 +231,11 @@ def _raw(names: Collection[str]) -> list[str]:
 
 
 def steps_of(first: date, last: date, step: str) -> list[date]:
-    found, at = [], step_of(first, step)
+    steps, at = [], step_of(first, step)
     while at <= last:
-        found.append(at)
+        steps.append(at)
         at = step_of(at + timedelta(days=32 if step == MONTH else 1), step)
-    return found
+    return steps
 
 
 def step_of(day: date, step: str) -> date:

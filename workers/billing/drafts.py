@@ -54,11 +54,11 @@ def refresh(tenant: Tenant, start: datetime, now: datetime, renew: Callable[[], 
     inputs = inputs_of(tenant, start, now)
     with platform_scope():
         of_month = Invoice.objects.filter(tenant_uid=tenant.uid, start=start, kind=Invoice.Kind.INVOICE)
-        found = of_month.filter(currency=inputs.currency).first() or of_month.first()
-    if found is not None and found.state == Invoice.State.FINAL:
-        return found
+        invoice = of_month.filter(currency=inputs.currency).first() or of_month.first()
+    if invoice is not None and invoice.state == Invoice.State.FINAL:
+        return invoice
     if charges_are_of(tenant, start, inputs):
-        return _with_hours_missing(found, inputs) if found is not None else None
+        return _with_hours_missing(invoice, inputs) if invoice is not None else None
     renew()
     rated = rate_month(tenant.uid, start, end, inputs.segments)
     digests = digests_of(tenant, inputs.hours, renew)
@@ -102,17 +102,17 @@ def inputs_of(tenant: Tenant, start: datetime, now: datetime) -> Inputs:
     hours = usage.runs_of_hours(start, min(end, now))
     late = late_lines(tenant.uid, start, _lines_of_month) if segments and not _earlier_draft(tenant, start) else {}
     header = headers.header_of(tenant)
-    currencies = sorted({*(one.version.currency for one in segments), *late})
+    currencies = sorted({*(segment.version.currency for segment in segments), *late})
     last_day = last_day_of((start, end))
     told = [
         [(time_text(hour), run) for hour, run in hours.items()],
-        [(time_text(one.start), time_text(one.end), dict(one.version.document)) for one in segments],
+        [(time_text(segment.start), time_text(segment.end), dict(segment.version.document)) for segment in segments],
         [dict(header.customer), dict(header.supplier), header.tax.label, header.tax.rate],
         [(code, line.id, line.amount) for code, lines in sorted(late.items()) for line in lines],
         [
-            (one.id, one.title, one.left, one.expires)
+            (credit.id, credit.title, credit.left, credit.expires)
             for code in currencies
-            for one in headers.credits_of(tenant.uid, code, last_day)
+            for credit in headers.credits_of(tenant.uid, code, last_day)
         ],
     ]
     checksum = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -178,19 +178,19 @@ def segments_between(tenant_uid: str, start: datetime, end: datetime) -> list[Se
 
 def rate_month(tenant_uid: str, start: datetime, end: datetime, segments: Sequence[Segment]) -> RatedMonth:
     """Reads the usage of the month, day by day, and rates it."""
-    edges = sorted({start, end} | {one.start for one in segments} | {one.end for one in segments})
+    edges = sorted({start, end} | {segment.start for segment in segments} | {segment.end for segment in segments})
     spans: list[Span] = []
     totals: list[dict[str, dict[str, int]]] = [{meter: defaultdict(int) for meter in METER_NAMES} for _ in segments]
     for begin, finish in pairwise(edges):
-        index = next((number for number, one in enumerate(segments) if one.start <= begin < one.end), None)
+        index = next((number for number, segment in enumerate(segments) if segment.start <= begin < segment.end), None)
         for day_start, day_end in usage.days_between(begin, finish):
             used = usage.used_between(tenant_uid, day_start, day_end)
             spans.append(Span(index, day_start.date(), used))
             if index is not None:
-                for one in used:
-                    for meter, quantity in zip(METER_NAMES, one.quantities, strict=True):
+                for row in used:
+                    for meter, quantity in zip(METER_NAMES, row.quantities, strict=True):
                         if quantity:
-                            totals[index][meter][one.namespace] += quantity
+                            totals[index][meter][row.namespace] += quantity
     return RatedMonth(segments, spans, rate(segments, totals, (month_of(start)[1] - month_of(start)[0]) // HOUR))
 
 
@@ -225,7 +225,7 @@ def digests_of(tenant: Tenant, hours: Mapping[datetime, str], renew: Callable[[]
                 "hour", "run_id", "digest"
             )
         }
-    found = []
+    billed = []
     for hour, run in hours.items():
         seen = known.get(hour)
         if seen is None or seen[0] != run:
@@ -236,32 +236,32 @@ def digests_of(tenant: Tenant, hours: Mapping[datetime, str], renew: Callable[[]
                 HourDigest.objects.update_or_create(tenant_uid=tenant.uid, hour=hour, defaults=values)
         else:
             digest = seen[1]
-        found.append(BilledHour(hour, run, digest))
-    return found
+        billed.append(BilledHour(hour, run, digest))
+    return billed
 
 
 def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple[int, int]]:
     """(namespace, topic, day, meter) -> (quantity, cost in 10^-9). Costs sum to the lines; what has no price costs 0."""
-    found: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    charges: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
     weights: dict[tuple[int, str, str], dict[tuple[str, str], int]] = defaultdict(dict)
     for span in rated.spans:
-        for one in span.used:
-            for meter, quantity in zip(METER_NAMES, one.quantities, strict=True):
+        for used in span.used:
+            for meter, quantity in zip(METER_NAMES, used.quantities, strict=True):
                 if not quantity:
                     continue
-                key = (one.namespace, one.topic, span.day, meter)
-                found[key] = (found[key][0] + quantity, 0)
+                key = (used.namespace, used.topic, span.day, meter)
+                charges[key] = (charges[key][0] + quantity, 0)
                 if span.segment is not None:
-                    weights[span.segment, meter, one.namespace][one.topic, span.day.isoformat()] = quantity
+                    weights[span.segment, meter, used.namespace][used.topic, span.day.isoformat()] = quantity
     for line in rated.lines:
         if line.kind != USAGE:
             continue
-        segment = next(index for index, one in enumerate(rated.segments) if one.start == line.start)
+        segment = next(index for index, rated_segment in enumerate(rated.segments) if rated_segment.start == line.start)
         scale = nano_in_minor(rated.segments[segment].version.currency)
         for share in line.shares:
             for (topic, day), nano in split(share.amount * scale, weights[segment, line.meter, share.namespace]).items():
                 key = (share.namespace, topic, date.fromisoformat(day), line.meter)
-                found[key] = (found[key][0], found[key][1] + nano)
+                charges[key] = (charges[key][0], charges[key][1] + nano)
     if rated.segments:
         currency = rated.segments[0].version.currency
         for fees in (
@@ -269,17 +269,17 @@ def charges_of(rated: RatedMonth, late: Sequence[Line]) -> dict[ChargeKey, tuple
             fees_of(late, rated.segments[0].start.date(), currency),
         ):
             for key, (_, nano) in fees.items():
-                found[key] = (0, found[key][1] + nano)
-    return found
+                charges[key] = (0, charges[key][1] + nano)
+    return charges
 
 
 def fees_of(lines: Sequence[Line], day: date, currency: str) -> dict[ChargeKey, tuple[int, int]]:
     """What is no namespace's: fees, and corrections of other months, as charges of `day`."""
-    found: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    charges: dict[ChargeKey, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for line in lines:
         key = ("", "", day, line.kind)
-        found[key] = (0, found[key][1] + line.amount * nano_in_minor(currency))
-    return found
+        charges[key] = (0, charges[key][1] + line.amount * nano_in_minor(currency))
+    return charges
 
 
 def nano_in_minor(currency: str) -> int:

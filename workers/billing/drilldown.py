@@ -26,13 +26,13 @@ ByTopic = dict[str, dict[str, int]]  # namespace -> topic -> quantity
 
 def usage_of_line(invoice: Invoice, line_id: str) -> dict[str, Any]:
     """Raises `NotFound`. Lines that are no usage (fees, corrections) have no hours and topics of their own."""
-    line = next((one for one in invoice.document["lines"] if one["id"] == line_id), None)
+    line = next((line for line in invoice.document["lines"] if line["id"] == line_id), None)
     if line is None:
         raise NotFound(f"the invoice has no line {line_id[:80]!r}")
     if line["kind"] != USAGE:
         return {"line": line_id, "hours": [], "topics": [], "runs": _runs(set(line.get("runs", ())))}
     start, end, meter = time_of(line["start"]), time_of(line["end"]), line["meter"]
-    runs = {one["hour"]: one["run"] for one in invoice.document["hours"]}
+    runs = {hour["hour"]: hour["run"] for hour in invoice.document["hours"]}
     hours = _hours(invoice.tenant_uid, meter, start, end, runs)
     return {
         "line": line_id,
@@ -46,21 +46,21 @@ def _hours(tenant_uid: str, meter: str, start: datetime, end: datetime, runs: di
     """Those with a quantity. An hour whose totals were not kept, or are of another run, is summed from its rows."""
     with platform_scope():
         kept = HourDigest.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end, quantities__isnull=False)
-        found = {
+        by_hour = {
             time_text(hour): (quantities or {}).get(meter, 0)
             for hour, run, quantities in kept.values_list("hour", "run_id", "quantities")
             if runs.get(time_text(hour)) == run
         }
-    missing = [hour for hour in runs if hour not in found and start <= time_of(hour) < end]
+    missing = [hour for hour in runs if hour not in by_hour and start <= time_of(hour) < end]
     if missing:
         summed = usage.totals_of_hours(tenant_uid, meter, time_of(min(missing)), time_of(max(missing)))
-        found |= {hour: summed.get(time_of(hour), 0) for hour in missing}
-    return {hour: quantity for hour, quantity in sorted(found.items()) if quantity}
+        by_hour |= {hour: summed.get(time_of(hour), 0) for hour in missing}
+    return {hour: quantity for hour, quantity in sorted(by_hour.items()) if quantity}
 
 
 def _by_topic(tenant_uid: str, meter: str, start: datetime, end: datetime) -> ByTopic:
     """Whole days from the charges, the parts of days in which a price began or ended from the hours."""
-    found: ByTopic = defaultdict(lambda: defaultdict(int))
+    by_topic: ByTopic = defaultdict(lambda: defaultdict(int))
     whole = []
     for begin, finish in usage.days_between(start, end):
         if finish - begin == DAY:
@@ -69,28 +69,28 @@ def _by_topic(tenant_uid: str, meter: str, start: datetime, end: datetime) -> By
         index = usage.METER_NAMES.index(meter)
         for used in usage.used_between(tenant_uid, begin, finish):
             if used.quantities[index]:
-                found[used.namespace][used.topic] += used.quantities[index]
+                by_topic[used.namespace][used.topic] += used.quantities[index]
     if whole:
         with platform_scope():
             rows = Charge.objects.filter(series__tenant_uid=tenant_uid, day__gte=whole[0], day__lte=whole[-1], meter=meter)
         summed = rows.order_by().values_list("series__namespace", "series__topic").annotate(**exact_sums.sums())
         for namespace, topic, *sums in summed:
-            found[namespace][topic] += exact_sums.exact(*sums)
-    return found
+            by_topic[namespace][topic] += exact_sums.exact(*sums)
+    return by_topic
 
 
 def _topics(line: dict[str, Any], topics: ByTopic, currency: str) -> list[dict[str, Any]]:
     """The amount of each namespace handed out to its topics."""
-    found = []
+    rows = []
     for share in line["namespaces"]:
         used = topics.get(share["namespace"], {})
         amounts = split(minor_of(share["amount"], currency, "amount"), used)
-        found += [
+        rows += [
             {"namespace": share["namespace"], "topic": topic, "quantity": used[topic], "amount": money_text(amount, currency)}
             for topic, amount in amounts.items()
         ]
-    return sorted(found, key=lambda one: (-one["quantity"], one["topic"]))[:TOPICS_MAX]
+    return sorted(rows, key=lambda row: (-row["quantity"], row["topic"]))[:TOPICS_MAX]
 
 
 def _runs(run_ids: set[str]) -> list[dict[str, Any]]:
-    return [{"run": run, **found} for run, found in sorted(usage.inputs_of(run_ids).items())]
+    return [{"run": run, **inputs} for run, inputs in sorted(usage.inputs_of(run_ids).items())]

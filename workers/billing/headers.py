@@ -18,8 +18,8 @@ def issuer() -> Issuer:
 def account_of(tenant_uid: str, tenant: str) -> BillingAccount:
     """Its row, or an unsaved one with nothing in it."""
     with platform_scope():
-        found = BillingAccount.objects.filter(tenant_uid=tenant_uid).first()
-    return found or BillingAccount(tenant=tenant, tenant_uid=tenant_uid)
+        account = BillingAccount.objects.filter(tenant_uid=tenant_uid).first()
+    return account or BillingAccount(tenant=tenant, tenant_uid=tenant_uid)
 
 
 def header_of(tenant: Tenant) -> InvoiceHeader:

@@ -14,23 +14,23 @@ from workers.billing.outlook import NAMES_MAX, WAITING, Saving
 ASKED_MAX = 20  # topics of one answer
 
 
-def with_subscriptions(found: Sequence[Saving]) -> list[Saving]:
+def with_subscriptions(savings: Sequence[Saving]) -> list[Saving]:
     """The same with the names of idle subscriptions, where usage does not tell them and the broker does. Blocks; raises nothing."""
     asked, away, named = 0, False, []
-    for one in found:
-        if one.why == WAITING and not one.subscriptions and asked < ASKED_MAX and not away:
+    for saving in savings:
+        if saving.why == WAITING and not saving.subscriptions and asked < ASKED_MAX and not away:
             asked += 1
             try:
-                one = replace(one, subscriptions=_idle(one.topic))
+                saving = replace(saving, subscriptions=_idle(saving.topic))
             except NotFound:  # it was deleted
                 pass
             except MagnetarError:
                 away = True
-        named.append(one)
+        named.append(saving)
     return named
 
 
 def _idle(topic: str) -> tuple[str, ...]:
     subscriptions = broker.rpc().call(TOPICS_FIGURES, TopicRef(topic=topic)).stats["subscriptions"]
-    idle = [name for name, one in subscriptions.items() if one["durable"] and one["deliveryHealth"] == "abandoned"]
+    idle = [name for name, stats in subscriptions.items() if stats["durable"] and stats["deliveryHealth"] == "abandoned"]
     return tuple(sorted(idle)[:NAMES_MAX])

@@ -95,14 +95,14 @@ def savings(tenant_uid: str, now: datetime) -> list[Saving]:
     names: dict[str, list[str]] = defaultdict(list)
     for topic, name in sorted(idle):
         names[topic].append(name)
-    found = []
+    possible = []
     for topic, used in topics.items():
         why = _why(used.quantities)
         if used.nano > 0 and why:
-            found.append(Saving(topic, why, used.nano, currency, tuple(names[topic][:NAMES_MAX])))
+            possible.append(Saving(topic, why, used.nano, currency, tuple(names[topic][:NAMES_MAX])))
         elif used.nano > 0:
-            found += [Saving(topic, IDLE, parts[topic, name].nano, currency, (name,)) for name in names[topic]]
-    return sorted(found, key=lambda one: (-one.nano, one.topic, one.subscriptions))[:SAVINGS_MAX]
+            possible += [Saving(topic, IDLE, parts[topic, name].nano, currency, (name,)) for name in names[topic]]
+    return sorted(possible, key=lambda saving: (-saving.nano, saving.topic, saving.subscriptions))[:SAVINGS_MAX]
 
 
 @dataclass

@@ -35,7 +35,7 @@ def preview(version: PlanVersion, tenant_uid: str, now: datetime) -> PlanPreview
         for namespace, meter, *parts in sums.values_list("series__namespace", "meter").annotate(**exact_sums.sums()):
             used[meter][namespace] += exact_sums.exact(*parts)
         of_month = Invoice.objects.filter(tenant_uid=tenant_uid, start=start, kind=Invoice.Kind.INVOICE)
-        invoice = next((one for one in of_month if one.document["segments"]), None)  # others have corrections alone
+        invoice = next((invoice for invoice in of_month if invoice.document["segments"]), None)  # others have corrections alone
     lines = rate([Segment(start, end, version)], [used], (end - start) // HOUR)
     billed, currency = (invoice.document["subtotal"], invoice.currency) if invoice is not None else ("", "")
     return PlanPreview(start, lines, sum(line.amount for line in lines), billed, currency)

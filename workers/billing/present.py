@@ -58,7 +58,7 @@ def present(document: Mapping[str, Any]) -> Presented:
         facts=_facts(document, draft=draft),
         supplier=_address(document["supplier"], "Magnetar"),
         customer=_address(document["customer"], document["customer"].get("tenant", "")),
-        lines=tuple(_line(one, currency) for one in document["lines"]),
+        lines=tuple(_line(line, currency) for line in document["lines"]),
         sums=_sums(document, currency),
         total=(total[0], f"{money(total[1])} {currency}"),
         note=document["note"],
@@ -150,11 +150,11 @@ def _payment(document: Mapping[str, Any], *, draft: bool) -> str:
 
 
 def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    found = []
+    shares = []
     for line in document["lines"]:
         for share in line.get("namespaces", ()):
             title = METERS[line["meter"]].title if line["meter"] in METERS else line["title"]
-            found.append(
+            shares.append(
                 (
                     title,
                     share["namespace"] or "no namespace",
@@ -162,4 +162,4 @@ def _shares(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
                     money(share["amount"]),
                 )
             )
-    return found
+    return shares

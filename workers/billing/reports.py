@@ -130,8 +130,8 @@ def rows_of(question: costs.Question) -> list[ReportRow]:
     """By day, name and meter. Names beyond the `NAMES_MAX` dearest are one, `costs.REST`: the files are made in memory."""
     kept = set(costs.ask(question, NAMES_MAX).names)
     sums: dict[tuple[date, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for found, day, meter, nano, quantity in costs.cells_of(question):
-        name = found if found in kept else costs.REST
+    for series, day, meter, nano, quantity in costs.cells_of(question):
+        name = series if series in kept else costs.REST
         sums[day, name, meter][0] += nano
         sums[day, name, meter][1] += quantity
     return [
@@ -172,14 +172,14 @@ def _parquet(rows: list[ReportRow]) -> bytes:
 
 
 def _html(report: Report, question: costs.Question) -> str:
-    found = costs.ask(question, SERIES_MAX)
+    answer = costs.ask(question, SERIES_MAX)
     rows: list[dict[str, Any]] = [
-        {"series": index, "name": name, "cost": costs.nano_text(found.totals[name], question.currency)}
-        for index, name in enumerate(found.names, 1)
+        {"series": index, "name": name, "cost": costs.nano_text(answer.totals[name], question.currency)}
+        for index, name in enumerate(answer.names, 1)
     ]
     shapes = {"width": charts.WIDTH, "height": charts.HEIGHT}
-    chart = charts.stacked(found.steps, found.names, found.cells, {})
-    total = costs.nano_text(found.total, question.currency)
+    chart = charts.stacked(answer.steps, answer.names, answer.cells, {})
+    total = costs.nano_text(answer.total, question.currency)
     return render_to_string(
         "workers/report.html", {"report": report, "rows": rows, "chart": chart, "total": total, "question": question, **shapes}
     )

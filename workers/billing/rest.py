@@ -55,8 +55,8 @@ class IssuerOne(View):
 class Billing(View):
     @describe("Who pays for a tenant", shapes.BillingShape)
     def get(self, request: Request, tenant: str) -> Response:
-        found = actions.existing_tenant(tenant)
-        return Response(shapes.show_account(headers.account_of(found.uid, tenant)))
+        tenant_row = actions.existing_tenant(tenant)
+        return Response(shapes.show_account(headers.account_of(tenant_row.uid, tenant)))
 
     @describe("Change who pays for a tenant", shapes.BillingShape, shapes.BillingChange)
     def patch(self, request: Request, tenant: str) -> Response:
@@ -124,12 +124,12 @@ class UsageFile(View):
         parameters=SPAN,
     )
     def get(self, request: Request, tenant: str) -> HttpResponseBase:
-        found = actions.existing_tenant(tenant)
+        tenant_row = actions.existing_tenant(tenant)
         first, last = span_of(request)
         start = datetime(first.year, first.month, first.day, tzinfo=UTC)
         end = datetime(last.year, last.month, last.day, tzinfo=UTC) + timedelta(days=1)
         file = TemporaryFile()  # noqa: SIM115  (closed when it was sent)
-        write_usage(usage.rows_between(found.uid, start, end), file)
+        write_usage(usage.rows_between(tenant_row.uid, start, end), file)
         file.seek(0)
         response = StreamingHttpResponse(_pieces(file), content_type="application/vnd.apache.parquet")
         response["Content-Disposition"] = f'attachment; filename="usage-{first}-{last}.parquet"'
@@ -151,16 +151,16 @@ class Costs(View):
         ],
     )
     def get(self, request: Request, tenant: str) -> Response:
-        found = actions.existing_tenant(tenant)
+        tenant_row = actions.existing_tenant(tenant)
         first, last = span_of(request)
         by, step = request.query_params.get("by", "namespace"), request.query_params.get("step", costs.DAY)
         if not costs.groups_by(by) or "\x00" in by:
             raise InvalidValue(f"by {by[:40]!r} is not one of {', '.join(costs.LEVELS)}, label:KEY or tenant-label:KEY")
         if step not in (costs.DAY, costs.MONTH):
             raise InvalidValue(f"step {step[:40]!r} is neither day nor month")
-        question = costs.Question([found.uid], first, last, by, step)
+        question = costs.Question([tenant_row.uid], first, last, by, step)
         currency = next(iter(sorted(costs.currencies_of(question), reverse=True)), "")
-        answer = costs.ask(costs.Question([found.uid], first, last, by, step, currency), names_max=1000)
+        answer = costs.ask(costs.Question([tenant_row.uid], first, last, by, step, currency), names_max=1000)
         items = [
             shapes.CostCell(name=name, start=start, cost=costs.nano_text(nano, currency).replace(",", ""))
             for (name, start), nano in sorted(answer.cells.items(), key=lambda item: (item[0][1], item[0][0]))

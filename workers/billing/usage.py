@@ -65,8 +65,8 @@ def whole_partitions() -> QuerySet[UsagePartition]:
 def inputs_of(run_ids: set[str]) -> dict[str, dict[str, object]]:
     """Run -> when it finished, and how many files its hours were computed from: those that it read, and those of which earlier
     runs had kept the sums."""
-    found = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "files")
-    return {run: {"finished_at": at, "files": files} for run, at, files in found}
+    runs = UsageRun.objects.filter(run_id__in=run_ids).values_list("run_id", "finished_at", "files")
+    return {run: {"finished_at": at, "files": files} for run, at, files in runs}
 
 
 def newest_complete_run() -> datetime | None:
@@ -80,8 +80,8 @@ def used_between(tenant_uid: str, start: datetime, end: datetime) -> list[Used]:
     with platform_scope():
         rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
         sums = {f"sum_{meter}": Sum(meter) for meter in METER_NAMES}
-        found = rows.order_by().values_list("namespace", "topic").annotate(**sums)
-        return [Used(row[0], row[1], tuple(row[2:])) for row in found]
+        summed = rows.order_by().values_list("namespace", "topic").annotate(**sums)
+        return [Used(row[0], row[1], tuple(row[2:])) for row in summed]
 
 
 def parts_between(tenant_uid: str, start: datetime, end: datetime) -> Iterator[UsedPart]:
@@ -89,8 +89,8 @@ def parts_between(tenant_uid: str, start: datetime, end: datetime) -> Iterator[U
     with platform_scope():
         rows = UsageDetail.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
         sums = {f"sum_{meter}": Sum(meter) for meter in PART_METERS}
-        found = rows.order_by().values_list("namespace", "topic", "subscription", "key").annotate(**sums)
-    for namespace, topic, subscription, key, *values in found.iterator(ROWS_A_READ):
+        summed = rows.order_by().values_list("namespace", "topic", "subscription", "key").annotate(**sums)
+    for namespace, topic, subscription, key, *values in summed.iterator(ROWS_A_READ):
         yield UsedPart(namespace, topic, subscription, key, dict(zip(PART_METERS, values, strict=True)))
 
 
@@ -99,8 +99,8 @@ def rows_between(tenant_uid: str, start: datetime, end: datetime, topic: str = "
     with platform_scope():
         rows = UsageHour.objects.filter(tenant_uid=tenant_uid, hour__gte=start, hour__lt=end)
         rows = rows.filter(topic=topic) if topic else rows
-        found = rows.order_by("hour", "topic").values_list("hour", "namespace", "topic", *METER_NAMES)
-    for hour, namespace, name, *values in found.iterator(ROWS_A_READ):
+        hours = rows.order_by("hour", "topic").values_list("hour", "namespace", "topic", *METER_NAMES)
+    for hour, namespace, name, *values in hours.iterator(ROWS_A_READ):
         yield UsageRow(hour, namespace, name, dict(zip(METER_NAMES, values, strict=True)))
 
 

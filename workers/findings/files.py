@@ -25,5 +25,5 @@ def files_page(settings: Settings, run: UsageRun, number: str) -> FilesPage:
     pages = -(-run.files // FILES_A_PAGE)
     wanted = min(max(1, int(number) if number.isdecimal() and len(number) < 10 else 1), max(1, pages))
     folder = settings.data_path.absolute() / "usage" / "hours"
-    found = list(read_inputs(folder, run.run_id, (wanted - 1) * FILES_A_PAGE, FILES_A_PAGE)) if pages else []
-    return FilesPage(found, wanted, pages if found else 0)
+    files = list(read_inputs(folder, run.run_id, (wanted - 1) * FILES_A_PAGE, FILES_A_PAGE)) if pages else []
+    return FilesPage(files, wanted, pages if files else 0)

@@ -45,9 +45,9 @@ def note_findings(run: UsageRun, result: Result, output: Path, outages: Sequence
     owners = _Owners({name: (uid, since) for name, uid, since in rows}, {uid: name for name, uid, _ in rows})
     run.findings.all().delete()
     hours = {hour_of_name(hour.hour) for hour in result.hours}
-    touching = [one for one in outages if hours.intersection(range(floor_hour(one.from_ms), one.until_ms, HOUR_MS))]
-    found = _findings(run, result, output, touching, owners)
-    while batch := list(islice(found, ROWS_AN_INSERT)):
+    touching = [outage for outage in outages if hours.intersection(range(floor_hour(outage.from_ms), outage.until_ms, HOUR_MS))]
+    findings = _findings(run, result, output, touching, owners)
+    while batch := list(islice(findings, ROWS_AN_INSERT)):
         UsageFinding.objects.bulk_create(batch)
     return len(touching)
 

@@ -26,10 +26,10 @@ def outages_below(raw_directory: Path) -> list[Outage]:
             boots.setdefault(str(boot["source"]), []).append(boot)
         except (OSError, ValueError, KeyError, TypeError):
             continue
-    found = []
+    outages = []
     for source, of_source in boots.items():
         of_source.sort(key=lambda boot: int(boot["boot_epoch"]))
         for boot, following in pairwise(of_source):
             if not boot["ended"] and boot["covered_until_ms"] < following["started_ms"]:
-                found.append(Outage(source, boot["boot_epoch"], boot["covered_until_ms"], following["started_ms"]))
-    return sorted(found, key=lambda outage: outage.from_ms)
+                outages.append(Outage(source, boot["boot_epoch"], boot["covered_until_ms"], following["started_ms"]))
+    return sorted(outages, key=lambda outage: outage.from_ms)

@@ -25,13 +25,13 @@ def adjustments(
     brought the difference. Empty where nothing is to be done."""
     now = {line.id: line for line in lines}
     due = _due(balances, {name: line.amount for name, line in now.items()})
-    found = []
+    corrections = []
     for name in sorted(due):
         difference = due[name] - balances.get(name, LineBalance()).charged
         if not difference:
             continue
         line = now.get(name) or Line(name, ADJUSTMENT, name.partition("@")[0], *period, 0)
-        found.append(
+        corrections.append(
             Line(
                 id=f"{number}/{name}",
                 kind=ADJUSTMENT,
@@ -45,7 +45,7 @@ def adjustments(
                 runs=tuple(runs),
             )
         )
-    return [] if 0 <= sum(line.amount for line in found) <= forgiven else found
+    return [] if 0 <= sum(line.amount for line in corrections) <= forgiven else corrections
 
 
 def _due(balances: Mapping[str, LineBalance], rated: Mapping[str, int]) -> dict[str, int]:

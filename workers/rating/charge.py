@@ -52,16 +52,16 @@ def _beyond(price: Price, quantity: int) -> int:
 
 def _graduated(price: Price, start: int, end: int) -> list[TierCharge]:
     """Each tier takes what lies between its edges; its flat fee is due when the first unit enters it."""
-    found, lower = [], 0
+    parts, lower = [], 0
     for tier in price.tiers:
         upper = end if tier.up_to is None else min(end, tier.up_to)
         inside = upper - max(start, lower)
         if inside > 0:
-            found.append(TierCharge(Fraction(inside, price.unit_size), tier.price, tier.flat if start <= lower else Fraction(0)))
+            parts.append(TierCharge(Fraction(inside, price.unit_size), tier.price, tier.flat if start <= lower else Fraction(0)))
         if tier.up_to is None or tier.up_to >= end:
             break
         lower = tier.up_to
-    return found
+    return parts
 
 
 def _volume(price: Price, start: int, end: int, total: int) -> list[TierCharge]:

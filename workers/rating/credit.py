@@ -57,7 +57,9 @@ def credits_left(credits: Sequence[Credit], documents: Iterable[Mapping[str, Any
         for used in document["credits"]:
             if used["id"] in left:
                 left[used["id"]] -= minor_of(used["amount"], document["currency"], "credit")
-    return [replace(one, left=left[one.id]) for one in credits if not one.expires or one.expires >= last_day.isoformat()]
+    return [
+        replace(credit, left=left[credit.id]) for credit in credits if not credit.expires or credit.expires >= last_day.isoformat()
+    ]
 
 
 def totals_of(amounts: Iterable[int], credits: Sequence[Credit], tax: Tax, *, carried_over: bool = False) -> Totals:
@@ -68,12 +70,12 @@ def totals_of(amounts: Iterable[int], credits: Sequence[Credit], tax: Tax, *, ca
         return Totals(subtotal, (UsedCredit(CARRIED_OVER, "carried over to the next invoice", subtotal),), 0, 0)
     left = max(0, subtotal)
     used = []
-    for credit in sorted(credits, key=lambda one: (one.expires or "9999", one.id)):
+    for credit in sorted(credits, key=lambda credit: (credit.expires or "9999", credit.id)):
         amount = min(left, credit.left)
         if amount > 0:
             used.append(UsedCredit(credit.id, credit.title, amount))
             left -= amount
-    taxable = subtotal - sum(one.amount for one in used)
+    taxable = subtotal - sum(credit.amount for credit in used)
     taxed = tax_on(taxable, tax)
     return Totals(subtotal, tuple(used), taxed, taxable + taxed)
 

@@ -52,29 +52,29 @@ def note_totals(invoice: Document, lines: Sequence[Line], earlier: Sequence[Docu
     subtotal = _subtotal(invoice)
     taken = -sum(line.amount for line in lines)
     by_now = taken - sum(_subtotal(note) for note in earlier)
-    used = {one["id"]: minor_of(one["amount"], invoice["currency"], "credit") for one in invoice["credits"]}
+    used = {credit["id"]: minor_of(credit["amount"], invoice["currency"], "credit") for credit in invoice["credits"]}
     given = dict.fromkeys(used, 0)
     for note in earlier:
-        for one in note["credits"]:
-            given[one["id"]] -= minor_of(one["amount"], note["currency"], "credit")
+        for returned in note["credits"]:
+            given[returned["id"]] -= minor_of(returned["amount"], note["currency"], "credit")
     credit = max(0, _part(sum(used.values()), by_now, subtotal) - sum(given.values()))
-    titles = {one["id"]: one["title"] for one in invoice["credits"]}
+    titles = {credit["id"]: credit["title"] for credit in invoice["credits"]}
     coming_back = _from_the_last(used, given, min(credit, taken))
     credits = tuple(UsedCredit(name, titles[name], -amount) for name, amount in coming_back.items() if amount)
-    credit_by_now = sum(given.values()) - sum(one.amount for one in credits)
+    credit_by_now = sum(given.values()) - sum(credit.amount for credit in credits)
     taxed = minor_of(invoice["tax"]["amount"], invoice["currency"], "tax")
     tax_by_now = _part(taxed, by_now - credit_by_now, subtotal - sum(used.values()))
     tax = -max(0, tax_by_now + sum(minor_of(note["tax"]["amount"], note["currency"], "tax") for note in earlier))
-    return Totals(-taken, credits, tax, -taken - sum(one.amount for one in credits) + tax)
+    return Totals(-taken, credits, tax, -taken - sum(credit.amount for credit in credits) + tax)
 
 
 def _from_the_last(used: Mapping[str, int], given: Mapping[str, int], amount: int) -> dict[str, int]:
     """Credits that expire first were used first: what comes back goes to those that are valid longest."""
-    found = {}
+    taken = {}
     for name in reversed(list(used)):
-        found[name] = min(amount, used[name] - given[name])
-        amount -= found[name]
-    return found
+        taken[name] = min(amount, used[name] - given[name])
+        amount -= taken[name]
+    return taken
 
 
 def _part(amount: int, of: int, whole: int) -> int:

@@ -23,5 +23,5 @@ def row_digest(namespace: str, topic: str, quantities: Mapping[str, int]) -> int
 
 def hour_digest(rows: Iterable[int]) -> str:
     """Of the digests of its rows."""
-    found = [one for one in rows if one]
-    return f"{len(found)}-{sum(found):x}"
+    counted = [row for row in rows if row]
+    return f"{len(counted)}-{sum(counted):x}"

@@ -69,18 +69,25 @@ def invoice_document(
         "supplier": dict(header.supplier),
         "period": {"start": time_text(period[0]), "end": time_text(period[1])},
         "currency": currency,
-        "plans": [dict(one.version.document) for one in segments],
+        "plans": [dict(segment.version.document) for segment in segments],
         "segments": [
-            {"start": time_text(one.start), "end": time_text(one.end), "plan": one.version.plan, "version": one.version.version}
-            for one in segments
+            {
+                "start": time_text(segment.start),
+                "end": time_text(segment.end),
+                "plan": segment.version.plan,
+                "version": segment.version.version,
+            }
+            for segment in segments
         ],
         "lines": [line_document(line, currency) for line in lines],
         "subtotal": money_text(totals.subtotal, currency),
-        "credits": [{"id": one.id, "title": one.title, "amount": money_text(one.amount, currency)} for one in totals.credits],
+        "credits": [
+            {"id": credit.id, "title": credit.title, "amount": money_text(credit.amount, currency)} for credit in totals.credits
+        ],
         "tax": {"label": header.tax.label, "rate": header.tax.rate, "amount": money_text(totals.tax, currency)},
         "total": money_text(totals.total, currency),
-        "hours": [{"hour": time_text(one.hour), "run": one.run, "digest": one.digest} for one in hours],
-        "hours_missing": [time_text(one) for one in hours_missing],
+        "hours": [{"hour": time_text(hour.hour), "run": hour.run, "digest": hour.digest} for hour in hours],
+        "hours_missing": [time_text(hour) for hour in hours_missing],
     }
 
 
@@ -102,14 +109,14 @@ def line_document(line: Line, currency: str) -> dict[str, Any]:
             "total": line.total,
             "included": line.included,
             "tiers": [
-                {"units": decimal_text(one.units), "price": decimal_text(one.price, 18), "flat": decimal_text(one.flat, 18)}
-                for one in line.parts
+                {"units": decimal_text(part.units), "price": decimal_text(part.price, 18), "flat": decimal_text(part.flat, 18)}
+                for part in line.parts
             ],
         }
     if line.shares:
         shown["namespaces"] = [
-            {"namespace": one.namespace, "quantity": one.quantity, "amount": money_text(one.amount, currency)}
-            for one in line.shares
+            {"namespace": share.namespace, "quantity": share.quantity, "amount": money_text(share.amount, currency)}
+            for share in line.shares
         ]
     if line.of_invoice:
         shown |= {"of_invoice": line.of_invoice, "runs": list(line.runs)}
@@ -118,9 +125,10 @@ def line_document(line: Line, currency: str) -> dict[str, Any]:
 
 def segments_in(document: Mapping[str, Any]) -> list[Segment]:
     """The segments that an invoice was rated by, with the plans it holds. Raises `RatingError`, `KeyError`."""
-    versions = {(one["plan"], one["version"]): plan_from(dict(one)) for one in document["plans"]}
+    versions = {(plan["plan"], plan["version"]): plan_from(dict(plan)) for plan in document["plans"]}
     return [
-        Segment(time_of(one["start"]), time_of(one["end"]), versions[one["plan"], one["version"]]) for one in document["segments"]
+        Segment(time_of(segment["start"]), time_of(segment["end"]), versions[segment["plan"], segment["version"]])
+        for segment in document["segments"]
     ]
 
 

@@ -48,4 +48,4 @@ def forecast(so_far: int, days: Sequence[int], days_left: int) -> Forecast:
 
 def crossed(thresholds: Sequence[int], amount: int, budget: int) -> list[int]:
     """Thresholds, in per cent of the budget, that the amount has reached."""
-    return [one for one in sorted(thresholds) if budget > 0 and amount * 100 >= one * budget]
+    return [threshold for threshold in sorted(thresholds) if budget > 0 and amount * 100 >= threshold * budget]

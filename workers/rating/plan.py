@@ -96,7 +96,7 @@ def plan_from(document: object) -> PlanVersion:
     listed = fields.get("prices", [])
     if not isinstance(listed, list) or len(listed) > len(METERS):
         raise RatingError(f"prices is not a list of at most {len(METERS)} prices")
-    prices = tuple(_price(one, f"prices[{index}]") for index, one in enumerate(listed))
+    prices = tuple(_price(price, f"prices[{index}]") for index, price in enumerate(listed))
     meters = [price.meter for price in prices]
     for meter in meters:
         if meters.count(meter) > 1:
@@ -139,7 +139,7 @@ def _price(document: object, where: str) -> Price:
         raise RatingError(f"{where}.meter {str(meter)[:80]!r} is not one of {', '.join(METERS)}")
     dimension = METERS[str(meter)].dimension
     if unit not in UNITS or UNITS[str(unit)].dimension != dimension:
-        fitting = [name for name, one in UNITS.items() if one.dimension == dimension]
+        fitting = [name for name, unit in UNITS.items() if unit.dimension == dimension]
         raise RatingError(f"{where}.unit {str(unit)[:40]!r} is not a unit of {dimension}: use one of {', '.join(fitting)}")
     size = UNITS[str(unit)].size
     included = _base_units(fields.get("included", "0"), size, f"{where}.included")
@@ -159,9 +159,9 @@ def _tiers(listed: object, size: int, where: str) -> tuple[Tier, ...]:
         raise RatingError(f"{where} is not a list of 1 to {TIERS_MAX} tiers")
     tiers: list[Tier] = []
     below = 0
-    for index, one in enumerate(listed):
+    for index, tier in enumerate(listed):
         at = f"{where}[{index}]"
-        fields = _object(one, at)
+        fields = _object(tier, at)
         _only(fields, {"up_to", "price", "flat"}, at)
         last = index == len(listed) - 1
         if last == ("up_to" in fields):

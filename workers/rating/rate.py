@@ -82,30 +82,30 @@ def segments_of(
 
     Raises `RatingError` where the currency would change within the period: one invoice has one currency."""
     plans = sorted(assigned)
-    edges = {start, end} | {at for at, _ in plans} | {one.in_force_from for some in versions.values() for one in some}
+    edges = {start, end} | {at for at, _ in plans} | {version.in_force_from for some in versions.values() for version in some}
     inside = sorted(edge for edge in edges if start <= edge <= end)
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for begin, finish in pairwise(inside):
         plan = next((name for at, name in reversed(plans) if at <= begin), None)
-        in_force = [one for one in versions.get(plan or "", ()) if one.in_force_from <= begin]
+        in_force = [version for version in versions.get(plan or "", ()) if version.in_force_from <= begin]
         if not in_force:
             continue
-        version = max(in_force, key=lambda one: (one.in_force_from, one.version))
-        if found and found[-1].version is version and found[-1].end == begin:
-            found[-1] = Segment(found[-1].start, finish, version)
+        version = max(in_force, key=lambda version: (version.in_force_from, version.version))
+        if segments and segments[-1].version is version and segments[-1].end == begin:
+            segments[-1] = Segment(segments[-1].start, finish, version)
         else:
-            found.append(Segment(begin, finish, version))
-    currencies = sorted({one.version.currency for one in found})
+            segments.append(Segment(begin, finish, version))
+    currencies = sorted({segment.version.currency for segment in segments})
     if len(currencies) > 1:
         raise RatingError(
             f"the plans of {start:%Y-%m} have the currencies {' and '.join(currencies)}: change it at the start of a month"
         )
-    return found
+    return segments
 
 
 def rate(segments: Sequence[Segment], usage: Sequence[Usage], month_hours: int) -> list[Line]:
     """Lines of a period. `usage`: that of each segment; `month_hours`: of the whole month, that fees are in proportion to."""
-    totals = {meter: sum(sum(one.get(meter, {}).values()) for one in usage) for meter in METERS}
+    totals = {meter: sum(sum(of_segment.get(meter, {}).values()) for of_segment in usage) for meter in METERS}
     before = dict.fromkeys(METERS, 0)
     lines: list[Line] = []
     minimum = Fraction(0)
@@ -121,7 +121,7 @@ def rate(segments: Sequence[Segment], usage: Sequence[Usage], month_hours: int) 
             if not quantity:
                 continue
             parts = charges(price, before[price.meter], quantity, totals[price.meter])
-            amount = round_to_minor(sum((one.amount for one in parts), Fraction(0)), version.currency)
+            amount = round_to_minor(sum((part.amount for part in parts), Fraction(0)), version.currency)
             shares = split(amount, by_namespace)
             lines.append(
                 Line(

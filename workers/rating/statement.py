@@ -40,8 +40,8 @@ class LineBalance:
         """From the top of what is charged."""
         slice_ = self._rated_for(self.charged - amount), self._rated_for(self.charged)
         self.charged -= amount
-        outside = [one for one in self.taken_back if one[1] < slice_[0] or one[0] > slice_[1]]
-        touching = [slice_, *(one for one in self.taken_back if one not in outside)]
+        outside = [taken for taken in self.taken_back if taken[1] < slice_[0] or taken[0] > slice_[1]]
+        touching = [slice_, *(taken for taken in self.taken_back if taken not in outside)]
         self.taken_back = sorted([*outside, (min(low for low, _ in touching), max(high for _, high in touching))])
 
     def _inside(self, rated: int) -> int:

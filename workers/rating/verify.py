@@ -82,8 +82,8 @@ def _verify(invoice: Mapping[str, Any], rows: Iterable[UsageRow], plans: Sequenc
 
 
 def _segments(invoice: Mapping[str, Any], plans: Sequence[Mapping[str, Any]] | None, report: Report) -> list[Segment]:
-    own = {(one["plan"], one["version"]): one for one in invoice["plans"]}
-    mine = own if plans is None else {(one.get("plan"), one.get("version")): one for one in plans}
+    own = {(plan["plan"], plan["version"]): plan for plan in invoice["plans"]}
+    mine = own if plans is None else {(plan.get("plan"), plan.get("version")): plan for plan in plans}
     versions: dict[tuple[str, int], PlanVersion] = {}
     for key, document in own.items():
         name = f"plan {key[0]} version {key[1]}"
@@ -91,14 +91,15 @@ def _segments(invoice: Mapping[str, Any], plans: Sequence[Mapping[str, Any]] | N
         if given is None:
             others = ", ".join(str(version) for plan, version in mine if plan == key[0])
             report.differences[name] = f"the invoice was made with it; you gave {f'version {others}' if others else 'no such plan'}"
-            candidates = [one for (plan, _), one in mine.items() if plan == key[0]]
+            candidates = [document for (plan, _), document in mine.items() if plan == key[0]]
             given = candidates[0] if candidates else document
         elif dict(given) != dict(document):
             fields = sorted(field for field in {*given, *document} if given.get(field) != document.get(field))
             report.differences[name] = f"yours is another than that in the invoice: {', '.join(fields)} differ"
         versions[key] = plan_from(dict(given))
     return [
-        Segment(time_of(one["start"]), time_of(one["end"]), versions[one["plan"], one["version"]]) for one in invoice["segments"]
+        Segment(time_of(segment["start"]), time_of(segment["end"]), versions[segment["plan"], segment["version"]])
+        for segment in invoice["segments"]
     ]
 
 
@@ -116,21 +117,23 @@ def _usage(
                 for meter, quantity in row.quantities.items():
                     if quantity:
                         into[meter][row.namespace] += quantity
-    return used, {hour: hour_digest(found) for hour, found in digests.items()}
+    return used, {hour: hour_digest(rows) for hour, rows in digests.items()}
 
 
 def _compare_hours(invoice: Mapping[str, Any], digests: Mapping[str, str], report: Report) -> str:
     """What is wrong with the hours, in words, for the lines that differ; "" if they are those that were billed."""
     start, end = invoice["period"]["start"], invoice["period"]["end"]
-    billed = {one["hour"]: one["digest"] for one in invoice["hours"]}
+    billed = {hour["hour"]: hour["digest"] for hour in invoice["hours"]}
     report.hours = len(billed)
     mine = {hour: digest for hour, digest in digests.items() if start <= hour < end}
     kinds: dict[str, list[str]] = {"missing in your usage": [], "different from what was billed": [], "not billed": []}
     for hour in sorted(set(billed) | set(mine)):
-        was, found = billed.get(hour, NOTHING), mine.get(hour, NOTHING)
-        if was == found:
+        was, computed = billed.get(hour, NOTHING), mine.get(hour, NOTHING)
+        if was == computed:
             continue
-        kind = "not billed" if was == NOTHING else "missing in your usage" if found == NOTHING else "different from what was billed"
+        kind = (
+            "not billed" if was == NOTHING else "missing in your usage" if computed == NOTHING else "different from what was billed"
+        )
         kinds[kind].append(hour)
     said = [f"{kind}: {_some(hours)}" for kind, hours in kinds.items() if hours]
     if said:
@@ -148,17 +151,17 @@ def _some(hours: Sequence[str]) -> str:
 
 def _compare_lines(invoice: Mapping[str, Any], computed: Sequence[Line], report: Report, hours: str) -> None:
     currency = invoice["currency"]
-    billed = {one["id"]: one for one in invoice["lines"] if one["kind"] != ADJUSTMENT}
-    adjusted = [one for one in invoice["lines"] if one["kind"] == ADJUSTMENT]
+    billed = {line["id"]: line for line in invoice["lines"] if line["kind"] != ADJUSTMENT}
+    adjusted = [line for line in invoice["lines"] if line["kind"] == ADJUSTMENT]
     if adjusted:
-        numbers = ", ".join(sorted({one["of_invoice"] for one in adjusted}))
+        numbers = ", ".join(sorted({line["of_invoice"] for line in adjusted}))
         report.notes.append(f"{len(adjusted)} corrections are of the periods of {numbers}: they were added, not computed again")
     lines = {line.id: line for line in computed}
     report.lines = len(billed)
     plans = [text for name, text in report.differences.items() if name.startswith("plan ")]
     causes = (f"usage {hours}" if hours else "", f"the price plan: {plans[0]}" if plans else "")
     why = "; ".join(filter(None, causes))
-    for name in [*billed, *(one for one in lines if one not in billed)]:
+    for name in [*billed, *(line_id for line_id in lines if line_id not in billed)]:
         if name not in lines:
             text = f"the invoice bills {billed[name]['amount']} {currency}, and nothing is due"
         elif name not in billed:
@@ -186,8 +189,8 @@ def _difference(billed: Mapping[str, Any], computed: Mapping[str, Any], currency
 def _compare_totals(invoice: Mapping[str, Any], report: Report) -> None:
     """The sums of what the invoice itself says: a wrong line is told once, not again in every sum."""
     currency = invoice["currency"]
-    subtotal = sum(minor_of(one["amount"], currency, one["id"]) for one in invoice["lines"])
-    credits = sum(minor_of(one["amount"], currency, one["id"]) for one in invoice["credits"])
+    subtotal = sum(minor_of(line["amount"], currency, line["id"]) for line in invoice["lines"])
+    credits = sum(minor_of(credit["amount"], currency, credit["id"]) for credit in invoice["credits"])
     said_tax = invoice["tax"]
     tax = tax_on(subtotal - credits, Tax(said_tax["label"], said_tax["rate"]))
     for name, said, due in (

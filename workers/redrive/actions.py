@@ -108,9 +108,9 @@ def dry_run(actor: Actor, topic: TopicName, request: Request) -> DryRun:
                 entry_id=entry_id,
             ),
         )
-        moving = [one for one in page.found if not one.refused]
+        moving = [entry for entry in page.found if not entry.refused]
         looked_at, left = looked_at + page.looked_at, left + len(page.found) - len(moving)
-        entries, messages = entries + len(moving), messages + sum(one.messages for one in moving)
+        entries, messages = entries + len(moving), messages + sum(entry.messages for entry in moving)
         samples += page.found[: SAMPLES - len(samples)]
         ledger_id, entry_id = page.ledger_id, page.entry_id
         if page.done or looked_at >= DRY_RUN_ENTRIES or time.monotonic() >= until_s:
@@ -147,10 +147,10 @@ def jobs_of(topic: TopicName) -> Any:
 
 
 def job_of(topic: TopicName, job_id: str) -> RedriveJob:
-    found: RedriveJob | None = jobs_of(topic).filter(id=job_id).first()
-    if found is None:
+    job: RedriveJob | None = jobs_of(topic).filter(id=job_id).first()
+    if job is None:
         raise NotFound(f"redrive {job_id[:64]!r} of {topic} does not exist")
-    return found
+    return job
 
 
 def outcomes_of(job: RedriveJob) -> Any:

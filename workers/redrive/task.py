@@ -35,29 +35,29 @@ def redrive(environment: Environment, task_id: str, renew: Renew, job: str) -> S
     """Safe to kill at any moment: a step is written down before it is begun, and the broker knows whether it was done. Others have
     the thread between two steps, and while it waits for its rate."""
     with platform_scope():
-        held = RedriveJob.objects.filter(id=job).first()
-        if held is None:
+        row = RedriveJob.objects.filter(id=job).first()
+        if row is None:
             return {"job": "it does not exist"}
-        if not Tenant.objects.filter(name=held.tenant, uid=held.tenant_uid).exists():
+        if not Tenant.objects.filter(name=row.tenant, uid=row.tenant_uid).exists():
             RedriveJob.objects.filter(id=job).update(state=State.FAILED, error="its tenant is gone")
             return {"job": "its tenant is gone"}
-    begun, looked_at = held.moved, held.looked_at
+    begun, looked_at = row.moved, row.looked_at
     try:
-        while _step(environment, renew, held, begun):
-            yield PACE_S if held.rate else 0.0
+        while _step(environment, renew, row, begun):
+            yield PACE_S if row.rate else 0.0
     except FINAL as error:
         with platform_scope():
             RedriveJob.objects.filter(id=job, state=State.RUNNING).update(state=State.FAILED, error=error.message[:2000])
-        return {"moved": held.moved - begun, "failed": error.message}
+        return {"moved": row.moved - begun, "failed": error.message}
     except MagnetarError as error:
         with platform_scope():
             RedriveJob.objects.filter(id=job, state=State.RUNNING).update(error=error.message[:2000])
-        if held.looked_at > looked_at:
+        if row.looked_at > looked_at:
             raise StoppingWithProgress(error.message) from error
         raise
     with platform_scope():
-        held.refresh_from_db(fields=["state"])
-    return {"moved": held.moved - begun, "state": held.state}
+        row.refresh_from_db(fields=["state"])
+    return {"moved": row.moved - begun, "state": row.state}
 
 
 @platform_scope()
@@ -96,12 +96,12 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
     taken, whole = _portion(page.found, job.rate)
     # Where not all of a page moves in one step, the next one looks on behind the last that did.
     behind = (page.ledger_id, page.entry_id) if whole else (taken[-1].ledger_id, taken[-1].entry_id + 1)
-    moving = [one for one in taken if not one.refused]
+    moving = [entry for entry in taken if not entry.refused]
     target = None
     if moving:
         target = environment.rpc.call(REDRIVE_PREPARE, RedrivePrepare(target=job.target, owner=job.owner, step=job.step + 1))
     job.pending = {
-        "found": [msgspec.to_builtins(one) for one in taken],
+        "found": [msgspec.to_builtins(entry) for entry in taken],
         "target": target.target if target else "",
         "after": [target.ledger_id, target.entry_id] if target else [-1, -1],
         "behind": list(behind),
@@ -112,24 +112,26 @@ def _plan(environment: Environment, job: RedriveJob) -> None:
     job.save(update_fields=["pending", "step"])
 
 
-def _portion(found: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
-    """What goes in one step, and whether that is all of `found`."""
+def _portion(entries: list[RedriveFound], rate: int) -> tuple[list[RedriveFound], bool]:
+    """What goes in one step, and whether that is all of `entries`."""
     taken: list[RedriveFound] = []
     size = messages = 0
-    for one in found:
+    for entry in entries:
         if taken and (
-            len(taken) >= MOVE_ENTRIES or size + one.size_bytes > MOVE_BYTES or (rate and messages + one.messages > rate * PACE_S)
+            len(taken) >= MOVE_ENTRIES
+            or size + entry.size_bytes > MOVE_BYTES
+            or (rate and messages + entry.messages > rate * PACE_S)
         ):
             return taken, False
-        taken.append(one)
-        size, messages = size + one.size_bytes, messages + (0 if one.refused else one.messages)
+        taken.append(entry)
+        size, messages = size + entry.size_bytes, messages + (0 if entry.refused else entry.messages)
     return taken, True
 
 
 def _move(environment: Environment, job: RedriveJob) -> None:
     pending = job.pending
-    found = msgspec.convert(pending["found"], list[RedriveFound])
-    moving = [one for one in found if not one.refused]
+    entries = msgspec.convert(pending["found"], list[RedriveFound])
+    moving = [entry for entry in entries if not entry.refused]
     moved = RedriveMoved(messages=0, already=False, gone=[])
     if moving:
         moved = environment.rpc.call(
@@ -144,29 +146,30 @@ def _move(environment: Environment, job: RedriveJob) -> None:
                 target=pending["target"],
                 ledger_id=pending["after"][0],
                 entry_id=pending["after"][1],
-                positions=[[one.ledger_id, one.entry_id] for one in moving],
+                positions=[[entry.ledger_id, entry.entry_id] for entry in moving],
             ),
         )
-    gone = {(one[0], one[1]) for one in moved.gone}
+    gone = {(position[0], position[1]) for position in moved.gone}
     why = {
-        at: one.refused or ("acknowledged meanwhile" if at in gone else "") for at, one in zip(map(_at, found), found, strict=True)
+        at: entry.refused or ("acknowledged meanwhile" if at in gone else "")
+        for at, entry in zip(map(_at, entries), entries, strict=True)
     }
     with transaction.atomic():
-        _make_room(job, len(found))
+        _make_room(job, len(entries))
         RedriveOutcome.objects.bulk_create(
             RedriveOutcome(
                 job=job,
-                ledger_id=one.ledger_id,
-                entry_id=one.entry_id,
-                messages=one.messages,
-                key=one.key,
-                why=why[_at(one)],
+                ledger_id=entry.ledger_id,
+                entry_id=entry.entry_id,
+                messages=entry.messages,
+                key=entry.key,
+                why=why[_at(entry)],
                 step=job.step,
             )
-            for one in found
+            for entry in entries
         )
-        left = [one for one in found if why[_at(one)]]
-        job.moved += sum(one.messages for one in found) - sum(one.messages for one in left)
+        left = [entry for entry in entries if why[_at(entry)]]
+        job.moved += sum(entry.messages for entry in entries) - sum(entry.messages for entry in left)
         job.left += len(left)
         job.looked_at += pending["looked_at"]
         job.ledger_id, job.entry_id = pending["behind"]
@@ -185,5 +188,5 @@ def _make_room(job: RedriveJob, count: int) -> None:
         RedriveOutcome.objects.filter(id__in=list(kept.order_by("id").values_list("id", flat=True)[:beyond])).delete()
 
 
-def _at(one: RedriveFound) -> tuple[int, int]:
-    return one.ledger_id, one.entry_id
+def _at(entry: RedriveFound) -> tuple[int, int]:
+    return entry.ledger_id, entry.entry_id

@@ -42,10 +42,10 @@ class TaskRuns(View):
 class TaskRunOne(View):
     @describe("A run of a task", shapes.TaskRunShape)
     def get(self, request: Request, run_id: str) -> Response:
-        found = TaskRun.objects.filter(task_id=run_id).first()
-        if found is None:
+        run = TaskRun.objects.filter(task_id=run_id).first()
+        if run is None:
             raise NotFound(f"task run {run_id[:64]!r} does not exist")
-        return Response(shapes.show_run(found))
+        return Response(shapes.show_run(run))
 
     @describe("Give up a quarantined run", shapes.TaskRunShape)
     def delete(self, request: Request, run_id: str) -> Response:

@@ -61,7 +61,7 @@ def close_month(tenant: Tenant, start: datetime, now: datetime, renew: Callable[
         with platform_scope():
             drafts = Invoice.objects.filter(tenant_uid=tenant.uid, start=start, state=Invoice.State.DRAFT)
             ids = sorted(drafts.values_list("pk", flat=True))
-        return [str(finalize(one, now).number) for one in ids]
+        return [str(finalize(invoice_id, now).number) for invoice_id in ids]
 
 
 def current_tenants() -> list[Tenant]:

@@ -91,7 +91,7 @@ def _serve(run: _Run, most: int, threads: ThreadPoolExecutor, renew: Callable[[]
     while True:
         if stale:
             waiting, listed = _waiting(environment, run.tried, renew), environment.now()
-        busy = {one.tenant for one in served.values()}
+        busy = {serving.tenant for serving in served.values()}
         while len(served) < most and (free := [tenant for tenant in waiting if tenant not in busy]):
             tenant = turns.next(free, busy)
             topic = waiting[tenant].popleft()
@@ -105,9 +105,9 @@ def _serve(run: _Run, most: int, threads: ThreadPoolExecutor, renew: Callable[[]
         done, _ = wait(served, RENEW_S, FIRST_COMPLETED)
         renew()
         for outcome in done:
-            one = served.pop(outcome)
-            run.finished(one.topic, outcome)
-            turns.took(one.tenant, (environment.now() - one.begun).total_seconds())
+            serving = served.pop(outcome)
+            run.finished(serving.topic, outcome)
+            turns.took(serving.tenant, (environment.now() - serving.begun).total_seconds())
         stale = bool(done and not waiting) or environment.now() - listed >= LISTED_FOR
 
 

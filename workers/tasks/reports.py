@@ -43,10 +43,10 @@ def _each(kind: type[Row], work: Callable[[Row], int], renew: Callable[[], None]
     with platform_scope():
         of_tenants = kind.objects.filter(tenant_uid__in=Tenant.objects.values("uid"))
         ids = list(of_tenants.order_by("id").values_list("id", flat=True))
-    for one in ids:
+    for row_id in ids:
         renew()
         with platform_scope():
-            row = of_tenants.filter(id=one).first()
+            row = of_tenants.filter(id=row_id).first()
         if row is None:
             continue
         rows += 1
@@ -56,7 +56,7 @@ def _each(kind: type[Row], work: Callable[[Row], int], renew: Callable[[], None]
             raise
         except Exception:
             failed += 1
-            log.exception("report-failed", kind=kind.__name__, id=one, tenant=row.tenant)
+            log.exception("report-failed", kind=kind.__name__, id=row_id, tenant=row.tenant)
     return _Done(rows, done, failed)
 
 

@@ -17,5 +17,5 @@ def collect_usage(environment: Environment, task_id: str, renew: Callable[[], No
     """Has the broker close its running interval and write it. Twice is harmless: the second time there is little to write."""
     flushed = environment.rpc.call(USAGE_FLUSH, UsageFlush(task_id=task_id))
     holes = outages_below(environment.settings.data_path / "usage" / "raw")
-    found = {"holes": len(holes), "last_holes": [hole._asdict() for hole in holes[-HOLES_SHOWN:]]} if holes else {}
-    return {"files": len(flushed.files), "rows": flushed.rows, **found}
+    about_holes = {"holes": len(holes), "last_holes": [hole._asdict() for hole in holes[-HOLES_SHOWN:]]} if holes else {}
+    return {"files": len(flushed.files), "rows": flushed.rows, **about_holes}

@@ -47,9 +47,9 @@ def verify(invoice_path: Path, plan_paths: tuple[Path, ...], usage_paths: tuple[
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise Refused(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise Refused(f"{path} is not a JSON object")
-    return found
+    return document

@@ -98,9 +98,9 @@ def java(settings: Settings) -> Iterator[Finding]:
 
 
 def chromium(settings: Settings) -> Iterator[Finding]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found:
-        yield Finding("Browser for tests", "ok", found)
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser:
+        yield Finding("Browser for tests", "ok", browser)
     else:
         yield Finding(
             "Browser for tests",
@@ -155,7 +155,7 @@ def reserve_findings(settings: Settings) -> Iterator[Finding]:
     kept = [of_broker(settings)]
     if not settings.database_url:
         kept.append(of_database(settings.data_path / "control" / "db.sqlite3", settings))
-    missing = [why for one in kept if one.path.parent.exists() and (why := one.why_not_whole())]
+    missing = [why for reserve in kept if reserve.path.parent.exists() and (why := reserve.why_not_whole())]
     for why in missing:
         yield Finding("Disk reserve", "fail", why, "free some space; the reserve is filled again with the next change")
     if not missing:

@@ -17,14 +17,14 @@ _SUPERVISOR = b"controlplane.supervisor"
 
 def running_data_paths(proc: Path = _PROC) -> list[Path]:
     """Data directories with a running supervisor, which keeps the lock file open. Empty if /proc does not show it."""
-    found = set()
+    data_paths = set()
     for process in proc.glob("[0-9]*"):
         try:
             if _SUPERVISOR in (process / "cmdline").read_bytes().split(b"\0"):
-                found |= {link.readlink().parent for link in (process / "fd").iterdir() if link.readlink().name == "lock"}
+                data_paths |= {link.readlink().parent for link in (process / "fd").iterdir() if link.readlink().name == "lock"}
         except OSError:
             continue  # it ended meanwhile or belongs to another user
-    return sorted(path for path in found if running_state(path) is not None)
+    return sorted(path for path in data_paths if running_state(path) is not None)
 
 
 def choose(settings: Settings) -> tuple[Settings, list[Finding]]:

@@ -39,12 +39,12 @@ def proportional_mib(pid: int) -> float:
 
 def family(pid: int) -> list[int]:
     """`pid` and all its descendants."""
-    found = [pid]
+    pids = [pid]
     try:
         listing = "".join(task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children"))
     except OSError:
-        return found
-    return found + [below for child in listing.split() for below in family(int(child))]
+        return pids
+    return pids + [below for child in listing.split() for below in family(int(child))]
 
 
 def memory_mib(state: dict[str, Any]) -> dict[str, float]:

@@ -17,10 +17,10 @@ def reserve_for(database: str) -> DiskReserve:
     """One for all connections of this process to the file."""
     if database.startswith((":memory:", "file:")):
         return NO_RESERVE
-    held = _reserves.get(database)
-    if held is None:
-        held = _reserves.setdefault(database, of_database(Path(database), settings.MAGNETAR))
-    return held
+    reserve = _reserves.get(database)
+    if reserve is None:
+        reserve = _reserves.setdefault(database, of_database(Path(database), settings.MAGNETAR))
+    return reserve
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

@@ -91,15 +91,15 @@ def end_groups(groups: set[int], grace_s: float, clock: Callable[[], float], pau
 
 def living_groups() -> set[int]:
     """Process groups with a member that is not a zombie: where nobody reaps orphans, as in many containers, zombies stay."""
-    found: set[int] = set()
+    groups: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, group = entry.read_bytes().rpartition(b")")[2].split()[:3]
         except (OSError, ValueError):
             continue
         if state not in (b"Z", b"X"):
-            found.add(int(group))
-    return found
+            groups.add(int(group))
+    return groups
 
 
 def _signal_group(group: int, number: int) -> bool:

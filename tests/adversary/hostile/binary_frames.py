@@ -78,30 +78,30 @@ class BinaryFrames:
 
     def _producers(self, topics: list[str]) -> list[bytes]:
         made = [pb.Producer(topic=topic, producer_id=number, request_id=number) for number, topic in enumerate(topics)]
-        return [frames.command(pb.Command.PRODUCER, producer=one) for one in made]
+        return [frames.command(pb.Command.PRODUCER, producer=producer) for producer in made]
 
     def _consumers(self, topics: list[str]) -> list[bytes]:
-        chance, found = self.chance, []
+        chance, commands = self.chance, []
         for number, topic in enumerate(topics):
             kind = chance.choice([pb.Subscribe.Exclusive, pb.Subscribe.Shared, pb.Subscribe.Shared, pb.Subscribe.Failover])
-            one = pb.Subscribe(
+            subscribe = pb.Subscribe(
                 topic=topic, subscription=chance.choice("stuv"), sub_type=kind, consumer_id=number, request_id=10 + number
             )
-            found.append(frames.command(pb.Command.SUBSCRIBE, subscribe=one))
-            found.append(frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=number, message_permits=20)))
-        return found
+            commands.append(frames.command(pb.Command.SUBSCRIBE, subscribe=subscribe))
+            commands.append(frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=number, message_permits=20)))
+        return commands
 
     def frame(self) -> bytes:
         """Mostly one that was sent before: in another order, to another state, it is another attack, and costs nothing to make."""
         chance, made = self.chance, self._made
         if len(made) == MADE_MAX and chance.random() < 0.7:
             return chance.choice(made)
-        one = self.message() if chance.random() < 0.4 else self.command()
+        frame = self.message() if chance.random() < 0.4 else self.command()
         if len(made) < MADE_MAX:
-            made.append(one)
+            made.append(frame)
         else:
-            made[chance.randrange(MADE_MAX)] = one
-        return one
+            made[chance.randrange(MADE_MAX)] = frame
+        return frame
 
     # --- commands
 
@@ -138,16 +138,16 @@ class BinaryFrames:
                 setattr(message, field.name, self._value(field))
 
     def _fill_list(self, message: Message, field: FieldDescriptor, depth: int) -> None:
-        chance, held, limit = self.chance, getattr(message, field.name), limit_of(field)
+        chance, values, limit = self.chance, getattr(message, field.name), limit_of(field)
         if limit is not None and chance.random() < LARGE_SHARE:
             _, at, over = chance.choice(list(at_and_over(field, limit)))
-            held.extend(chance.choice([at, over]))
+            values.extend(chance.choice([at, over]))
             return
         for _ in range(chance.choice([0, 1, 1, 2, 5])):
             if field.message_type is None:
-                held.append(self._value(field))
+                values.append(self._value(field))
             elif depth < 3:
-                self._scramble(held.add(), depth + 1)
+                self._scramble(values.add(), depth + 1)
 
     def _value(self, field: FieldDescriptor) -> Any:
         chance, name = self.chance, field.name

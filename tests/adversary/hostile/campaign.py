@@ -63,7 +63,7 @@ class Round(NamedTuple):
 
     @property
     def frames(self) -> int:
-        return sum(len(one.frames) for one in self.binary) + sum(len(texts) for _, texts in self.web)
+        return sum(len(conversation.frames) for conversation in self.binary) + sum(len(texts) for _, texts in self.web)
 
 
 def made_round(seed: int, number: int, peers: int = PEERS) -> Round:
@@ -83,11 +83,11 @@ class Target:
         self.topics_used = 0
         self._read = 0  # of the broker's log
 
-    async def suffer(self, one: Round) -> int:
+    async def suffer(self, attack: Round) -> int:
         """How many of its connections were open at the end of what they had to say."""
         url = self.broker.addresses["ws_url"]
-        binary = [speak(self.broker.address, conversation) for conversation in one.binary]
-        web = [speak_web(url, path, texts) for path, texts in one.web]
+        binary = [speak(self.broker.address, conversation) for conversation in attack.binary]
+        web = [speak_web(url, path, texts) for path, texts in attack.web]
         return sum(await asyncio.gather(*binary, *web))
 
     async def check(self) -> None:
@@ -112,8 +112,8 @@ class Target:
 
     async def use_topics(self) -> None:
         rpc = self.broker.rpc
-        found = rpc.call(TOPICS_LIST, TopicsList(namespace="public/default"))
-        for topic in [*found.topics]:
+        listed = rpc.call(TOPICS_LIST, TopicsList(namespace="public/default"))
+        for topic in [*listed.topics]:
             try:
                 await use(self.broker.address[1], self.token, topic)
                 rpc.call(TOPICS_UNLOAD, TopicRef(topic=topic))
@@ -148,17 +148,17 @@ async def campaign(folder: Path, frames: int, seed: int, peers: int = PEERS, pro
     begun = time.monotonic()
     async with target(folder / "broker") as under:
         while sent < frames:
-            one = made_round(seed, number, peers)
+            attack = made_round(seed, number, peers)
             try:
-                left_open += await under.suffer(one)
+                left_open += await under.suffer(attack)
                 await under.check()
-                if sent // USED_EVERY_FRAMES != (sent + one.frames) // USED_EVERY_FRAMES:
+                if sent // USED_EVERY_FRAMES != (sent + attack.frames) // USED_EVERY_FRAMES:
                     await under.use_topics()
             except NotServed as error:
                 raise Failed(str(error), seed, number, peers) from None
             number += 1
-            sent += one.frames
-            connections += len(one.binary) + len(one.web)
+            sent += attack.frames
+            connections += len(attack.binary) + len(attack.web)
             resident_max = max(resident_max, under.broker.cost().resident_bytes)
             if progress and number % 50 == 0:
                 speed = sent / (time.monotonic() - begun)
@@ -170,11 +170,11 @@ async def campaign(folder: Path, frames: int, seed: int, peers: int = PEERS, pro
         return Result(sent, connections, left_open, under.canary.songs, under.topics_used, resident_max)
 
 
-async def fails(folder: Path, one: Round) -> str:
+async def fails(folder: Path, attack: Round) -> str:
     """What fails after this round alone, on a new broker; "" for nothing."""
     async with target(folder) as under:
         try:
-            await under.suffer(one)
+            await under.suffer(attack)
             await under.check()
             await under.use_topics()
             await under.check()  # what was still under way has been done by now
@@ -183,7 +183,7 @@ async def fails(folder: Path, one: Round) -> str:
     return ""
 
 
-async def smaller(folder: Path, one: Round) -> Round:
+async def smaller(folder: Path, attack: Round) -> Round:
     """The fewest conversations and frames found with which it still fails."""
     attempts = 0
 
@@ -192,13 +192,13 @@ async def smaller(folder: Path, one: Round) -> Round:
         attempts += 1
         return bool(await fails(folder / f"again-{attempts}", tried))
 
-    for part in [Round([talk], []) for talk in one.binary] + [Round([], [talk]) for talk in one.web]:
+    for part in [Round([talk], []) for talk in attack.binary] + [Round([], [talk]) for talk in attack.web]:
         if attempts < ATTEMPTS_MAX and await still(part):
-            one = part
+            attack = part
             break
-    if len(one.binary) != 1 or one.web:
-        return one
-    talk = one.binary[0]
+    if len(attack.binary) != 1 or attack.web:
+        return attack
+    talk = attack.binary[0]
     size = len(talk.frames) // 2
     while size and attempts < ATTEMPTS_MAX:
         for start in range(0, len(talk.frames), size):
@@ -211,19 +211,19 @@ async def smaller(folder: Path, one: Round) -> Round:
     return Round([talk], [])
 
 
-def shown(one: Round) -> str:
-    lines = [f"binary: {len(talk.frames)} frames: {[frame[:200].hex() for frame in talk.frames[:20]]}" for talk in one.binary]
-    return "\n".join(lines + [f"WebSocket {path}: {texts[:20]}" for path, texts in one.web])
+def shown(attack: Round) -> str:
+    lines = [f"binary: {len(talk.frames)} frames: {[frame[:200].hex() for frame in talk.frames[:20]]}" for talk in attack.binary]
+    return "\n".join(lines + [f"WebSocket {path}: {texts[:20]}" for path, texts in attack.web])
 
 
 async def again(folder: Path, seed: int, number: int, peers: int = PEERS) -> str:
     """Plays a round on a new broker, and the one before it, whose work may have been under way still. The smallest form that fails,
     as text; "" where neither fails by itself."""
     for tried in (number, number - 1):
-        one = made_round(seed, tried, peers)
-        why = await fails(folder / f"round-{tried}", one)
+        attack = made_round(seed, tried, peers)
+        why = await fails(folder / f"round-{tried}", attack)
         if why:
-            return f"round {tried}: {why}\n{shown(await smaller(folder, one))}"
+            return f"round {tried}: {why}\n{shown(await smaller(folder, attack))}"
     return ""
 
 
@@ -236,9 +236,9 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if chosen.round is not None:
-            found = asyncio.run(again(Path(folder), chosen.seed, chosen.round, chosen.peers))
-            print(found or "this round does not fail by itself")
-            return 1 if found else 0
+            failure = asyncio.run(again(Path(folder), chosen.seed, chosen.round, chosen.peers))
+            print(failure or "this round does not fail by itself")
+            return 1 if failure else 0
         print(f"{chosen.frames:,} frames, seed {chosen.seed}", flush=True)
         try:
             result = asyncio.run(campaign(Path(folder), chosen.frames, chosen.seed, chosen.peers, progress=True))

@@ -130,7 +130,7 @@ class Canary:
         client = self._client
         try:
             client.write(send_frame(self.songs, b"song %d" % self.songs))
-            got = {one.name: one for one in (await client.next(SERVED_S), await client.next(SERVED_S))}
+            got = {answer.name: answer for answer in (await client.next(SERVED_S), await client.next(SERVED_S))}
             assert set(got) == {"SEND_RECEIPT", "MESSAGE"}, f"instead of a receipt and a message came {sorted(got)}"
             assert got["MESSAGE"].text == b"song %d" % self.songs
             message_id = got["MESSAGE"].body.message_id

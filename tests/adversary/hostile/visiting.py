@@ -71,12 +71,12 @@ async def round_of(under: Target, token: str, seed: int, number: int, visitors: 
     seeds = [(seed * 1_000_003 + number) * 64 + index for index in range(visitors)]
     port, admin = under.broker.address[1], under.broker.rpc
     try:
-        found = await asyncio.gather(*(visit(port, token, admin, one, STEPS_A_VISIT) for one in seeds))
+        visits = await asyncio.gather(*(visit(port, token, admin, visitor_seed, STEPS_A_VISIT) for visitor_seed in seeds))
     finally:
         ended.set()
         await singing
     steps, refused = Counter[str](), Counter[str]()
-    for visitor in found:
+    for visitor in visits:
         steps += visitor.done
         refused += visitor.refused
     return steps, refused, max(songs, default=0.0)
@@ -115,16 +115,16 @@ def main() -> int:
                 asyncio.run(_once(Path(folder), chosen.seed, chosen.round, chosen.peers))
                 print("this round does not fail by itself")
                 return 0
-            found = asyncio.run(campaign(Path(folder), chosen.visits, chosen.seed, chosen.peers, progress=True))
+            result = asyncio.run(campaign(Path(folder), chosen.visits, chosen.seed, chosen.peers, progress=True))
         except (Failed, NotServed) as error:
             print(error, flush=True)
             return 1
     print(
-        f"{found.visits:,} visits, {found.steps.total():,} steps, {found.refused.total():,} refusals: the broker lives, "
-        f"{found.songs:,} songs of the canary, the longest {found.longest_song_s * 1000:.0f} ms, at most "
-        f"{found.resident_bytes_max >> 20} MiB resident (seed {chosen.seed})"
+        f"{result.visits:,} visits, {result.steps.total():,} steps, {result.refused.total():,} refusals: the broker lives, "
+        f"{result.songs:,} songs of the canary, the longest {result.longest_song_s * 1000:.0f} ms, at most "
+        f"{result.resident_bytes_max >> 20} MiB resident (seed {chosen.seed})"
     )
-    print(", ".join(f"{name} {count}" for name, count in found.refused.most_common(12)))
+    print(", ".join(f"{name} {count}" for name, count in result.refused.most_common(12)))
     return 0
 
 

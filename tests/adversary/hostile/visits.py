@@ -127,17 +127,17 @@ class Visitor:
     async def settle(self) -> None:
         """Until everything that was said is answered. What was received is held."""
         self.client.write(frames.PING)
-        while (one := await self.client.next(SERVED_S)).name != "PONG":
-            if one.name == "MESSAGE":
-                self.held.append((one.body.consumer_id, one.body.message_id))
-            elif one.name == "PRODUCER_SUCCESS":
-                self.producers.append(self.opening.pop(one.body.request_id))
-            elif one.name == "CLOSE_PRODUCER" and one.body.producer_id in self.producers:
-                self.producers.remove(one.body.producer_id)
-            elif one.name == "CLOSE_CONSUMER" and one.body.consumer_id in self.consumers:
-                self.consumers.remove(one.body.consumer_id)
-            elif one.name in ("ERROR", "SEND_ERROR"):
-                self.refused[f"{pb.Error.Name(one.body.error)}: {one.body.message[:60]}"] += 1
+        while (answer := await self.client.next(SERVED_S)).name != "PONG":
+            if answer.name == "MESSAGE":
+                self.held.append((answer.body.consumer_id, answer.body.message_id))
+            elif answer.name == "PRODUCER_SUCCESS":
+                self.producers.append(self.opening.pop(answer.body.request_id))
+            elif answer.name == "CLOSE_PRODUCER" and answer.body.producer_id in self.producers:
+                self.producers.remove(answer.body.producer_id)
+            elif answer.name == "CLOSE_CONSUMER" and answer.body.consumer_id in self.consumers:
+                self.consumers.remove(answer.body.consumer_id)
+            elif answer.name in ("ERROR", "SEND_ERROR"):
+                self.refused[f"{pb.Error.Name(answer.body.error)}: {answer.body.message[:60]}"] += 1
         del self.held[: -2 * MESSAGE_IDS_MAX]
 
     def new_id(self) -> int:
@@ -281,9 +281,11 @@ async def acknowledge(visitor: Visitor) -> None:
     if chance.random() < 0.2:
         fields |= {"ack_type": pb.Ack.Cumulative, "message_id": [chance.choice(ids)]}
     elif chance.random() < 0.2:  # a part of a batch, in as many words as there may be
-        one = chance.choice(ids)
+        message_id = chance.choice(ids)
         words = ACK_SET_WORDS_MAX if visitor.large() else 1
-        fields["message_id"] = [pb.MessageId(ledger_id=one.ledger_id, entry_id=one.entry_id, ack_set=[-1 ^ 1] * words)]
+        fields["message_id"] = [
+            pb.MessageId(ledger_id=message_id.ledger_id, entry_id=message_id.entry_id, ack_set=[-1 ^ 1] * words)
+        ]
     if chance.random() < 0.5:
         fields["request_id"] = 7_000 + chance.randrange(1_000)
     visitor.client.say(pb.Command.ACK, **fields)
@@ -325,12 +327,12 @@ async def register_schema(visitor: Visitor) -> None:
     chance = visitor.chance
     if chance.random() < 0.5:  # text, with properties as long as they may be together
         size = SCHEMA_BYTES_MAX if visitor.large() else 1_000
-        found = pb.Schema(name="s", schema_data=b"", type=1, properties=[pb.KeyValue(key="k", value="v" * (size - 100))])
+        schema = pb.Schema(name="s", schema_data=b"", type=1, properties=[pb.KeyValue(key="k", value="v" * (size - 100))])
     else:
         fields = ",".join(f'{{"name":"f{index}","type":"int","default":0}}' for index in range(chance.choice([1, 2, 300])))
         data = f'{{"type":"record","name":"R","fields":[{fields}]}}'.encode()
-        found = pb.Schema(name="s", schema_data=data, type=4, properties=pairs(chance))
-    visitor.client.say(pb.Command.GET_OR_CREATE_SCHEMA, topic=chance.choice(TOPICS), schema=found)
+        schema = pb.Schema(name="s", schema_data=data, type=4, properties=pairs(chance))
+    visitor.client.say(pb.Command.GET_OR_CREATE_SCHEMA, topic=chance.choice(TOPICS), schema=schema)
 
 
 async def close_consumer(visitor: Visitor) -> None:
@@ -347,7 +349,7 @@ async def unsubscribe(visitor: Visitor) -> None:
 async def administer(visitor: Visitor) -> None:
     chance = visitor.chance
     of: dict[str, Any] = {"topic": chance.choice(TOPICS)}
-    one = of | {"subscription": chance.choice(SUBSCRIPTIONS)}
+    of_subscription = of | {"subscription": chance.choice(SUBSCRIPTIONS)}
     properties = {pair.key: pair.value for pair in pairs(chance)}
     asked: list[tuple[Method[Any, Any], Any]] = [
         (TOPICS_STATS, TopicRef(**of)),
@@ -366,17 +368,17 @@ async def administer(visitor: Visitor) -> None:
         (SCHEMAS_LIST, TopicRef(**of)),
         (DELAYED_COUNTS, TopicRef(**of)),
         (DELAYED_LIST, DelayedList(**of)),
-        (SUBSCRIPTIONS_CREATE, SubscriptionCreate(**one, properties=properties)),
-        (SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(**one, properties=properties)),
-        (SUBSCRIPTIONS_EXPLAIN, SubscriptionExplain(**one)),
-        (SUBSCRIPTIONS_ANALYZE_BACKLOG, BacklogAnalyze(**one)),
-        (SUBSCRIPTIONS_SKIP, SubscriptionSkip(**one, entries=chance.choice([None, 1, 2**62]))),
-        (SUBSCRIPTIONS_RESET, SubscriptionReset(**one, timestamp_ms=chance.choice([0, TIME_MS_MAX]))),
-        (SUBSCRIPTIONS_EXPIRE, SubscriptionExpire(**one, older_than_s=chance.choice([0, 1, 2**31]))),
-        (SUBSCRIPTIONS_PEEK, SubscriptionPeek(**one, position=chance.choice([1, 2, 1_000, 2**62]))),
+        (SUBSCRIPTIONS_CREATE, SubscriptionCreate(**of_subscription, properties=properties)),
+        (SUBSCRIPTIONS_SET_PROPERTIES, SubscriptionPropertiesSet(**of_subscription, properties=properties)),
+        (SUBSCRIPTIONS_EXPLAIN, SubscriptionExplain(**of_subscription)),
+        (SUBSCRIPTIONS_ANALYZE_BACKLOG, BacklogAnalyze(**of_subscription)),
+        (SUBSCRIPTIONS_SKIP, SubscriptionSkip(**of_subscription, entries=chance.choice([None, 1, 2**62]))),
+        (SUBSCRIPTIONS_RESET, SubscriptionReset(**of_subscription, timestamp_ms=chance.choice([0, TIME_MS_MAX]))),
+        (SUBSCRIPTIONS_EXPIRE, SubscriptionExpire(**of_subscription, older_than_s=chance.choice([0, 1, 2**31]))),
+        (SUBSCRIPTIONS_PEEK, SubscriptionPeek(**of_subscription, position=chance.choice([1, 2, 1_000, 2**62]))),
         (
             SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
-            DeadLetterPolicySet(**one, max_redeliver_count=chance.choice([1, 3]), target=TOPICS[-1], owner="guest"),
+            DeadLetterPolicySet(**of_subscription, max_redeliver_count=chance.choice([1, 3]), target=TOPICS[-1], owner="guest"),
         ),
     ]
     method, request = chance.choice(asked)

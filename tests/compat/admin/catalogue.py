@@ -33,30 +33,30 @@ Recording = dict[str, Any]
 
 def chapters() -> dict[str, list[str]]:
     """The steps of each chapter."""
-    found: dict[str, list[str]] = {}
+    steps_by_chapter: dict[str, list[str]] = {}
     for path in sorted(COMMANDS.glob("*.toml")):
         for name, steps in tomllib.loads(path.read_text()).items():
-            found[f"{path.stem}.{name}"] = steps
-    return found
+            steps_by_chapter[f"{path.stem}.{name}"] = steps
+    return steps_by_chapter
 
 
 def keyed(chapter: str, steps: list[str]) -> dict[str, str]:
     """Steps by a name of their own: the chapter and the text, and a number where the text comes again."""
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for step in steps:
         key, times = f"{chapter}: {step}", 1
-        while key in found:
+        while key in by_key:
             times += 1
             key = f"{chapter}: {step} #{times}"
-        found[key] = step
-    return found
+        by_key[key] = step
+    return by_key
 
 
 def load_recorded() -> dict[str, Recording]:
-    found: dict[str, Recording] = {}
+    recorded: dict[str, Recording] = {}
     for path in sorted(RECORDED.glob("*.json")):
-        found |= json.loads(path.read_text())
-    return found
+        recorded |= json.loads(path.read_text())
+    return recorded
 
 
 def save_recorded(recordings: dict[str, Recording]) -> None:

@@ -35,12 +35,12 @@ def plain(value: Any, names: Mapping[str, str], key: str = "") -> Any:
     if isinstance(value, dict):
         if "creationDate" in value and "version" in value:
             value = {**value, "version": "<number>"}  # of a stored record: how often it was written
-        return {plain_text(one, names): plain(held, names, one) for one, held in sorted(value.items())}
+        return {plain_text(field, names): plain(content, names, field) for field, content in sorted(value.items())}
     if isinstance(value, list):
-        found = [plain(one, names, key) for one in value]
-        if not all(isinstance(one, str) for one in found):
-            return found
-        return sorted(one for one in found if not _OTHER_RUN.search(one))
+        items = [plain(item, names, key) for item in value]
+        if not all(isinstance(item, str) for item in items):
+            return items
+        return sorted(item for item in items if not _OTHER_RUN.search(item))
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
@@ -69,9 +69,15 @@ def differences(theirs: Any, ours: Any, at: str = "") -> list[str]:
     """Where ours is not theirs. Fields that only ours has do not count, as stock clients skip them, unless they have no value:
     where there is none, a field is absent."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        found = [f"{at}.{key} is missing" for key in theirs if key not in ours]
-        found += [f"{at}.{key} is there without a value" for key in ours if key not in theirs and ours[key] in _NO_VALUES]
-        return found + [one for key in theirs if key in ours for one in differences(theirs[key], ours[key], f"{at}.{key}")]
+        differing = [f"{at}.{key} is missing" for key in theirs if key not in ours]
+        differing += [f"{at}.{key} is there without a value" for key in ours if key not in theirs and ours[key] in _NO_VALUES]
+        return differing + [
+            difference for key in theirs if key in ours for difference in differences(theirs[key], ours[key], f"{at}.{key}")
+        ]
     if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
-        return [one for index, pair in enumerate(zip(theirs, ours, strict=True)) for one in differences(*pair, f"{at}[{index}]")]
+        return [
+            difference
+            for index, pair in enumerate(zip(theirs, ours, strict=True))
+            for difference in differences(*pair, f"{at}[{index}]")
+        ]
     return [] if theirs == ours else [f"{at} is {str(ours)[:200]!r} instead of {str(theirs)[:200]!r}"]

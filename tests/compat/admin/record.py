@@ -25,7 +25,7 @@ def record(chosen: dict[str, list[str]], platform: Platform, folder: Path) -> di
     """Runs the chapters with Pulsar's tool."""
     proxy = Proxy(platform.web_url)
     tool = AdminTool(folder, proxy.url, platform.broker_url, platform.token)
-    found: dict[str, Recording] = {}
+    recorded: dict[str, Recording] = {}
     try:
         for chapter, steps in chosen.items():
             stage, started_s = Stage(platform, chapter), time.monotonic()
@@ -33,7 +33,7 @@ def record(chosen: dict[str, list[str]], platform: Platform, folder: Path) -> di
                 for key, step in keyed(chapter, steps).items():
                     result = _run(stage, step, tool, proxy)
                     if result is not None:
-                        found[key] = result
+                        recorded[key] = result
                 sys.stdout.write(f"{chapter}: {len(steps)} steps in {time.monotonic() - started_s:.1f} s\n")
                 sys.stdout.flush()
             finally:
@@ -41,13 +41,13 @@ def record(chosen: dict[str, list[str]], platform: Platform, folder: Path) -> di
     finally:
         tool.close()
         proxy.close()
-    return found
+    return recorded
 
 
 def _run(stage: Stage, step: str, tool: AdminTool, proxy: Proxy) -> Recording | None:
     if step.startswith("@http "):
         method, path, *rest = shlex.split(stage.filled(step[6:]))
-        headers = dict(one.split(": ", 1) for one in rest[1:])
+        headers = dict(header.split(": ", 1) for header in rest[1:])
         exchange = stage.request(method, path, rest[0] if rest else "", **headers)
         sent = {name: value for name, value in headers.items() if name != "Content-Type"}
         return {"requests": [_written(stage, exchange) | ({"headers_sent": sent} if sent else {})]}
@@ -56,21 +56,21 @@ def _run(stage: Stage, step: str, tool: AdminTool, proxy: Proxy) -> Recording | 
         return None
     result = tool.run(shlex.split(stage.filled(step)))
     output = [stage.shown(line) for line in result.output.splitlines()]
-    requests = [_written(stage, one) for one in proxy.take()]
-    if all(one["do"].startswith("GET") for one in requests):
+    requests = [_written(stage, exchange) for exchange in proxy.take()]
+    if all(request["do"].startswith("GET") for request in requests):
         requests.sort(key=itemgetter("do"))  # some are made side by side
     return {"exit": result.code, "output": output, "requests": requests}
 
 
-def _written(stage: Stage, one: Exchange) -> dict[str, Any]:
-    written: dict[str, Any] = {"do": f"{one.method} {stage.template(one.path)}"}
-    if one.content_type.startswith("multipart/"):
-        return written | {"content_type": "multipart/form-data"} | answered(stage, one)  # the body is of the tool
-    if one.body:
-        written["body"] = stage.template(_in_order(one.body))
-    if one.body and one.content_type != "application/json":
-        written["content_type"] = one.content_type
-    return written | answered(stage, one)
+def _written(stage: Stage, exchange: Exchange) -> dict[str, Any]:
+    written: dict[str, Any] = {"do": f"{exchange.method} {stage.template(exchange.path)}"}
+    if exchange.content_type.startswith("multipart/"):
+        return written | {"content_type": "multipart/form-data"} | answered(stage, exchange)  # the body is of the tool
+    if exchange.body:
+        written["body"] = stage.template(_in_order(exchange.body))
+    if exchange.body and exchange.content_type != "application/json":
+        written["content_type"] = exchange.content_type
+    return written | answered(stage, exchange)
 
 
 def _in_order(text: str) -> str:
@@ -81,21 +81,21 @@ def _in_order(text: str) -> str:
         return text
 
 
-def answered(stage: Stage, one: Exchange) -> dict[str, Any]:
+def answered(stage: Stage, exchange: Exchange) -> dict[str, Any]:
     """The part of an exchange that is compared."""
-    if one.status >= 400:
-        reason = one.answer.get("reason") if isinstance(one.answer, dict) else ""
-        return {"status": one.status, "reason": stage.shown(reason or "")[:160]}
-    opaque = any(part in one.path for part in _OPAQUE)
-    key = "size" if one.path.endswith("/backlogSize") else ""
-    answer = type(one.answer).__name__ if opaque else plain(one.answer, stage.names, key)
-    found: dict[str, Any] = {"status": one.status, "answer": answer}
-    if one.status < 300 and one.answer is not None:
-        found["type"] = one.answer_type.partition(";")[0]
-    headers = {name.lower(): value for name, value in one.headers.items() if name.lower().startswith("x-pulsar-")}
+    if exchange.status >= 400:
+        reason = exchange.answer.get("reason") if isinstance(exchange.answer, dict) else ""
+        return {"status": exchange.status, "reason": stage.shown(reason or "")[:160]}
+    opaque = any(part in exchange.path for part in _OPAQUE)
+    key = "size" if exchange.path.endswith("/backlogSize") else ""
+    answer = type(exchange.answer).__name__ if opaque else plain(exchange.answer, stage.names, key)
+    told: dict[str, Any] = {"status": exchange.status, "answer": answer}
+    if exchange.status < 300 and exchange.answer is not None:
+        told["type"] = exchange.answer_type.partition(";")[0]
+    headers = {name.lower(): value for name, value in exchange.headers.items() if name.lower().startswith("x-pulsar-")}
     if headers:
-        found["headers"] = {name: _header(name, stage.shown(value)) for name, value in sorted(headers.items())}
-    return found
+        told["headers"] = {name: _header(name, stage.shown(value)) for name, value in sorted(headers.items())}
+    return told
 
 
 def _header(name: str, value: str) -> str:

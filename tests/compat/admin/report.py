@@ -43,12 +43,12 @@ def compare(
     for key, wanted in theirs.items():
         if key not in ours:
             continue
-        found = tool_differences(wanted, ours[key])
+        differing = tool_differences(wanted, ours[key])
         listed = NOT_YET.get(key) or OURS.get(key) or PRINTED.get(key)
-        if found and not listed:
+        if differing and not listed:
             unexpected += 1
-            print(f"DIFFERS: {key}\n  " + "\n  ".join(found[:5]))
-        elif key in PRINTED and not found:
+            print(f"DIFFERS: {key}\n  " + "\n  ".join(differing[:5]))
+        elif key in PRINTED and not differing:
             unexpected += 1
             print(f"PRINTED ALIKE NOW, and is still in printed.toml: {key}")
     lists = f"{len(NOT_YET)} not yet, {len(OURS)} otherwise on purpose, {len(PRINTED)} printed otherwise"
@@ -72,12 +72,12 @@ def tool_differences(wanted: Recording, ours: Recording) -> list[str]:
 
 def _lines(text: str) -> list[str]:
     """Without numbers, and without the order of lines and of lists within them: Java's sets have none."""
-    text = _LIST.sub(lambda found: f"[{', '.join(sorted(found[1].split(', ')))}]", text)
+    text = _LIST.sub(lambda match: f"[{', '.join(sorted(match[1].split(', ')))}]", text)
     return sorted(_NUMBER.sub("0", text).split("\n"))
 
 
 def _shape(value: object) -> object:
     """Types and names; values are compared over HTTP."""
     if isinstance(value, dict):
-        return {key: _shape(one) for key, one in value.items()}
-    return type(value).__name__ if not isinstance(value, list) else [_shape(one) for one in value[:1]]
+        return {key: _shape(item) for key, item in value.items()}
+    return type(value).__name__ if not isinstance(value, list) else [_shape(item) for item in value[:1]]

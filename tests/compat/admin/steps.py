@@ -55,26 +55,26 @@ class Stage:
         """With the values of this run."""
         text = text.replace("{T}", "persistent://{tenant}/ns").replace("{N}", "non-persistent://{tenant}/ns")
         text = text.replace("{ns}", "{tenant}/ns").replace("{tenant}", self.tenant).replace("{dir}", self._folder.name)
-        text = _NOW.sub(lambda found: str(int(time.time() * 1000) + int(found[1])), text)
+        text = _NOW.sub(lambda match: str(int(time.time() * 1000) + int(match[1])), text)
         return _ID.sub(self._value, text)
 
-    def _value(self, found: re.Match[str]) -> str:
-        kind, number = found[1], int(found[2])
-        one = self._ids[number]
-        values = {"ledger": one.ledger_id(), "entry": one.entry_id(), "ms": self._times[number]}
-        return f"{one.ledger_id()}:{one.entry_id()}" if kind == "id" else str(values[kind])
+    def _value(self, match: re.Match[str]) -> str:
+        kind, number = match[1], int(match[2])
+        message_id = self._ids[number]
+        values = {"ledger": message_id.ledger_id(), "entry": message_id.entry_id(), "ms": self._times[number]}
+        return f"{message_id.ledger_id()}:{message_id.entry_id()}" if kind == "id" else str(values[kind])
 
     def template(self, text: str) -> str:
         """A path or a body as it is written down: what this run made, as placeholders."""
-        for number, one in enumerate(self._ids):
-            ledger, entry = one.ledger_id(), one.entry_id()
+        for number, message_id in enumerate(self._ids):
+            ledger, entry = message_id.ledger_id(), message_id.entry_id()
             text = text.replace(f"/ledger/{ledger}/entry/{entry}", f"/ledger/{{ledger{number}}}/entry/{{entry{number}}}")
             text = text.replace(f"/ledger/{ledger}/", f"/ledger/{{ledger{number}}}/")
             pattern = rf'"entryId": {entry},(.*?) "ledgerId": {ledger},'
             text = re.sub(pattern, rf'"entryId": {{entry{number}}},\1 "ledgerId": {{ledger{number}}},', text)
             text = text.replace(str(self._times[number]), f"{{ms{number}}}")
         now_s = int(time.time())
-        text = _MOMENT.sub(lambda found: _moment(int(found[0]), now_s), text)
+        text = _MOMENT.sub(lambda match: _moment(int(match[0]), now_s), text)
         return text.replace(self.tenant, "{tenant}")
 
     # --- steps ---
@@ -100,12 +100,12 @@ class Stage:
         producer = self._client.create_producer(
             topic, batching_enabled=True, batching_max_messages=max(2, len(texts)), batching_max_publish_delay_ms=60_000
         )
-        found: list[pulsar.MessageId] = []
+        ids: list[pulsar.MessageId] = []
         for text in texts:
-            producer.send_async(text.encode(), lambda result, message_id: found.append(message_id))
+            producer.send_async(text.encode(), lambda result, message_id: ids.append(message_id))
         producer.flush()
         producer.close()
-        self._at(found[0])
+        self._at(ids[0])
 
     def _at(self, message_id: pulsar.MessageId) -> None:
         """A time after the message and before the next one."""
@@ -140,10 +140,10 @@ class Stage:
         self._acknowledge(name, [self._received[name].pop(0) for _ in range(int(count))], int(count))
 
     def _acknowledge(self, name: str, messages: Iterable[Any], count: int) -> None:
-        held = self._unacked(name)
-        for one in messages:
-            self._members[name].acknowledge(one)
-        eventually_sync(lambda: self._unacked(name) == held - count)
+        unacked = self._unacked(name)
+        for message in messages:
+            self._members[name].acknowledge(message)
+        eventually_sync(lambda: self._unacked(name) == unacked - count)
 
     def _unacked(self, name: str) -> int:
         """Messages that the consumer holds, on their way included."""

@@ -33,7 +33,7 @@ class AdminTool:
 
     def run(self, arguments: list[str]) -> Result:
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("\t".join(b64encode(one.encode()).decode() for one in arguments) + "\n")
+        self._process.stdin.write("\t".join(b64encode(argument.encode()).decode() for argument in arguments) + "\n")
         self._process.stdin.flush()
         answer = "\n"
         while answer and not answer.startswith("="):  # some commands print around the stream that they are given

@@ -66,15 +66,15 @@ def _run(command: list[str], folder: Path, **variables: str) -> None:
 
 
 def _tool(name: str, packages: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise Missing(f"no {name}: apt-get install {packages}")
-    return found
+    return path
 
 
-def _require_version(what: str, least: tuple[int, ...], found: tuple[int, ...]) -> None:
-    if found < least:
-        raise Missing(f"{what} {'.'.join(map(str, least))} or newer is needed, here is {'.'.join(map(str, found)) or 'none'}")
+def _require_version(what: str, least: tuple[int, ...], installed: tuple[int, ...]) -> None:
+    if installed < least:
+        raise Missing(f"{what} {'.'.join(map(str, least))} or newer is needed, here is {'.'.join(map(str, installed)) or 'none'}")
 
 
 def _nothing(home: Path) -> None:
@@ -106,9 +106,9 @@ def _only_mavens_own_repository(maven: Path) -> str:
     """Parents of Pulsar's modules name further repositories. This sends every look-up to the one that Maven knows by itself."""
     for jar in (maven.parents[1] / "lib").glob("maven-model-builder*.jar"):
         with zipfile.ZipFile(jar) as opened:
-            found = re.search(r"<url>(.*?)</url>", opened.read("org/apache/maven/model/pom-4.0.0.xml").decode())
-        if found:
-            mirror = f"<mirror><id>central</id><mirrorOf>*</mirrorOf><url>{found[1]}</url></mirror>"
+            match = re.search(r"<url>(.*?)</url>", opened.read("org/apache/maven/model/pom-4.0.0.xml").decode())
+        if match:
+            mirror = f"<mirror><id>central</id><mirrorOf>*</mirrorOf><url>{match[1]}</url></mirror>"
             return f"<settings><mirrors>{mirror}</mirrors></settings>"
     return "<settings/>"
 
@@ -146,7 +146,7 @@ def _javascript(home: Path) -> None:
 
 
 def _pythons() -> dict[str, Client]:
-    found = {}
+    clients = {}
     for version in (PYTHON_NOW, *PYTHON_BEFORE):
         home = None if version == PYTHON_NOW else INSTALLED / f"python-{version}"
         program = sys.executable if home is None else str(home / "bin" / "python")
@@ -155,8 +155,8 @@ def _pythons() -> dict[str, Client]:
                 continue
             command = (program, "-m", f"tests.compat.clients.python.{module}")
             install = _nothing if home is None else _python(version)
-            found[f"Python {version}{suffix}"] = Client("python", command, home, install, "a wheel for this Python")
-    return found
+            clients[f"Python {version}{suffix}"] = Client("python", command, home, install, "a wheel for this Python")
+    return clients
 
 
 _JAVA, _GO, _RUST, _JAVASCRIPT = (INSTALLED / name for name in ("java", "go", "rust", "javascript"))

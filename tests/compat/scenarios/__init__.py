@@ -119,21 +119,21 @@ OURS: dict[str, dict[str, Any]] = json.loads((_HERE / "ours.json").read_text())
 
 def scenarios() -> dict[str, Scenario]:
     """Every scenario by `module.function`."""
-    found = {}
+    by_name = {}
     for module in MODULES:
         area = module.__name__.rpartition(".")[2]
         for name, value in vars(module).items():
             if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module.__name__:
-                found[f"{area}.{name}"] = value
-    return found
+                by_name[f"{area}.{name}"] = value
+    return by_name
 
 
 def load_recorded() -> dict[str, Outcome]:
     """What a real Pulsar answered, by scenario."""
-    found: dict[str, Outcome] = {}
+    recorded: dict[str, Outcome] = {}
     for path in sorted(RECORDED.glob("*.json")):
-        found |= {f"{path.stem}.{name}": outcome for name, outcome in json.loads(path.read_text()).items()}
-    return found
+        recorded |= {f"{path.stem}.{name}": outcome for name, outcome in json.loads(path.read_text()).items()}
+    return recorded
 
 
 def recorded_files(outcomes: dict[str, Outcome]) -> dict[Path, str]:

@@ -27,12 +27,12 @@ def _publishers(w: World, topic: str) -> int:
 
 
 def _beside(w: World, first: str) -> Outcome:
-    found = {}
+    outcomes = {}
     for name, mode in _MODES.items():
         topic = w.topic(name)
         producer = _open(w, topic, _MODES[first], send_timeout_millis=2000)
-        found[name] = [attempt(_open, w, topic, mode), attempt(producer.send, b"x")]
-    return found
+        outcomes[name] = [attempt(_open, w, topic, mode), attempt(producer.send, b"x")]
+    return outcomes
 
 
 def beside_shared(w: World) -> Outcome:
@@ -49,12 +49,12 @@ def beside_one_that_fenced(w: World) -> Outcome:
 
 def exclusive_again_after_closing(w: World) -> Outcome:
     topic = w.topic()
-    found = []
+    outcomes = []
     for mode in (_MODE.Exclusive, _MODE.Exclusive, _MODE.Shared, _MODE.Exclusive):
         client = w.new_client()
-        found.append(attempt(w.producer, topic, access_mode=mode, client=client))
+        outcomes.append(attempt(w.producer, topic, access_mode=mode, client=client))
         client.close()
-    return found
+    return outcomes
 
 
 def waiting_until_the_first_one_closes(w: World) -> Outcome:
@@ -79,12 +79,12 @@ def waiting_behind_shared_producers(w: World) -> Outcome:
     shared = [_open(w, topic, _MODE.Shared) for _ in range(2)]
     with ThreadPoolExecutor(1) as pool:
         waiting = _wait(w, pool, topic)
-        found = [w.settled(waiting.done, True, 0.3)]
+        outcomes = [w.settled(waiting.done, True, 0.3)]
         shared[0].close()
-        found.append(w.settled(waiting.done, True, 0.3))
+        outcomes.append(w.settled(waiting.done, True, 0.3))
         shared[1].close()
-        found.append(attempt(waiting.result(5).send, b"x"))
-    return found
+        outcomes.append(attempt(waiting.result(5).send, b"x"))
+    return outcomes
 
 
 def a_shared_one_while_another_waits(w: World) -> Outcome:
@@ -93,25 +93,25 @@ def a_shared_one_while_another_waits(w: World) -> Outcome:
     with ThreadPoolExecutor(1) as pool:
         waiting = _wait(w, pool, topic)
         w.settled(waiting.done, True, 0.3)
-        found = [attempt(_open, w, topic, _MODE.Shared), attempt(_open, w, topic, _MODE.Exclusive)]
+        outcomes = [attempt(_open, w, topic, _MODE.Shared), attempt(_open, w, topic, _MODE.Exclusive)]
         first.close()
         waiting.result(5)
-    return found
+    return outcomes
 
 
 def those_who_wait_take_turns(w: World) -> Outcome:
     topic = w.topic()
-    first = _open(w, topic, _MODE.Exclusive)
+    owner = _open(w, topic, _MODE.Exclusive)
     with ThreadPoolExecutor(2) as pool:
-        one = _wait(w, pool, topic)
-        w.settled(one.done, True, 0.4)
-        two = _wait(w, pool, topic)
-        w.settled(two.done, True, 0.4)
-        first.close()
-        found = [w.settled(one.done, True, 3), two.done()]
-        one.result(5).close()
-        found.append(attempt(two.result(5).send, b"x"))
-    return found
+        first = _wait(w, pool, topic)
+        w.settled(first.done, True, 0.4)
+        second = _wait(w, pool, topic)
+        w.settled(second.done, True, 0.4)
+        owner.close()
+        outcomes = [w.settled(first.done, True, 3), second.done()]
+        first.result(5).close()
+        outcomes.append(attempt(second.result(5).send, b"x"))
+    return outcomes
 
 
 def fencing_pushes_out(w: World) -> Outcome:
@@ -138,14 +138,14 @@ def fencing_shared_producers(w: World) -> Outcome:
     topic = w.topic()
     shared = [_open(w, topic, _MODE.Shared, send_timeout_millis=2000) for _ in range(2)]
     fencing = attempt(_open, w, topic, _MODE.ExclusiveWithFencing)
-    return [fencing, [attempt(one.send, b"x") for one in shared]]
+    return [fencing, [attempt(producer.send, b"x") for producer in shared]]
 
 
 def fencing_twice(w: World) -> Outcome:
     topic = w.topic()
-    one = _open(w, topic, _MODE.ExclusiveWithFencing, send_timeout_millis=2000)
-    two = _open(w, topic, _MODE.ExclusiveWithFencing, send_timeout_millis=2000)
-    return [attempt(one.send, b"x"), attempt(two.send, b"x")]
+    first = _open(w, topic, _MODE.ExclusiveWithFencing, send_timeout_millis=2000)
+    second = _open(w, topic, _MODE.ExclusiveWithFencing, send_timeout_millis=2000)
+    return [attempt(first.send, b"x"), attempt(second.send, b"x")]
 
 
 def exclusive_goes_on_after_unloading(w: World) -> Outcome:
@@ -167,7 +167,7 @@ def fenced_stays_fenced_after_unloading(w: World) -> Outcome:
 def the_mode_is_told(w: World) -> Outcome:
     topic = w.topic()
     _open(w, topic, _MODE.Exclusive)
-    return [one["accessMode"] for one in w.stats(topic)["publishers"]]
+    return [publisher["accessMode"] for publisher in w.stats(topic)["publishers"]]
 
 
 def exclusive_on_partitions(w: World) -> Outcome:

@@ -26,9 +26,9 @@ def holes(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcdef")
-    found = take(consumer, 6)
+    messages = take(consumer, 6)
     for index in (5, 1, 3):
-        consumer.acknowledge(found[index])
+        consumer.acknowledge(messages[index])
     consumer.close()
     return _again(w, topic)
 
@@ -37,9 +37,9 @@ def holes_survive_unloading(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcdef")
-    found = take(consumer, 6)
+    messages = take(consumer, 6)
     for index in (4, 2):
-        consumer.acknowledge(found[index])
+        consumer.acknowledge(messages[index])
     w.settled(lambda: w.backlog(topic), 4)
     consumer.close()
     w.admin("PUT", f"{topic_path(topic)}/unload")
@@ -59,9 +59,9 @@ def cumulatively_over_holes(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcdef")
-    found = take(consumer, 6)
-    consumer.acknowledge(found[4])
-    consumer.acknowledge_cumulative(found[2])
+    messages = take(consumer, 6)
+    consumer.acknowledge(messages[4])
+    consumer.acknowledge_cumulative(messages[2])
     consumer.close()
     return _again(w, topic)
 
@@ -70,9 +70,9 @@ def cumulatively_backwards(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcd")
-    found = take(consumer, 4)
-    consumer.acknowledge_cumulative(found[2])
-    consumer.acknowledge_cumulative(found[0])
+    messages = take(consumer, 4)
+    consumer.acknowledge_cumulative(messages[2])
+    consumer.acknowledge_cumulative(messages[0])
     consumer.close()
     return _again(w, topic)
 
@@ -102,8 +102,8 @@ def twice(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, "a", "b")
-    found = take(consumer, 2)
-    results = [attempt(lambda: consumer.acknowledge(found[0])) for _ in range(2)]
+    messages = take(consumer, 2)
+    results = [attempt(lambda: consumer.acknowledge(messages[0])) for _ in range(2)]
     left = w.settled(lambda: w.backlog(topic), 1)
     consumer.close()
     return [results, left, _again(w, topic)]
@@ -130,23 +130,23 @@ def of_the_last_id(w: World) -> Outcome:
 
 def on_two_subscriptions(w: World) -> Outcome:
     topic = w.topic()
-    one, two = w.consumer(topic, "one"), w.consumer(topic, "two")
+    first, second = w.consumer(topic, "one"), w.consumer(topic, "two")
     w.send(topic, "a", "b")
-    for message in take(one, 2):
-        one.acknowledge(message)
+    for message in take(first, 2):
+        first.acknowledge(message)
     w.settled(lambda: w.backlog(topic, "one"), 0)
-    return [w.backlog(topic, "one"), w.backlog(topic, "two"), rest(two)]
+    return [w.backlog(topic, "one"), w.backlog(topic, "two"), rest(second)]
 
 
 def the_backlog_counts_down(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcd")
-    found = [w.backlog(topic)]
+    backlogs = [w.backlog(topic)]
     for number, message in enumerate(take(consumer, 4), 1):
         consumer.acknowledge(message)
-        found.append(w.settled(lambda: w.backlog(topic), 4 - number))
-    return found
+        backlogs.append(w.settled(lambda: w.backlog(topic), 4 - number))
+    return backlogs
 
 
 def the_backlog_counts_messages_of_batches(w: World) -> Outcome:
@@ -155,10 +155,10 @@ def the_backlog_counts_messages_of_batches(w: World) -> Outcome:
     w.send_batch(topic, *"abcd")
     w.send(topic, "e")
     before = w.backlog(topic)
-    found = take(consumer, 5)
-    for message in found[:2]:
+    messages = take(consumer, 5)
+    for message in messages[:2]:
         consumer.acknowledge(message)
-    consumer.acknowledge(found[4])
+    consumer.acknowledge(messages[4])
     return [before, w.settled(lambda: w.backlog(topic), 1)]
 
 
@@ -167,8 +167,8 @@ def of_a_batch_all_at_once(w: World) -> Outcome:
     consumer = w.consumer(topic)
     w.send_batch(topic, *"abc")
     w.send_batch(topic, *"def")
-    found = take(consumer, 6)
-    consumer.acknowledge_cumulative(found[2])
+    messages = take(consumer, 6)
+    consumer.acknowledge_cumulative(messages[2])
     consumer.close()
     return _again(w, topic)
 
@@ -200,14 +200,14 @@ def the_unacknowledged_are_counted(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared")
     w.send(topic, *"abc")
-    found = take(consumer, 3)
+    messages = take(consumer, 3)
 
     def unacknowledged() -> list[int]:
         stats = w.subscription_stats(topic)
         return [stats["unackedMessages"], stats["consumers"][0]["unackedMessages"]]
 
     before = unacknowledged()
-    consumer.acknowledge(found[0])
+    consumer.acknowledge(messages[0])
     return [before, w.settled(unacknowledged, [2, 2])]
 
 
@@ -225,9 +225,9 @@ def after_the_topic_was_unloaded(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, "a", "b")
-    found = take(consumer, 2)
+    messages = take(consumer, 2)
     w.admin("PUT", f"{topic_path(topic)}/unload")
     again = take(consumer, 2)
-    consumer.acknowledge(found[0])
+    consumer.acknowledge(messages[0])
     consumer.acknowledge(again[1])
     return [[message.data().decode() for message in again], w.settled(lambda: w.backlog(topic), 0)]

@@ -155,7 +155,7 @@ def a_namespace_with_topics_is_not_deleted(w: World) -> Outcome:
 
 def properties_of_a_plain_topic(w: World) -> Outcome:
     path = topic_path(w.topic())
-    found: list[Any] = [w.admin("PUT", path, {"a": "1"}).status]
+    statuses: list[Any] = [w.admin("PUT", path, {"a": "1"}).status]
     for method, query, body in (
         ("PUT", "", {"b": "2"}),
         ("PUT", "", {"b": "3", "c": "4"}),
@@ -164,8 +164,8 @@ def properties_of_a_plain_topic(w: World) -> Outcome:
         ("DELETE", "", None),
         ("PUT", "", {}),
     ):
-        found.append([w.admin(method, f"{path}/properties{query}", body).status, w.admin("GET", f"{path}/properties").body])
-    return [*found, w.admin("GET", f"{topic_path(w.topic('absent'))}/properties").status]
+        statuses.append([w.admin(method, f"{path}/properties{query}", body).status, w.admin("GET", f"{path}/properties").body])
+    return [*statuses, w.admin("GET", f"{topic_path(w.topic('absent'))}/properties").status]
 
 
 def properties_of_a_partitioned_topic(w: World) -> Outcome:
@@ -199,7 +199,7 @@ def partitions_that_are_missing(w: World) -> Outcome:
         return sorted(name.rpartition("-")[2] for name in w.admin("GET", f"persistent/{prefix}").body if name.startswith(topic))
 
     before = listed()
-    made = [w.admin("POST", f"{topic_path(one)}/createMissedPartitions").status for one in (topic, plain)]
+    made = [w.admin("POST", f"{topic_path(name)}/createMissedPartitions").status for name in (topic, plain)]
     return [deleted, before, made, listed()]
 
 
@@ -210,7 +210,10 @@ def terminating_a_partitioned_topic(w: World) -> Outcome:
     path = topic_path(topic)
     wrong = [w.admin("POST", f"{path}/terminate").status, w.admin("POST", f"{topic_path(plain)}/terminate/partitions").status]
     answer = w.admin("POST", f"{path}/terminate/partitions")
-    last = {index: [one["entryId"], one["partitionIndex"], one["batchIndex"]] for index, one in answer.body.items()}
+    last = {
+        index: [message_id["entryId"], message_id["partitionIndex"], message_id["batchIndex"]]
+        for index, message_id in answer.body.items()
+    }
     return [wrong, answer.status, last, attempt(w.new_client(operation_timeout_seconds=3).create_producer, topic)]
 
 
@@ -218,7 +221,7 @@ def terminating_twice(w: World) -> Outcome:
     topic = w.topic()
     w.send(topic, "a")
     answers = [w.admin("POST", f"{topic_path(topic)}/terminate") for _ in range(2)]
-    return [[one.status, one.body["entryId"]] for one in answers]
+    return [[answer.status, answer.body["entryId"]] for answer in answers]
 
 
 def system_topics_are_not_listed(w: World) -> Outcome:

@@ -18,8 +18,8 @@ def _compressed(w: World, compression: str, size: int) -> Outcome:
     options: dict[str, Any] = {"compression_type": getattr(pulsar.CompressionType, compression)}
     producer = w.batching(topic, size, **options) if size > 1 else w.producer(topic, **options)
     ids = send_together(producer, *(letter * 100 for letter in _LETTERS[:size]), properties={"k": "v"}, partition_key="key")
-    found = take(consumer, size)
-    return [shapes(ids), [[len(one.data()), one.properties(), one.partition_key()] for one in found]]
+    messages = take(consumer, size)
+    return [shapes(ids), [[len(message.data()), message.properties(), message.partition_key()] for message in messages]]
 
 
 def plain_messages(w: World) -> Outcome:
@@ -86,8 +86,8 @@ def batches_by_key(w: World) -> Outcome:
     for number in range(6):
         producer.send_async(str(number).encode(), lambda *_: None, partition_key=f"k{number % 2}")
     producer.flush()
-    found = take(consumer, 6)
-    return sorted([m.partition_key(), m.data().decode(), m.message_id().batch_index()] for m in found)
+    messages = take(consumer, 6)
+    return sorted([m.partition_key(), m.data().decode(), m.message_id().batch_index()] for m in messages)
 
 
 def a_batch_is_full_by_bytes(w: World) -> Outcome:
@@ -101,8 +101,8 @@ def half_of_a_batch_is_acknowledged(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send_batch(topic, "a", "b", "c", "d")
-    found = take(consumer, 4)
-    for message in found[:2]:
+    messages = take(consumer, 4)
+    for message in messages[:2]:
         consumer.acknowledge(message)
     consumer.close()
     return rest(w.consumer(topic))
@@ -112,9 +112,9 @@ def _by_index(w: World, kind: str, acknowledged: tuple[int, ...]) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind=kind, batch_index_ack_enabled=True)
     w.send_batch(topic, "a", "b", "c", "d", key="k")
-    found = take(consumer, 4)
+    messages = take(consumer, 4)
     for index in acknowledged:
-        consumer.acknowledge(found[index])
+        consumer.acknowledge(messages[index])
     consumer.close()
     return received(take(w.consumer(topic, kind=kind, batch_index_ack_enabled=True), 4 - len(acknowledged)))
 
@@ -140,8 +140,8 @@ def by_index_cumulatively(w: World) -> Outcome:
     consumer = w.consumer(topic, batch_index_ack_enabled=True)
     w.send(topic, "0")
     w.send_batch(topic, "a", "b", "c", "d")
-    found = take(consumer, 5)
-    consumer.acknowledge_cumulative(found[2])
+    messages = take(consumer, 5)
+    consumer.acknowledge_cumulative(messages[2])
     consumer.close()
     return texts(w.consumer(topic, batch_index_ack_enabled=True), 2)
 
@@ -161,9 +161,9 @@ def by_index_survives_unloading(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, batch_index_ack_enabled=True)
     w.send_batch(topic, "a", "b", "c", "d")
-    found = take(consumer, 4)
+    messages = take(consumer, 4)
     for index in (0, 2):
-        consumer.acknowledge(found[index])
+        consumer.acknowledge(messages[index])
     w.settled(lambda: w.backlog(topic), 2)
     consumer.close()
     w.admin("PUT", f"{topic.replace('://', '/', 1)}/unload")
@@ -174,16 +174,16 @@ def a_batch_goes_to_one_consumer(w: World) -> Outcome:
     topic = w.topic()
     consumers = [w.consumer(topic, kind="Shared", receiver_queue_size=1, client=w.new_client()) for _ in range(2)]
     w.send_batch(topic, *_LETTERS[:6])
-    found = [rest(consumer) for consumer in consumers]
-    return sorted(found)
+    payloads = [rest(consumer) for consumer in consumers]
+    return sorted(payloads)
 
 
 def a_negative_acknowledgement_brings_back_what_was_not_acknowledged(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared", batch_index_ack_enabled=True, negative_ack_redelivery_delay_ms=100)
     w.send_batch(topic, "a", "b", "c")
-    found = take(consumer, 3)
-    consumer.acknowledge(found[0])
-    consumer.acknowledge(found[2])
-    consumer.negative_acknowledge(found[1])
+    messages = take(consumer, 3)
+    consumer.acknowledge(messages[0])
+    consumer.acknowledge(messages[2])
+    consumer.negative_acknowledge(messages[1])
     return received(take(consumer, 1)) + [[text, -1] for text in rest(consumer)]

@@ -137,8 +137,8 @@ def cumulatively_acknowledged(w: World) -> Outcome:
     producer = _chunking(w, topic)
     producer.send(_large("a"))
     producer.send(b"b")
-    found = take(consumer, 2)
-    consumer.acknowledge_cumulative(found[0])
+    messages = take(consumer, 2)
+    consumer.acknowledge_cumulative(messages[0])
     consumer.close()
     return rest(w.consumer(topic))
 
@@ -157,16 +157,16 @@ def _two(w: World, topic: str, kind: str, **options: Any) -> dict[str, pulsar.Co
 
 def _shared_out(consumers: dict[str, pulsar.Consumer]) -> dict[str, list[list[Any]]]:
     """What came whole to each, until nothing comes any more."""
-    found: dict[str, list[list[Any]]] = {name: [] for name in consumers}
+    by_consumer: dict[str, list[list[Any]]] = {name: [] for name in consumers}
     for name, consumer in consumers.items():
         try:
             while True:
                 message = consumer.receive(2_000 * PATIENCE.get())
-                found[name] += _seen([message])
+                by_consumer[name] += _seen([message])
                 consumer.acknowledge(message)
         except pulsar.Timeout:
             pass
-    return found
+    return by_consumer
 
 
 def between_two_on_shared(w: World) -> Outcome:
@@ -176,8 +176,8 @@ def between_two_on_shared(w: World) -> Outcome:
     producer = _chunking(w, topic)
     for text in "abcd":
         producer.send(_large(text))
-    found = _shared_out(consumers)
-    return sorted(one for seen in found.values() for one in seen)
+    by_consumer = _shared_out(consumers)
+    return sorted(row for seen in by_consumer.values() for row in seen)
 
 
 def between_two_on_key_shared(w: World) -> Outcome:
@@ -187,10 +187,10 @@ def between_two_on_key_shared(w: World) -> Outcome:
     producer = _chunking(w, topic)
     for text in "abcdef":
         producer.send(_large(text) if text in "ace" else text.encode(), partition_key=f"key-{text}")
-    found = _shared_out(consumers)
+    by_consumer = _shared_out(consumers)
     return [
-        sorted(one for seen in found.values() for one in seen),
-        {name: [one[0] for one in seen] for name, seen in found.items()},
+        sorted(row for seen in by_consumer.values() for row in seen),
+        {name: [row[0] for row in seen] for name, seen in by_consumer.items()},
     ]
 
 
@@ -201,15 +201,15 @@ def one_that_is_given_up(w: World) -> Outcome:
     consumer = w.consumer(topic, kind="Shared", dead_letter_policy=policy, negative_ack_redelivery_delay_ms=100)
     producer = _chunking(w, topic)
     producer.send(b"b")
-    found: list[list[Any]] = []
+    refused: list[list[Any]] = []
     try:
-        while len(found) < 10:
+        while len(refused) < 10:
             message = consumer.receive(2_000 * PATIENCE.get())
-            found += _seen([message])
+            refused += _seen([message])
             consumer.negative_acknowledge(message)
     except pulsar.Timeout:
         pass
-    return [found, texts(dead, 1)]
+    return [refused, texts(dead, 1)]
 
 
 def of_one_that_closes_between_them(w: World) -> Outcome:
@@ -222,4 +222,4 @@ def of_one_that_closes_between_them(w: World) -> Outcome:
     seen = _seen(take(first, 2))
     second = w.consumer(topic, kind="Shared", consumer_name="c1", client=w.new_client())
     first.close()
-    return [seen, sorted(one[:2] for one in _seen(take(second, 2)))]
+    return [seen, sorted(row[:2] for row in _seen(take(second, 2)))]

@@ -29,10 +29,10 @@ def _reader(w: World, topic: str, start: pulsar.MessageId = _EARLIEST, **options
 
 def _available(reader: pulsar.Reader) -> list[str]:
     """All that it says is there."""
-    found = []
+    payloads = []
     while reader.has_message_available():
-        found += texts(reader, 1)
-    return found
+        payloads += texts(reader, 1)
+    return payloads
 
 
 def _which(messages: Sequence[pulsar.Message], ids: list[pulsar.MessageId]) -> list[int]:
@@ -43,8 +43,8 @@ def the_last_values(w: World) -> Outcome:
     topic = w.topic()
     ids = _put(w, topic, ("a", "a1"), ("b", "b1"), ("a", "a2"), ("c", "c1"), ("b", "b2"))
     done = w.compact(topic)
-    found = take(_reader(w, topic), 3)
-    return [done, [text(one) for one in found], _which(found, ids)]
+    messages = take(_reader(w, topic), 3)
+    return [done, [text(message) for message in messages], _which(messages, ids)]
 
 
 def of_batches(w: World) -> Outcome:
@@ -61,10 +61,10 @@ def the_ids_of_batches(w: World) -> Outcome:
     _put(w, topic, ("a", "a3"), ("a", "a4"), batched=True)
     w.compact(topic)
     reader = _reader(w, topic)
-    found = []
+    messages = []
     while reader.has_message_available():
-        found += take(reader, 1)
-    return [[text(one) for one in found], shapes(one.message_id() for one in found)]
+        messages += take(reader, 1)
+    return [[text(message) for message in messages], shapes(message.message_id() for message in messages)]
 
 
 def a_batch_of_which_nothing_is_left(w: World) -> Outcome:
@@ -80,10 +80,10 @@ def a_tombstone_in_a_batch(w: World) -> Outcome:
     _put(w, topic, ("a", "a1"), ("b", "b1"), ("a", ""), batched=True)
     w.compact(topic)
     reader = _reader(w, topic)
-    found = []
+    pairs = []
     while reader.has_message_available():
-        found += [[one.partition_key(), text(one)] for one in take(reader, 1)]
-    return found
+        pairs += [[message.partition_key(), text(message)] for message in take(reader, 1)]
+    return pairs
 
 
 def everything_is_removed(w: World) -> Outcome:
@@ -117,8 +117,8 @@ def a_second_compaction(w: World) -> Outcome:
     reader = _reader(w, topic)
     before = texts(reader, 4)
     w.compact(topic)
-    found = take(_reader(w, topic), 3)
-    return [before, [text(one) for one in found], _which(found, ids)]
+    messages = take(_reader(w, topic), 3)
+    return [before, [text(message) for message in messages], _which(messages, ids)]
 
 
 def a_plain_reader(w: World) -> Outcome:
@@ -169,8 +169,8 @@ def a_consumer(w: World) -> Outcome:
     consumer.close()
     w.compact(topic)
     consumer = w.consumer(topic, is_read_compacted=True)
-    found = texts(consumer, 2)
-    return [found, w.settled(lambda: w.backlog(topic), 0)]
+    payloads = texts(consumer, 2)
+    return [payloads, w.settled(lambda: w.backlog(topic), 0)]
 
 
 def a_consumer_that_goes_on(w: World) -> Outcome:
@@ -180,11 +180,11 @@ def a_consumer_that_goes_on(w: World) -> Outcome:
     first.close()
     w.compact(topic)
     first = w.consumer(topic, "s", "Failover", is_read_compacted=True)
-    found = texts(first, 2)
+    payloads = texts(first, 2)
     w.settled(lambda: w.backlog(topic), 2)
     first.close()
     _put(w, topic, ("e", "e1"))
-    return [found, texts(w.consumer(topic, "s", "Failover", is_read_compacted=True), 3)]
+    return [payloads, texts(w.consumer(topic, "s", "Failover", is_read_compacted=True), 3)]
 
 
 def a_consumer_that_does_not_ask_for_it(w: World) -> Outcome:
@@ -207,7 +207,7 @@ def a_table_view(w: World) -> Outcome:
     w.compact(topic)
     _put(w, topic, ("c", "c2"))
     view = w.client.create_table_view(topic)
-    return [len(view), *(None if (found := view.get(key)) is None else found.decode() for key in "abc")]
+    return [len(view), *(None if (value := view.get(key)) is None else value.decode() for key in "abc")]
 
 
 def a_topic_after_unloading(w: World) -> Outcome:

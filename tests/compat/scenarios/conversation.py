@@ -90,15 +90,15 @@ class Conversation:
     # --- answers as JSON values
 
     def _fields(self, message: Message) -> dict[str, Any]:
-        found = {descriptor.name: self._value(descriptor, value) for descriptor, value in message.ListFields()}
+        fields = {descriptor.name: self._value(descriptor, value) for descriptor, value in message.ListFields()}
         if isinstance(message, pb.MessageId):
-            if found["entry_id"] == "none":  # before the first message, of whichever ledger
-                found["ledger_id"] = "none"
-            found = {name: value for name, value in found.items() if (name, value) != ("partition", -1)}
+            if fields["entry_id"] == "none":  # before the first message, of whichever ledger
+                fields["ledger_id"] = "none"
+            fields = {name: value for name, value in fields.items() if (name, value) != ("partition", -1)}
         if isinstance(message, pb.SendReceipt):
-            found.pop("highest_sequence_id", None)
+            fields.pop("highest_sequence_id", None)
         others = UnknownFieldSet(message)
-        return found | {f"number {others[index].field_number}": "unknown" for index in range(len(others))}
+        return fields | {f"number {others[index].field_number}": "unknown" for index in range(len(others))}
 
     def _value(self, descriptor: FieldDescriptor, value: Any) -> Any:
         if descriptor.is_repeated:

@@ -102,7 +102,7 @@ def partitioned_beyond_the_limit(w: World) -> Outcome:
 
 def how_the_policy_reads(w: World) -> Outcome:
     path = f"namespaces/{w.namespace().split('://')[1].rstrip('/')}/autoTopicCreation"
-    found = []
+    answers = []
     for value in (
         PARTITIONED,
         {**PARTITIONED, "defaultNumPartitions": 0},
@@ -112,5 +112,5 @@ def how_the_policy_reads(w: World) -> Outcome:
         {"allowAutoTopicCreation": False},
         {"allowAutoTopicCreation": True},
     ):
-        found.append([w.admin("POST", path, value).status, w.admin("GET", path).body])
-    return [found, w.admin("DELETE", path).status, w.admin("GET", path).body]
+        answers.append([w.admin("POST", path, value).status, w.admin("GET", path).body])
+    return [answers, w.admin("DELETE", path).status, w.admin("GET", path).body]

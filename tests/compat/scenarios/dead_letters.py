@@ -18,15 +18,15 @@ def _giving_up(w: World, topic: Any, after: int, kind: str = "Shared", **options
 
 def _refuse_all(consumer: pulsar.Consumer) -> list[list[Any]]:
     """Refuses until nothing comes any more; what came, with counts."""
-    found: list[list[Any]] = []
+    refused: list[list[Any]] = []
     try:
-        while len(found) < 40:
+        while len(refused) < 40:
             message = consumer.receive(1500 * PATIENCE.get())
-            found.append([text(message), message.redelivery_count()])
+            refused.append([text(message), message.redelivery_count()])
             consumer.negative_acknowledge(message)
     except pulsar.Timeout:
         pass
-    return found
+    return refused
 
 
 def after_two_redeliveries(w: World) -> Outcome:
@@ -42,9 +42,9 @@ def on_key_shared(w: World) -> Outcome:
     dead = w.consumer(f"{topic}-s-DLQ", "dead")
     consumer = _giving_up(w, topic, 1, "KeyShared")
     w.producer(topic).send(b"a", partition_key="k")
-    found = _refuse_all(consumer)
+    refused = _refuse_all(consumer)
     message = take(dead, 1)[0]
-    return [found, text(message), message.partition_key()]
+    return [refused, text(message), message.partition_key()]
 
 
 def everything_of_the_message_is_kept(w: World) -> Outcome:

@@ -19,8 +19,8 @@ def _counts(w: World, topic: str, wanted: list[int]) -> list[int]:
         stats = w.subscription_stats(topic)
         return [stats["msgBacklog"], stats["msgDelayed"]]
 
-    found: list[int] = w.settled(look, wanted)
-    return found
+    counts: list[int] = w.settled(look, wanted)
+    return counts
 
 
 def _waiting(w: World, topic: str) -> pulsar.Consumer:
@@ -108,9 +108,9 @@ def another_type_of_the_same_subscription_gets_them_at_once(w: World) -> Outcome
     topic = w.topic()
     _waiting(w, topic).close()
     exclusive = w.consumer(topic)
-    found = texts(exclusive, 1, acknowledge=False)
+    payloads = texts(exclusive, 1, acknowledge=False)
     exclusive.close()
-    return [found, rest(w.consumer(topic, kind="KeyShared"))]
+    return [payloads, rest(w.consumer(topic, kind="KeyShared"))]
 
 
 def what_an_exclusive_consumer_acknowledged_is_gone(w: World) -> Outcome:
@@ -175,9 +175,9 @@ def a_consumer_that_leaves_gives_them_to_the_next(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared")
     w.producer(topic).send(b"late", deliver_after=_SOON)
-    found = text(take(consumer, 1)[0])
+    payload = text(take(consumer, 1)[0])
     consumer.close()
-    return [found, texts(w.consumer(topic, kind="Shared"), 1)]
+    return [payload, texts(w.consumer(topic, kind="Shared"), 1)]
 
 
 def rejected_they_become_dead_letters_at_once(w: World) -> Outcome:

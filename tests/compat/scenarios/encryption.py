@@ -102,10 +102,10 @@ def a_batch_read_as_it_is(w: World) -> Outcome:
     consumer = w.consumer(topic, crypto_failure_action=_ACTION.CONSUME)
     options = {"batching_enabled": True, "batching_max_messages": 3, "batching_max_publish_delay_ms": 2000}
     send_together(_encrypting(w, topic, **options), "a", "b", "c")
-    found = take(consumer, 1)
-    for message in found:
+    messages = take(consumer, 1)
+    for message in messages:
         consumer.acknowledge(message)
-    return [len(found), rest(consumer) == [], w.settled(lambda: w.backlog(topic), 0)]
+    return [len(messages), rest(consumer) == [], w.settled(lambda: w.backlog(topic), 0)]
 
 
 def on_key_shared_with_batches_by_key(w: World) -> Outcome:

@@ -20,7 +20,7 @@ def _pair(w: World, topic: str) -> tuple[pulsar.Consumer, pulsar.Consumer]:
     """Two consumers: the one that works, and the one that waits."""
     consumers = _all(w, topic, "ab")
     w.send(topic, "probe")
-    working = next(name for name, found in in_turns(consumers, 1).items() if found)
+    working = next(name for name, payloads in in_turns(consumers, 1).items() if payloads)
     return consumers.pop(working), next(iter(consumers.values()))
 
 
@@ -49,32 +49,32 @@ def who_works_when_they_come_in_another_order(w: World) -> Outcome:
 def who_takes_over(w: World) -> Outcome:
     topic = w.fixed_topic()
     consumers = _all(w, topic, "cadb")
-    found = []
+    active = []
     while len(consumers) > 1:
         w.send(topic, "x")
         working = next(name for name, texts in in_turns(consumers, 1).items() if texts)
-        found.append(working)
+        active.append(working)
         consumers.pop(working).close()
-    return found
+    return active
 
 
 def unacknowledged_messages_come_again_after_the_change(w: World) -> Outcome:
     topic = w.topic()
     working, waiting = _pair(w, topic)
     w.send(topic, *"abcd")
-    held = take(working, 3)
-    working.acknowledge(held[0])
+    messages = take(working, 3)
+    working.acknowledge(messages[0])
     working.close()
-    return [received(held), received(take(waiting, 3, acknowledge=True)), rest(waiting)]
+    return [received(messages), received(take(waiting, 3, acknowledge=True)), rest(waiting)]
 
 
 def holes_stay_holes_after_the_change(w: World) -> Outcome:
     topic = w.topic()
     working, waiting = _pair(w, topic)
     w.send(topic, *"abcd")
-    held = take(working, 4)
-    working.acknowledge(held[1])
-    working.acknowledge(held[3])
+    messages = take(working, 4)
+    working.acknowledge(messages[1])
+    working.acknowledge(messages[3])
     w.settled(lambda: w.backlog(topic), 2)
     working.close()
     return texts(waiting, 2)
@@ -118,8 +118,8 @@ def _partitions(w: World, count: int, names: str) -> Outcome:
     def who() -> dict[str, list[str]]:
         for number in range(count):
             producer.send(str(number).encode())
-        found = in_turns(consumers, count)
-        return {name: sorted(texts) for name, texts in sorted(found.items())}
+        by_consumer = in_turns(consumers, count)
+        return {name: sorted(texts) for name, texts in sorted(by_consumer.items())}
 
     return w.settled(who, who())
 

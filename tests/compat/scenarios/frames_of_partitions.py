@@ -81,8 +81,8 @@ def a_small_window(w: World) -> Outcome:
             consumer.say({"messageId": seen[-1]["messageId"]})
             seen.append(consumer.hear())
             consumer.hear_nothing()
-        talk.heard[:] = [one if one == "silence" else "message" for one in talk.heard]
-        talk.heard.append(sorted(list(decode_message_id(one["messageId"])[1:]) for one in seen))
+        talk.heard[:] = [heard if heard == "silence" else "message" for heard in talk.heard]
+        talk.heard.append(sorted(list(decode_message_id(message["messageId"])[1:]) for message in seen))
 
     return exchange(w, script)
 
@@ -99,8 +99,8 @@ def permits_in_pull_mode(w: World) -> Outcome:
             consumer.say({"type": "permit", "permitMessages": permits})
             seen += [consumer.hear() for _ in range(permits)]
             consumer.hear_nothing()
-        talk.heard[:] = [one if one == "silence" else "message" for one in talk.heard]
-        talk.heard.append(sorted(list(decode_message_id(one["messageId"])[1:]) for one in seen))
+        talk.heard[:] = [heard if heard == "silence" else "message" for heard in talk.heard]
+        talk.heard.append(sorted(list(decode_message_id(message["messageId"])[1:]) for message in seen))
 
     return exchange(w, script)
 
@@ -116,7 +116,8 @@ def the_order_of_a_partition(w: World) -> Outcome:
             seen.append(consumer.hear())
             consumer.say({"messageId": seen[-1]["messageId"]})
         talk.heard[:] = [
-            [one["payload"] for one in seen if decode_message_id(one["messageId"]).partition == number] for number in range(2)
+            [message["payload"] for message in seen if decode_message_id(message["messageId"]).partition == number]
+            for number in range(2)
         ]
         talk.heard.append(_backlogs(w, topic, [0, 0]))
 
@@ -311,7 +312,7 @@ def a_small_window_of_a_reader(w: World) -> Outcome:
         reader.hear_nothing()
         reader.say({})
         reader.hear()
-        talk.heard[:] = [one if one == "silence" else "message" for one in talk.heard]
+        talk.heard[:] = [heard if heard == "silence" else "message" for heard in talk.heard]
 
     return exchange(w, script)
 
@@ -387,7 +388,7 @@ def _hear_all(talk: Frames, client: FrameClient, count: int) -> list[Any]:
         identifier = decode_message_id(message["messageId"])
         return identifier.partition, identifier.entry_id, identifier.batch_index
 
-    return sorted((one for one in messages if one is not None), key=place)
+    return sorted((message for message in messages if message is not None), key=place)
 
 
 def _said(producer: FrameClient) -> str:
@@ -410,6 +411,6 @@ def _subscriptions(w: World, topic: str, wanted: list[list[str]]) -> list[list[s
 def _consumers(w: World, topic: str, wanted: list[int]) -> list[int]:
     def found() -> list[int]:
         subscriptions = [w.stats(f"{topic}-partition-{number}")["subscriptions"] for number in range(len(wanted))]
-        return [len(one.get("s", {"consumers": []})["consumers"]) for one in subscriptions]
+        return [len(subscription.get("s", {"consumers": []})["consumers"]) for subscription in subscriptions]
 
     return list(w.settled(found, wanted, 3))

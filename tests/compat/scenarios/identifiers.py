@@ -39,7 +39,7 @@ def receipts_and_messages_agree(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     sent = [*w.send(topic, "a"), *w.send_batch(topic, "b", "c")]
-    return [str(one) for one in sent] == [str(message.message_id()) for message in take(consumer, 3)]
+    return [str(message_id) for message_id in sent] == [str(message.message_id()) for message in take(consumer, 3)]
 
 
 def of_partitions(w: World) -> Outcome:

@@ -29,15 +29,15 @@ def _send_keys(w: World, topic: str, keys: list[str], rounds: int = 1, **options
             producer.send(f"{key}:{number}".encode(), partition_key=key)
 
 
-def _owners(found: dict[str, list[str]]) -> dict[str, str]:
+def _owners(by_consumer: dict[str, list[str]]) -> dict[str, str]:
     """Who got which key."""
-    return dict(sorted({(one.partition(":")[0], name) for name, payloads in found.items() for one in payloads}))
+    return dict(sorted({(payload.partition(":")[0], name) for name, payloads in by_consumer.items() for payload in payloads}))
 
 
-def _in_order(found: dict[str, list[str]]) -> bool:
-    for payloads in found.values():
-        for key in {one.partition(":")[0] for one in payloads}:
-            numbers = [int(one.partition(":")[2]) for one in payloads if one.partition(":")[0] == key]
+def _in_order(by_consumer: dict[str, list[str]]) -> bool:
+    for payloads in by_consumer.values():
+        for key in {payload.partition(":")[0] for payload in payloads}:
+            numbers = [int(payload.partition(":")[2]) for payload in payloads if payload.partition(":")[0] == key]
             if numbers != sorted(numbers):
                 return False
     return True
@@ -82,9 +82,11 @@ def a_key_stays_with_its_consumer(w: World) -> Outcome:
     topic = w.topic()
     consumers = {name: _join(w, topic, name) for name in ("c1", "c2")}
     _send_keys(w, topic, _KEYS[:8], 5)
-    found = in_turns(consumers, 40)
-    split = {one.partition(":")[0] for one in found["c1"]} & {one.partition(":")[0] for one in found["c2"]}
-    return [sum(map(len, found.values())), sorted(split), _in_order(found)]
+    by_consumer = in_turns(consumers, 40)
+    split = {payload.partition(":")[0] for payload in by_consumer["c1"]} & {
+        payload.partition(":")[0] for payload in by_consumer["c2"]
+    }
+    return [sum(map(len, by_consumer.values())), sorted(split), _in_order(by_consumer)]
 
 
 def the_ordering_key_counts_first(w: World) -> Outcome:
@@ -120,8 +122,8 @@ def batches_by_key(w: World) -> Outcome:
         for key in _KEYS[:8]:
             producer.send_async(f"{key}:{number}".encode(), lambda *_: None, partition_key=key)
     producer.flush()
-    found = in_turns(consumers, 16)
-    return [_owners(found), _in_order(found)]
+    by_consumer = in_turns(consumers, 16)
+    return [_owners(by_consumer), _in_order(by_consumer)]
 
 
 def a_plain_batch_goes_by_its_first_key(w: World) -> Outcome:
@@ -185,14 +187,14 @@ def a_key_in_work_stays_where_it_is(w: World) -> Outcome:
     topic = w.topic()
     first = _join(w, topic, "c1")
     _send_keys(w, topic, _KEYS)
-    held = take(first, len(_KEYS))
+    messages = take(first, len(_KEYS))
     second = _join(w, topic, "c2")
     _send_keys(w, topic, _KEYS)
     before = rest(second)
-    for message in held:
+    for message in messages:
         first.acknowledge(message)
-    found = in_turns({"c1": first, "c2": second}, len(_KEYS))
-    return [before, _owners(found)]
+    by_consumer = in_turns({"c1": first, "c2": second}, len(_KEYS))
+    return [before, _owners(by_consumer)]
 
 
 def a_key_of_one_that_left_goes_on_in_order(w: World) -> Outcome:
@@ -202,8 +204,8 @@ def a_key_of_one_that_left_goes_on_in_order(w: World) -> Outcome:
     w.settled(lambda: w.backlog(topic), 24)
     take(consumers["c1"], 2)
     consumers.pop("c1").close()
-    found = {"c2": rest(consumers["c2"], 500)}
-    return [sorted(found["c2"]), _in_order(found)]
+    by_consumer = {"c2": rest(consumers["c2"], 500)}
+    return [sorted(by_consumer["c2"]), _in_order(by_consumer)]
 
 
 def a_slow_key_does_not_block_the_others(w: World) -> Outcome:
@@ -212,16 +214,16 @@ def a_slow_key_does_not_block_the_others(w: World) -> Outcome:
     others = {"c2": _join(w, topic, "c2")}
     _send_keys(w, topic, _KEYS, 2)
     take(slow, 1)
-    found = in_turns(others, 2 * len(_KEYS), rounds=8)
-    return [_owners(found), _in_order(found)]
+    by_consumer = in_turns(others, 2 * len(_KEYS), rounds=8)
+    return [_owners(by_consumer), _in_order(by_consumer)]
 
 
 def cumulative_acknowledgements_are_refused(w: World) -> Outcome:
     topic = w.topic()
     consumer = _join(w, topic, "c1")
     _send_keys(w, topic, _KEYS[:2])
-    found = take(consumer, 2)
-    return [attempt(lambda: consumer.acknowledge_cumulative(found[1])), w.backlog(topic)]
+    messages = take(consumer, 2)
+    return [attempt(lambda: consumer.acknowledge_cumulative(messages[1])), w.backlog(topic)]
 
 
 def what_comes_again_comes_in_order(w: World) -> Outcome:
@@ -237,8 +239,8 @@ def partitions_and_keys(w: World) -> Outcome:
     topic = w.partitioned(2)
     consumers = {name: _join(w, topic, name) for name in ("c1", "c2")}
     _send_keys(w, topic, _KEYS[:10], 2)
-    found = in_turns(consumers, 20)
-    return [_owners(found), _in_order(found)]
+    by_consumer = in_turns(consumers, 20)
+    return [_owners(by_consumer), _in_order(by_consumer)]
 
 
 def out_of_order_where_allowed(w: World) -> Outcome:

@@ -63,18 +63,18 @@ def _held(w: World, kind: str, **policies: Any) -> Outcome:
     producer = w.producer(topic)
     for number in range(10):
         producer.send(str(number).encode(), partition_key="k")
-    held = []
+    messages = []
     for _ in range(10):
         try:
-            held.append(consumer.receive(400))
+            messages.append(consumer.receive(400))
         except pulsar.Timeout:
             break
     blocked = w.subscription_stats(topic)
-    for message in held:
+    for message in messages:
         consumer.acknowledge(message)
-    late = [text(message) for message in take(consumer, 10 - len(held), acknowledge=True)]
+    late = [text(message) for message in take(consumer, 10 - len(messages), acknowledge=True)]
     names = ("blockedSubscriptionOnUnackedMsgs",)
-    return [len(held), [blocked[name] for name in names], blocked["consumers"][0]["blockedConsumerOnUnackedMsgs"], late]
+    return [len(messages), [blocked[name] for name in names], blocked["consumers"][0]["blockedConsumerOnUnackedMsgs"], late]
 
 
 def unacknowledged_of_a_consumer(w: World) -> Outcome:
@@ -103,9 +103,9 @@ def one_that_is_full_does_not_hold_up_the_other(w: World) -> Outcome:
 
 
 def _take_now(consumer: Any) -> list[str]:
-    found = []
+    payloads = []
     try:
         while True:
-            found.append(text(consumer.receive(300)))
+            payloads.append(text(consumer.receive(300)))
     except pulsar.Timeout:
-        return found
+        return payloads

@@ -104,7 +104,7 @@ def by_pattern_and_hash(w: World) -> Outcome:
         again, wrong = await _list(client, pattern, first.topics_hash), await _list(client, pattern, "00000000")
         await client.producer(f"{listed.prefix}-c")
         later = await _list(client, pattern, first.topics_hash)
-        return [listed.shown(one) for one in (first, again, wrong, later)]
+        return [listed.shown(answer) for answer in (first, again, wrong, later)]
 
     return _with(w, "h", act)
 
@@ -125,7 +125,7 @@ def a_watch(w: World) -> Outcome:
         begun = await client.expect("WATCH_TOPIC_LIST_SUCCESS")
         client.say(C.PRODUCER, topic=f"{listed.prefix}-c", producer_id=1)
         answers = [await client.next() for _ in range(2)]  # in any order
-        (came,) = [one.body for one in answers if one.name == "WATCH_TOPIC_UPDATE"]
+        (came,) = [answer.body for answer in answers if answer.name == "WATCH_TOPIC_UPDATE"]
         return [
             [listed.names(begun.topic), begun.topics_hash],
             [listed.names(came.new_topics), list(came.deleted_topics), came.topics_hash],
@@ -147,6 +147,6 @@ def watches_that_match_nothing(w: World) -> Outcome:
         await client.expect("WATCH_TOPIC_LIST_SUCCESS")
         client.say(C.PRODUCER, topic=f"{listed.prefix}-c", producer_id=1)
         answers = [await client.next() for _ in range(2)]  # in any order
-        return [begun, [one.body.watcher_id for one in answers if one.name == "WATCH_TOPIC_UPDATE"]]
+        return [begun, [answer.body.watcher_id for answer in answers if answer.name == "WATCH_TOPIC_UPDATE"]]
 
     return _with(w, "wn", act)

@@ -20,8 +20,8 @@ def several_by_name(w: World) -> Outcome:
     consumer = w.consumer(topics)
     for number, topic in enumerate(topics):
         w.send(topic, str(number))
-    found = take(consumer, 3, acknowledge=True)
-    return sorted([message.data().decode(), w.plain(message.topic_name())] for message in found)
+    messages = take(consumer, 3, acknowledge=True)
+    return sorted([message.data().decode(), w.plain(message.topic_name())] for message in messages)
 
 
 def several_in_order_of_each(w: World) -> Outcome:
@@ -29,8 +29,8 @@ def several_in_order_of_each(w: World) -> Outcome:
     consumer = w.consumer(topics)
     for topic, letters in zip(topics, ("abc", "xyz"), strict=True):
         w.send(topic, *letters)
-    found = texts(consumer, 6)
-    return [[one for one in found if one in letters] for letters in ("abc", "xyz")]
+    payloads = texts(consumer, 6)
+    return [[payload for payload in payloads if payload in letters] for letters in ("abc", "xyz")]
 
 
 def one_that_is_taken(w: World) -> Outcome:
@@ -67,9 +67,9 @@ def _later(w: World, position: pulsar.InitialPosition) -> Outcome:
     consumer = w.consumer(_pattern(w, "later-.*"), pattern_auto_discovery_period=1, initial_position=position)
     producer = w.producer(w.topic("later-a"))
     producer.send(b"before it was found")
-    found = rest(consumer, 2500)
+    payloads = rest(consumer, 2500)
     producer.send(b"afterwards")
-    return found + texts(consumer, 1)
+    return payloads + texts(consumer, 1)
 
 
 def a_topic_that_comes_later(w: World) -> Outcome:
@@ -138,8 +138,8 @@ def seek_on_several(w: World) -> Outcome:
         w.send(topic, "x")
     texts(consumer, 2)
     by_id = attempt(consumer.seek, pulsar.MessageId.earliest)
-    found = rest(consumer, 600)
-    return [by_id, found, attempt(consumer.seek, 1), rest(consumer, 600)]
+    payloads = rest(consumer, 600)
+    return [by_id, payloads, attempt(consumer.seek, 1), rest(consumer, 600)]
 
 
 def shared_by_two(w: World) -> Outcome:
@@ -147,5 +147,5 @@ def shared_by_two(w: World) -> Outcome:
     consumers = [w.consumer(topics, kind="Shared", client=w.new_client()) for _ in range(2)]
     for topic in topics:
         w.send(topic, *map(str, range(6)))
-    found = [rest(consumer) for consumer in consumers]
-    return [sorted(found[0] + found[1]) == sorted([*map(str, range(6))] * 2), all(found)]
+    by_consumer = [rest(consumer) for consumer in consumers]
+    return [sorted(by_consumer[0] + by_consumer[1]) == sorted([*map(str, range(6))] * 2), all(by_consumer)]

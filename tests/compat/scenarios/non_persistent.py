@@ -21,8 +21,14 @@ def _delivered(w: World, kind: str) -> Outcome:
     for text in "abc":
         producer.send(text.encode(), partition_key=text, properties={"k": text}, event_timestamp=1_000)
     return [
-        [one.data().decode(), one.partition_key(), one.properties(), one.event_timestamp(), w.plain(one.topic_name())]
-        for one in take(consumer, 3, acknowledge=True)
+        [
+            message.data().decode(),
+            message.partition_key(),
+            message.properties(),
+            message.event_timestamp(),
+            w.plain(message.topic_name()),
+        ]
+        for message in take(consumer, 3, acknowledge=True)
     ]
 
 
@@ -47,7 +53,7 @@ def ids(w: World) -> Outcome:
     consumer = w.consumer(topic)
     producer = w.producer(topic)
     sent = [producer.send(text.encode()) for text in "abc"]
-    return [shapes(sent), shapes(one.message_id() for one in take(consumer, 3))]
+    return [shapes(sent), shapes(message.message_id() for message in take(consumer, 3))]
 
 
 def ids_in_a_batch(w: World) -> Outcome:
@@ -55,7 +61,7 @@ def ids_in_a_batch(w: World) -> Outcome:
     consumer = w.consumer(topic)
     producer = w.batching(topic, 3)
     sent = send_together(producer, *"abc")
-    return [shapes(sent), shapes(one.message_id() for one in take(consumer, 3))]
+    return [shapes(sent), shapes(message.message_id() for message in take(consumer, 3))]
 
 
 def ids_on_partitions(w: World) -> Outcome:
@@ -63,7 +69,7 @@ def ids_on_partitions(w: World) -> Outcome:
     consumer = w.consumer(topic)
     producer = w.producer(topic, message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution)
     sent = [producer.send(text.encode()) for text in "ab"]
-    return [sorted(shapes(sent)), sorted(shapes(one.message_id() for one in take(consumer, 2)))]
+    return [sorted(shapes(sent)), sorted(shapes(message.message_id() for message in take(consumer, 2)))]
 
 
 def what_nobody_listens_to_is_gone(w: World) -> Outcome:
@@ -130,7 +136,7 @@ def keys_belong_to_consumers(w: World) -> Outcome:
     producer = w.producer(topic)
     for number in range(24):
         producer.send(f"key-{number}".encode(), partition_key=f"key-{number}")
-    return {name: sorted(found) for name, found in in_turns(consumers, 24).items()}
+    return {name: sorted(payloads) for name, payloads in in_turns(consumers, 24).items()}
 
 
 def keys_of_a_full_consumer_are_dropped(w: World) -> Outcome:
@@ -149,10 +155,10 @@ def failover_sends_to_one(w: World) -> Outcome:
     producer = w.producer(topic)
     for text in "xyz":
         producer.send(text.encode())
-    found = in_turns(consumers, 3)
+    by_consumer = in_turns(consumers, 3)
     consumers["a"].close()
     producer.send(b"next")
-    return [found, rest(consumers["b"])]
+    return [by_consumer, rest(consumers["b"])]
 
 
 def exclusive_is_for_one(w: World) -> Outcome:
@@ -225,18 +231,20 @@ def a_subscription_ends_with_its_last_consumer(w: World) -> Outcome:
     topic = w.unstored_topic()
     w.producer(topic)
     consumers = [w.consumer(topic, kind="Shared", client=w.new_client()) for _ in range(2)]
-    found = []
+    subscriptions = []
     for consumer in consumers:
         consumer.close()
-        found.append(w.admin("GET", f"{topic_path(topic)}/subscriptions").body)
-    return found
+        subscriptions.append(w.admin("GET", f"{topic_path(topic)}/subscriptions").body)
+    return subscriptions
 
 
 def exclusive_producers(w: World) -> Outcome:
     topic = w.unstored_topic()
     mode = pulsar.ProducerAccessMode
     first = w.producer(topic, access_mode=mode.Exclusive)
-    busy = [attempt(w.producer, topic, access_mode=one, client=w.new_client()) for one in (mode.Exclusive, mode.Shared)]
+    busy = [
+        attempt(w.producer, topic, access_mode=access_mode, client=w.new_client()) for access_mode in (mode.Exclusive, mode.Shared)
+    ]
     first.close()
     return [*busy, attempt(w.producer, topic, client=w.new_client())]
 
@@ -291,5 +299,5 @@ def a_dispatch_rate(w: World) -> Outcome:
     for number in range(50):
         producer.send_async(str(number).encode(), None)
     producer.flush()
-    found = len(rest(consumer))
-    return "all" if found == 50 else "a few" if 0 < found < 40 else found
+    count = len(rest(consumer))
+    return "all" if count == 50 else "a few" if 0 < count < 40 else count

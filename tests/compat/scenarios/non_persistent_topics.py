@@ -32,10 +32,10 @@ def a_pattern_of_all_topics(w: World) -> Outcome:
 
 def a_persistent_topic_of_the_same_name_is_another(w: World) -> Outcome:
     stored, unstored = w.topic(), w.unstored_topic()
-    one, other = w.consumer(stored), w.consumer(unstored)
+    persistent, other = w.consumer(stored), w.consumer(unstored)
     w.send(stored, "stored")
     w.send(unstored, "unstored")
-    return [rest(one), rest(other)]
+    return [rest(persistent), rest(other)]
 
 
 def making_one(w: World) -> Outcome:
@@ -63,15 +63,15 @@ def partitions_are_listed_while_they_are_used(w: World) -> Outcome:
     prefix = w.namespace().replace("persistent://", "non-persistent://")
     topic, namespace = f"{prefix}p", prefix.split("://")[1].rstrip("/")
     path = topic_path(topic)
-    found = [w.admin("PUT", f"{path}/partitions", 2).status, w.admin("GET", f"{path}/partitions").body["partitions"]]
-    found.append(w.admin("GET", f"non-persistent/{namespace}").body)
+    answers = [w.admin("PUT", f"{path}/partitions", 2).status, w.admin("GET", f"{path}/partitions").body["partitions"]]
+    answers.append(w.admin("GET", f"non-persistent/{namespace}").body)
     consumer = w.consumer(topic)
-    found.append(sorted(w.plain(name) for name in w.admin("GET", f"non-persistent/{namespace}").body))
-    found.append([w.plain(name) for name in w.admin("GET", f"non-persistent/{namespace}/partitioned").body])
-    found.append(w.admin("POST", f"{path}/partitions", 3).status)
+    answers.append(sorted(w.plain(name) for name in w.admin("GET", f"non-persistent/{namespace}").body))
+    answers.append([w.plain(name) for name in w.admin("GET", f"non-persistent/{namespace}/partitioned").body])
+    answers.append(w.admin("POST", f"{path}/partitions", 3).status)
     consumer.close()
-    found.append(w.admin("DELETE", f"{path}/partitions").status)
-    return [*found, w.admin("GET", f"non-persistent/{namespace}").body]
+    answers.append(w.admin("DELETE", f"{path}/partitions").status)
+    return [*answers, w.admin("GET", f"non-persistent/{namespace}").body]
 
 
 def stats(w: World) -> Outcome:
@@ -80,12 +80,12 @@ def stats(w: World) -> Outcome:
     producer = w.producer(topic, producer_name="p")
     for number in range(5):
         producer.send(str(number).encode())
-    found = w.stats(topic)
-    subscription, publisher = found["subscriptions"]["s"], found["publishers"][0]
+    topic_stats = w.stats(topic)
+    subscription, publisher = topic_stats["subscriptions"]["s"], topic_stats["publishers"][0]
     del consumer
     return [
-        [found[name] for name in ("msgInCounter", "msgOutCounter", "storageSize", "backlogSize")],
-        "msgDropRate" in found,
+        [topic_stats[name] for name in ("msgInCounter", "msgOutCounter", "storageSize", "backlogSize")],
+        "msgDropRate" in topic_stats,
         [subscription[name] for name in ("type", "msgBacklog", "unackedMessages", "isDurable", "durable", "msgOutCounter")],
         "msgDropRate" in subscription,
         [subscription["consumers"][0][name] for name in ("consumerName", "availablePermits", "unackedMessages")],
@@ -100,9 +100,9 @@ def internal_stats(w: World) -> Outcome:
     for _ in range(3):
         producer.send(b"x")
     texts(consumer, 3)
-    found = w.admin("GET", f"{topic_path(topic)}/internalStats").body
+    internal = w.admin("GET", f"{topic_path(topic)}/internalStats").body
     names = ("entriesAddedCounter", "numberOfEntries", "totalSize", "currentLedgerEntries", "currentLedgerSize")
-    return [[found[name] for name in names], sorted(found["cursors"])]
+    return [[internal[name] for name in names], sorted(internal["cursors"])]
 
 
 def what_needs_storage_is_refused(w: World) -> Outcome:
@@ -120,8 +120,8 @@ def what_needs_storage_is_refused(w: World) -> Outcome:
         ("GET", "permissions", None),
         ("GET", "partitioned-stats", None),
     ]
-    found = [w.admin(method, f"{path}/{what}", body).status for method, what, body in asked]
-    return [found, w.admin("DELETE", path).status, attempt(consumer.close)]
+    statuses = [w.admin(method, f"{path}/{what}", body).status for method, what, body in asked]
+    return [statuses, w.admin("DELETE", path).status, attempt(consumer.close)]
 
 
 def deleting_a_subscription_that_has_a_consumer(w: World) -> Outcome:

@@ -41,11 +41,11 @@ def messages_carry_the_producers_name(w: World) -> Outcome:
 
 def sequence_ids_count_from_zero(w: World) -> Outcome:
     producer = w.producer(w.topic())
-    found = [producer.last_sequence_id()]
+    sequence_ids = [producer.last_sequence_id()]
     for _ in range(3):
         producer.send(b"x")
-        found.append(producer.last_sequence_id())
-    return found
+        sequence_ids.append(producer.last_sequence_id())
+    return sequence_ids
 
 
 def sequence_ids_count_from_where_one_says(w: World) -> Outcome:
@@ -58,11 +58,11 @@ def sequence_ids_of_ones_own(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     producer = w.producer(topic)
-    found: list[Any] = []
+    sequence_ids: list[Any] = []
     for number in (7, 3, 9):
         producer.send(str(number).encode(), sequence_id=number)
-        found.append(producer.last_sequence_id())
-    return [found, texts(consumer, 3)]
+        sequence_ids.append(producer.last_sequence_id())
+    return [sequence_ids, texts(consumer, 3)]
 
 
 def a_name_used_again_does_not_go_on_counting(w: World) -> Outcome:
@@ -124,8 +124,8 @@ def a_message_too_large_is_refused(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     producer = w.producer(topic)
-    found = [attempt(lambda: producer.send(bytes(5 * 1024 * 1024 + 1))), attempt(lambda: producer.send(b"small"))]
-    return [found, rest(consumer)]
+    outcomes = [attempt(lambda: producer.send(bytes(5 * 1024 * 1024 + 1))), attempt(lambda: producer.send(b"small"))]
+    return [outcomes, rest(consumer)]
 
 
 def the_largest_message_arrives(w: World) -> Outcome:
@@ -202,8 +202,8 @@ def a_terminated_topic_takes_no_message(w: World) -> Outcome:
 
 def round_robin_over_partitions(w: World) -> Outcome:
     producer = w.producer(w.partitioned(3))
-    found = shapes(producer.send(b"x") for _ in range(9))
-    return sorted([partition, entry] for _, entry, partition, _ in found)
+    ids = shapes(producer.send(b"x") for _ in range(9))
+    return sorted([partition, entry] for _, entry, partition, _ in ids)
 
 
 def one_partition_for_all(w: World) -> Outcome:
@@ -214,8 +214,8 @@ def one_partition_for_all(w: World) -> Outcome:
 
 def one_key_one_partition(w: World) -> Outcome:
     producer = w.producer(w.partitioned(4))
-    found = {key: {producer.send(b"x", partition_key=key).partition() for _ in range(4)} for key in "abcdef"}
-    return sorted({len(partitions) for partitions in found.values()})
+    by_key = {key: {producer.send(b"x", partition_key=key).partition() for _ in range(4)} for key in "abcdef"}
+    return sorted({len(partitions) for partitions in by_key.values()})
 
 
 def a_router_of_ones_own(w: World) -> Outcome:

@@ -61,11 +61,11 @@ def _delivering(w: World, kind: str, **policies: Any) -> Outcome:
     for number in range(40):
         producer.send_async(str(number).encode(), None, partition_key="k")
     producer.flush()
-    found = texts(consumer, 40)
+    payloads = texts(consumer, 40)
     slow = _slowly(began_s, 1.9)
     stats = w.subscription_stats(topic)
     throttled = sorted(name for name, count in stats.items() if name.startswith("dispatchThrottled") and count)
-    return [slow, found == [str(number) for number in range(40)], throttled]
+    return [slow, payloads == [str(number) for number in range(40)], throttled]
 
 
 def delivering_of_a_topic(w: World) -> Outcome:
@@ -89,9 +89,9 @@ def subscribing_too_often(w: World) -> Outcome:
 
     def subscribe(name: str) -> str:
         client = w.new_client(operation_timeout_seconds=3)
-        found = attempt(client.subscribe, topic, "s", pulsar.ConsumerType.Shared, consumer_name=name)
+        outcome = attempt(client.subscribe, topic, "s", pulsar.ConsumerType.Shared, consumer_name=name)
         client.close()
-        return found
+        return outcome
 
     return [[subscribe("one") for _ in range(4)], [subscribe("two") for _ in range(3)]]
 
@@ -127,11 +127,11 @@ def values_over_rest(w: World) -> Outcome:
         "subscriptionDispatchRate": ({}, {"dispatchThrottlingRateInMsg": 5, "ratePeriodInSecond": 2}),
         "subscribeRate": ({}, {"subscribeThrottlingRatePerConsumer": 5}, {"subscribeThrottlingRatePerConsumer": 0}),
     }
-    found: dict[str, Any] = {}
+    by_path: dict[str, Any] = {}
     for path, values in bodies.items():
         answers = [w.admin("GET", f"{at}/{path}").body]
         for value in values:
             answers += [w.admin("POST", f"{at}/{path}", value).status, w.admin("GET", f"{at}/{path}").body]
         answers += [w.admin("DELETE", f"{at}/{path}").status, w.admin("GET", f"{at}/{path}").body]
-        found[path] = answers
-    return found
+        by_path[path] = answers
+    return by_path

@@ -81,11 +81,11 @@ def what_is_available(w: World) -> Outcome:
     topic = w.topic()
     w.send(topic, *"abc")
     reader = w.reader(topic)
-    found = []
+    payloads = []
     while reader.has_message_available():
-        found += texts(reader, 1)
+        payloads += texts(reader, 1)
     w.send(topic, "d")
-    return [found, reader.has_message_available(), texts(reader, 1), reader.has_message_available()]
+    return [payloads, reader.has_message_available(), texts(reader, 1), reader.has_message_available()]
 
 
 def what_is_available_in_batches(w: World) -> Outcome:
@@ -93,10 +93,10 @@ def what_is_available_in_batches(w: World) -> Outcome:
     w.send_batch(topic, *"abc")
     w.send_batch(topic, *"de")
     reader = w.reader(topic)
-    found = []
+    payloads = []
     while reader.has_message_available():
-        found += texts(reader, 1)
-    return found
+        payloads += texts(reader, 1)
+    return payloads
 
 
 def they_leave_no_subscription(w: World) -> Outcome:
@@ -112,18 +112,18 @@ def they_leave_no_subscription(w: World) -> Outcome:
 def their_names(w: World) -> Outcome:
     topic = w.topic()
     w.reader(topic, reader_name="me", subscription_role_prefix="role")
-    found = w.stats(topic)["subscriptions"]
+    subscriptions = w.stats(topic)["subscriptions"]
     return sorted(
-        [name.startswith("role-"), one["isDurable"], one["type"], one["consumers"][0]["consumerName"]]
-        for name, one in found.items()
+        [name.startswith("role-"), subscription["isDurable"], subscription["type"], subscription["consumers"][0]["consumerName"]]
+        for name, subscription in subscriptions.items()
     )
 
 
 def two_do_not_know_each_other(w: World) -> Outcome:
     topic = w.topic()
     w.send(topic, *"abc")
-    one, two = w.reader(topic), w.reader(topic)
-    return [texts(one, 3), texts(two, 3)]
+    first, second = w.reader(topic), w.reader(topic)
+    return [texts(first, 3), texts(second, 3)]
 
 
 def beside_a_subscription(w: World) -> Outcome:
@@ -200,10 +200,10 @@ def a_partitioned_topic(w: World) -> Outcome:
     for number in range(4):
         producer.send(str(number).encode())
     reader = w.reader(topic)
-    found = []
+    payloads = []
     while reader.has_message_available():
-        found += texts(reader, 1)
-    return sorted(found)
+        payloads += texts(reader, 1)
+    return sorted(payloads)
 
 
 def the_ids_of_what_is_read(w: World) -> Outcome:

@@ -14,12 +14,12 @@ def _rounds(w: World, kind: str, rounds: int = 3) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind=kind, negative_ack_redelivery_delay_ms=100)
     w.send(topic, "a")
-    found = []
+    counts = []
     for _ in range(rounds):
         message = take(consumer, 1)[0]
-        found.append(message.redelivery_count())
+        counts.append(message.redelivery_count())
         consumer.negative_acknowledge(message)
-    return found
+    return counts
 
 
 def counts_on_shared(w: World) -> Outcome:
@@ -42,9 +42,9 @@ def only_what_was_refused_comes_again(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared", negative_ack_redelivery_delay_ms=100)
     w.send(topic, *"abcd")
-    found = take(consumer, 4)
-    consumer.negative_acknowledge(found[1])
-    consumer.negative_acknowledge(found[3])
+    messages = take(consumer, 4)
+    consumer.negative_acknowledge(messages[1])
+    consumer.negative_acknowledge(messages[3])
     return [sorted(received(take(consumer, 2, acknowledge=True))), rest(consumer), w.settled(lambda: w.backlog(topic), 2)]
 
 
@@ -52,9 +52,9 @@ def refusing_on_exclusive_brings_all_back(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, negative_ack_redelivery_delay_ms=100)
     w.send(topic, *"abcd")
-    found = take(consumer, 4)
-    consumer.acknowledge(found[0])
-    consumer.negative_acknowledge(found[2])
+    messages = take(consumer, 4)
+    consumer.acknowledge(messages[0])
+    consumer.negative_acknowledge(messages[2])
     return rest(consumer, 600)
 
 
@@ -81,8 +81,8 @@ def all_at_once_on_shared(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared")
     w.send(topic, *"abc")
-    found = take(consumer, 3)
-    consumer.acknowledge(found[1])
+    messages = take(consumer, 3)
+    consumer.acknowledge(messages[1])
     w.settled(lambda: w.backlog(topic), 2)
     consumer.redeliver_unacknowledged_messages()
     return [received(take(consumer, 2, acknowledge=True)), rest(consumer)]
@@ -92,8 +92,8 @@ def all_at_once_on_exclusive(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abc")
-    found = take(consumer, 3)
-    consumer.acknowledge(found[1])
+    messages = take(consumer, 3)
+    consumer.acknowledge(messages[1])
     w.settled(lambda: w.backlog(topic), 2)
     consumer.redeliver_unacknowledged_messages()
     return [received(take(consumer, 2, acknowledge=True)), rest(consumer)]
@@ -133,8 +133,8 @@ def a_batch_comes_again_whole(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared", negative_ack_redelivery_delay_ms=100)
     w.send_batch(topic, *"abc")
-    found = take(consumer, 3)
-    for message in found:
+    messages = take(consumer, 3)
+    for message in messages:
         consumer.negative_acknowledge(message)
     return received(take(consumer, 3))
 
@@ -143,23 +143,23 @@ def one_of_a_batch_is_refused(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared", negative_ack_redelivery_delay_ms=100)
     w.send_batch(topic, *"abc")
-    found = take(consumer, 3)
-    consumer.acknowledge(found[0])
-    consumer.acknowledge(found[2])
-    consumer.negative_acknowledge(found[1])
+    messages = take(consumer, 3)
+    consumer.acknowledge(messages[0])
+    consumer.acknowledge(messages[2])
+    consumer.negative_acknowledge(messages[1])
     return sorted(set(rest(consumer, 600)) & {"b"})
 
 
 def one_refuses_another_gets_it(w: World) -> Outcome:
     topic = w.topic()
-    one = w.consumer(topic, kind="Shared", receiver_queue_size=1, negative_ack_redelivery_delay_ms=100, client=w.new_client())
+    first = w.consumer(topic, kind="Shared", receiver_queue_size=1, negative_ack_redelivery_delay_ms=100, client=w.new_client())
     w.send(topic, "a")
-    message = take(one, 1)[0]
-    two = w.consumer(topic, kind="Shared", client=w.new_client())
-    one.negative_acknowledge(message)
+    message = take(first, 1)[0]
+    second = w.consumer(topic, kind="Shared", client=w.new_client())
+    first.negative_acknowledge(message)
     seen = []
     for _ in count():
-        for name, consumer in (("one", one), ("two", two)):
+        for name, consumer in (("one", first), ("two", second)):
             try:
                 again = consumer.receive(100)
             except pulsar.Timeout:

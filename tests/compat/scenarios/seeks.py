@@ -117,11 +117,11 @@ def again_and_again(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abc")
-    found = []
+    payloads = []
     for _ in range(3):
         consumer.seek(_EARLIEST)
-        found.append(texts(consumer, 2))
-    return found
+        payloads.append(texts(consumer, 2))
+    return payloads
 
 
 def nothing_of_before_comes_after_it(w: World) -> Outcome:
@@ -156,8 +156,8 @@ def past_holes(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"abcd")
-    found = take(consumer, 4)
-    consumer.acknowledge(found[2])
+    messages = take(consumer, 4)
+    consumer.acknowledge(messages[2])
     w.settled(lambda: w.backlog(topic), 3)
     consumer.seek(_EARLIEST)
     return rest(consumer)
@@ -165,13 +165,13 @@ def past_holes(w: World) -> Outcome:
 
 def with_two_consumers_on_shared(w: World) -> Outcome:
     topic = w.topic()
-    one = w.consumer(topic, kind="Shared", client=w.new_client())
-    two = w.consumer(topic, kind="Shared", client=w.new_client())
+    first = w.consumer(topic, kind="Shared", client=w.new_client())
+    second = w.consumer(topic, kind="Shared", client=w.new_client())
     w.send(topic, *map(str, range(8)))
-    rest(one)
-    rest(two)
-    result = attempt(lambda: one.seek(_EARLIEST))
-    return [result, sorted(rest(one, 700) + rest(two, 700))]
+    rest(first)
+    rest(second)
+    result = attempt(lambda: first.seek(_EARLIEST))
+    return [result, sorted(rest(first, 700) + rest(second, 700))]
 
 
 def by_the_waiting_one_on_failover(w: World) -> Outcome:
@@ -248,9 +248,9 @@ def acknowledging_what_came_before(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic)
     w.send(topic, *"ab")
-    found = take(consumer, 2)
+    messages = take(consumer, 2)
     consumer.seek(_EARLIEST)
     take(consumer, 2)
-    consumer.acknowledge(found[0])
+    consumer.acknowledge(messages[0])
     consumer.close()
     return rest(w.consumer(topic))

@@ -20,8 +20,8 @@ def each_message_to_one(w: World) -> Outcome:
     topic = w.topic()
     consumers = _consumers(w, topic, 3)
     w.send(topic, *map(str, range(30)))
-    found = in_turns(consumers, 30)
-    return [sorted(int(text) for texts_ in found.values() for text in texts_) == list(range(30)), all(found.values())]
+    by_consumer = in_turns(consumers, 30)
+    return [sorted(int(text) for texts_ in by_consumer.values() for text in texts_) == list(range(30)), all(by_consumer.values())]
 
 
 def order_with_one_consumer(w: World) -> Outcome:
@@ -43,22 +43,22 @@ def what_a_consumer_holds_goes_to_another_when_it_leaves(w: World) -> Outcome:
     topic = w.topic()
     first = w.consumer(topic, kind="Shared", client=w.new_client())
     w.send(topic, "a", "b", "c")
-    held = take(first, 2)
+    messages = take(first, 2)
     second = w.consumer(topic, kind="Shared", client=w.new_client())
     first.close()
-    return [received(held), sorted(received(take(second, 3, acknowledge=True))), rest(second)]
+    return [received(messages), sorted(received(take(second, 3, acknowledge=True))), rest(second)]
 
 
 def leaving_does_not_count_as_a_redelivery(w: World) -> Outcome:
     topic = w.topic()
     w.consumer(topic, kind="Shared").close()
     w.send(topic, "a")
-    found = []
+    redelivered = []
     for _ in range(3):
         consumer = w.consumer(topic, kind="Shared")
-        found += received(take(consumer, 1))
+        redelivered += received(take(consumer, 1))
         consumer.close()
-    return found
+    return redelivered
 
 
 def what_was_acknowledged_in_between_does_not_come_again(w: World) -> Outcome:
@@ -74,22 +74,22 @@ def what_was_acknowledged_in_between_does_not_come_again(w: World) -> Outcome:
 
 def one_may_acknowledge_what_another_received(w: World) -> Outcome:
     topic = w.topic()
-    one = w.consumer(topic, kind="Shared", receiver_queue_size=1, client=w.new_client())
+    first = w.consumer(topic, kind="Shared", receiver_queue_size=1, client=w.new_client())
     w.send(topic, "a")
-    message = take(one, 1)[0]
-    two = w.consumer(topic, kind="Shared", client=w.new_client())
-    two.acknowledge(message.message_id())
+    message = take(first, 1)[0]
+    second = w.consumer(topic, kind="Shared", client=w.new_client())
+    second.acknowledge(message.message_id())
     left = w.settled(lambda: w.backlog(topic), 0)
-    one.close()
-    return [left, rest(two)]
+    first.close()
+    return [left, rest(second)]
 
 
 def cumulative_acknowledgements_are_refused(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared")
     w.send(topic, "a", "b")
-    found = take(consumer, 2)
-    return [attempt(lambda: consumer.acknowledge_cumulative(found[1])), w.backlog(topic)]
+    messages = take(consumer, 2)
+    return [attempt(lambda: consumer.acknowledge_cumulative(messages[1])), w.backlog(topic)]
 
 
 def no_receiver_queue(w: World) -> Outcome:
@@ -104,8 +104,8 @@ def a_newcomer_takes_part(w: World) -> Outcome:
     first = w.consumer(topic, kind="Shared", receiver_queue_size=1, client=w.new_client())
     w.send(topic, *map(str, range(10)))
     second = w.consumer(topic, kind="Shared", client=w.new_client())
-    found = in_turns({"first": first, "second": second}, 10)
-    return [sum(map(len, found.values())), bool(found["second"])]
+    by_consumer = in_turns({"first": first, "second": second}, 10)
+    return [sum(map(len, by_consumer.values())), bool(by_consumer["second"])]
 
 
 def all_partitions_of_a_topic(w: World) -> Outcome:
@@ -114,21 +114,21 @@ def all_partitions_of_a_topic(w: World) -> Outcome:
     producer = w.producer(topic)
     for number in range(12):
         producer.send(str(number).encode())
-    found = in_turns(consumers, 12)
-    return [sorted(int(text) for texts_ in found.values() for text in texts_) == list(range(12)), all(found.values())]
+    by_consumer = in_turns(consumers, 12)
+    return [sorted(int(text) for texts_ in by_consumer.values() for text in texts_) == list(range(12)), all(by_consumer.values())]
 
 
 def paused_listeners_hold_what_they_got(w: World) -> Outcome:
     topic = w.topic()
-    found: list[str] = []
+    payloads: list[str] = []
 
     def listen(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-        found.append(message.data().decode())
+        payloads.append(message.data().decode())
         consumer.acknowledge(message)
 
     consumer = w.consumer(topic, kind="Shared", message_listener=listen)
     consumer.pause_message_listener()
     w.send(topic, "a", "b")
-    early = w.settled(lambda: len(found), 2, 0.3)
+    early = w.settled(lambda: len(payloads), 2, 0.3)
     consumer.resume_message_listener()
-    return [early <= 1, w.settled(lambda: sorted(found), ["a", "b"])]
+    return [early <= 1, w.settled(lambda: sorted(payloads), ["a", "b"])]

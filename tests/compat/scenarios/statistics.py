@@ -41,8 +41,8 @@ def of_a_subscription(w: World) -> Outcome:
     topic = w.topic()
     consumer = w.consumer(topic, kind="Shared", receiver_queue_size=10, consumer_name="me", properties={"k": "v"})
     w.send(topic, *"abc")
-    found = take(consumer, 3)
-    consumer.acknowledge(found[0])
+    messages = take(consumer, 3)
+    consumer.acknowledge(messages[0])
     w.settled(lambda: w.backlog(topic), 2)
     stats = w.subscription_stats(topic)
     return [
@@ -65,7 +65,7 @@ def of_failover(w: World) -> Outcome:
     for name in "ab":
         w.consumer(topic, kind="Failover", consumer_name=name, client=w.new_client())
     stats = w.subscription_stats(topic)
-    return [stats["activeConsumerName"], stats["type"], sorted(one["consumerName"] for one in stats["consumers"])]
+    return [stats["activeConsumerName"], stats["type"], sorted(consumer["consumerName"] for consumer in stats["consumers"])]
 
 
 def of_key_shared(w: World) -> Outcome:
@@ -90,14 +90,14 @@ def permits_go_down_and_up(w: World) -> Outcome:
     def permits() -> int:
         return int(w.subscription_stats(topic)["consumers"][0]["availablePermits"])
 
-    found = [w.settled(permits, 10)]
+    counts = [w.settled(permits, 10)]
     w.send(topic, *map(str, range(4)))
-    found.append(w.settled(permits, 6))
+    counts.append(w.settled(permits, 6))
     take(consumer, 4)
     w.send(topic, "x")
     take(consumer, 1)
-    found.append(w.settled(permits, 10))
-    return found
+    counts.append(w.settled(permits, 10))
+    return counts
 
 
 def permits_and_batches(w: World) -> Outcome:

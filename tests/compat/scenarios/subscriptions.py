@@ -43,12 +43,12 @@ def who_may_join_key_shared(w: World) -> Outcome:
 
 def without_consumers_the_type_is_free(w: World) -> Outcome:
     topic = w.topic()
-    found = []
+    outcomes = []
     for kind in (*_KINDS, "Exclusive"):
         client = w.new_client()
-        found.append(attempt(w.consumer, topic, kind=kind, client=client))
+        outcomes.append(attempt(w.consumer, topic, kind=kind, client=client))
         client.close()
-    return found
+    return outcomes
 
 
 def an_empty_name(w: World) -> Outcome:
@@ -103,9 +103,9 @@ def it_waits_without_consumers(w: World) -> Outcome:
 
 def two_each_get_everything(w: World) -> Outcome:
     topic = w.topic()
-    one, two = w.consumer(topic, "one"), w.consumer(topic, "two")
+    first, second = w.consumer(topic, "one"), w.consumer(topic, "two")
     w.send(topic, "a", "b", "c")
-    return [rest(one), rest(two)]
+    return [rest(first), rest(second)]
 
 
 def unsubscribing_forgets(w: World) -> Outcome:
@@ -119,9 +119,9 @@ def unsubscribing_forgets(w: World) -> Outcome:
 
 def unsubscribing_while_others_are_connected(w: World) -> Outcome:
     topic = w.topic()
-    one = w.consumer(topic, kind="Shared")
+    first = w.consumer(topic, kind="Shared")
     w.consumer(topic, kind="Shared", client=w.new_client())
-    return [attempt(one.unsubscribe), w.admin("GET", f"{topic_path(topic)}/subscriptions").body]
+    return [attempt(first.unsubscribe), w.admin("GET", f"{topic_path(topic)}/subscriptions").body]
 
 
 def unsubscribing_on_failover(w: World) -> Outcome:
@@ -175,16 +175,16 @@ def a_small_receiver_queue(w: World) -> Outcome:
 
 def a_listener(w: World) -> Outcome:
     topic = w.topic()
-    found: list[str] = []
+    payloads: list[str] = []
 
     def listen(consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-        found.append(message.data().decode())
+        payloads.append(message.data().decode())
         consumer.acknowledge(message)
 
     consumer = w.consumer(topic, message_listener=listen)
     w.send(topic, "a", "b")
-    w.settled(lambda: len(found), 2)
-    return [found, attempt(lambda: consumer.receive(10)), w.settled(lambda: w.backlog(topic), 0)]
+    w.settled(lambda: len(payloads), 2)
+    return [payloads, attempt(lambda: consumer.receive(10)), w.settled(lambda: w.backlog(topic), 0)]
 
 
 def many_at_once(w: World) -> Outcome:

@@ -47,9 +47,9 @@ def an_empty_value_deletes(w: World) -> Outcome:
 def every_pair_is_listed(w: World) -> Outcome:
     topic = w.topic()
     _put(w, topic, ("a", "1"), ("b", "2"))
-    found: dict[str, str] = {}
-    w.client.create_table_view(topic).for_each(lambda key, value: found.__setitem__(key, value.decode()))
-    return dict(sorted(found.items()))
+    pairs: dict[str, str] = {}
+    w.client.create_table_view(topic).for_each(lambda key, value: pairs.__setitem__(key, value.decode()))
+    return dict(sorted(pairs.items()))
 
 
 def of_partitions(w: World) -> Outcome:

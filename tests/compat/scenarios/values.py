@@ -31,16 +31,16 @@ def text(message: pulsar.Message) -> str:
 
 def take(consumer: Any, count: int, *, acknowledge: bool = False) -> list[pulsar.Message]:
     """The next `count` messages; fewer if they do not come."""
-    found: list[pulsar.Message] = []
+    messages: list[pulsar.Message] = []
     try:
-        while len(found) < count:
+        while len(messages) < count:
             message = consumer.read_next(RECEIVE_MS) if isinstance(consumer, pulsar.Reader) else consumer.receive(RECEIVE_MS)
             if acknowledge:
                 consumer.acknowledge(message)
-            found.append(message)
+            messages.append(message)
     except pulsar.Timeout:
         pass
-    return found
+    return messages
 
 
 def take_without_queue(consumer: Any, count: int) -> list[str]:
@@ -62,7 +62,7 @@ def texts(consumer: Any, count: int, *, acknowledge: bool = True) -> list[str]:
 
 def rest(consumer: Any, wait_ms: int = SILENCE_MS) -> list[str]:
     """What else comes, acknowledged, until nothing comes for `wait_ms`."""
-    found = []
+    payloads = []
     wait_ms *= PATIENCE.get()
     try:
         while True:
@@ -71,21 +71,23 @@ def rest(consumer: Any, wait_ms: int = SILENCE_MS) -> list[str]:
             else:
                 message = consumer.receive(wait_ms)
                 consumer.acknowledge(message)
-            found.append(text(message))
+            payloads.append(text(message))
     except pulsar.Timeout:
-        return found
+        return payloads
 
 
 def shapes(ids: Iterable[Any]) -> list[list[int]]:
     """Ids as [which ledger, entry, partition, index in the batch]; ledgers are counted as they come, "no ledger" is -1."""
     ledgers: list[int] = []
-    found = []
-    for one in ids:
-        ledger = one.ledger_id()
+    numbers = []
+    for message_id in ids:
+        ledger = message_id.ledger_id()
         if ledger >= 0 and ledger not in ledgers:
             ledgers.append(ledger)
-        found.append([ledgers.index(ledger) if ledger >= 0 else -1, one.entry_id(), one.partition(), one.batch_index()])
-    return found
+        numbers.append(
+            [ledgers.index(ledger) if ledger >= 0 else -1, message_id.entry_id(), message_id.partition(), message_id.batch_index()]
+        )
+    return numbers
 
 
 def received(messages: Iterable[pulsar.Message]) -> list[list[Any]]:
@@ -95,17 +97,17 @@ def received(messages: Iterable[pulsar.Message]) -> list[list[Any]]:
 
 def in_turns(consumers: dict[str, pulsar.Consumer], count: int, wait_ms: int = 60, rounds: int = 60) -> dict[str, list[str]]:
     """Who received what, `count` messages in all, acknowledged as they come."""
-    found: dict[str, list[str]] = {name: [] for name in consumers}
+    by_consumer: dict[str, list[str]] = {name: [] for name in consumers}
     wait_ms *= PATIENCE.get()
     for _ in range(rounds):
         for name, consumer in consumers.items():
             try:
                 while True:
-                    message = consumer.receive(wait_ms if sum(map(len, found.values())) < count else 1)
+                    message = consumer.receive(wait_ms if sum(map(len, by_consumer.values())) < count else 1)
                     consumer.acknowledge(message)
-                    found[name].append(text(message))
+                    by_consumer[name].append(text(message))
             except pulsar.Timeout:
                 pass
-        if sum(map(len, found.values())) >= count:
+        if sum(map(len, by_consumer.values())) >= count:
             break
-    return found
+    return by_consumer

@@ -173,17 +173,17 @@ class World:
 
     def settled(self, look: Callable[[], Any], wanted: Any, seconds: float = 3.0) -> Any:
         """What `look` finds: `wanted` as soon as it is that (acknowledgements are on their way), or what it is in the end."""
-        found: list[Any] = [None]
+        seen: list[Any] = [None]
 
         def same() -> bool:
-            found[0] = look()
-            return bool(found[0] == wanted)
+            seen[0] = look()
+            return bool(seen[0] == wanted)
 
         try:
             eventually_sync(same, seconds)
         except AssertionError:
             pass
-        return found[0]
+        return seen[0]
 
     def close(self) -> None:
         for client in self._clients:

@@ -21,7 +21,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_who_was_added_is_listed(data: str) -> None:
+def test_an_added_user_is_listed(data: str) -> None:
     assert "ada\t-\tpublic (owner)\n" in magnetar("users", "list", "--data-dir", data).stdout
 
 
@@ -36,7 +36,7 @@ def test_who_was_added_is_listed(data: str) -> None:
         (("keys", "retire-signing", "0000"), "key '0000' does not exist"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(data: str, arguments: tuple[str, ...], says: str) -> None:
+def test_a_refused_change_of_accounts_is_said_in_a_line(data: str, arguments: tuple[str, ...], says: str) -> None:
     assert refused(magnetar(*arguments, "--data-dir", data)).startswith(says)
     assert "eve" not in magnetar("users", "list", "--data-dir", data).stdout
 

@@ -129,7 +129,7 @@ def test_a_port_in_use_says_which_and_who_and_what_to_do(
     assert line.endswith(f"stop that process, or choose another port with {option} (0 picks a free one)")
 
 
-def test_one_port_for_two_of_ours(tmp_path: Path) -> None:
+def test_a_port_configured_for_two_listeners_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     line = refused(magnetar("standalone", "--data-dir", str(tmp_path), "--broker-port", port, "--web-port", port, "--ws-port", "0"))

@@ -28,8 +28,8 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(data_dir=str(tmp_path), broker_port=0, web_port=0, ws_port=0)
 
 
-def only(found: Any) -> Finding:
-    (finding,) = found
+def only(findings: Any) -> Finding:
+    (finding,) = findings
     assert isinstance(finding, Finding)
     return finding
 
@@ -44,11 +44,11 @@ def test_every_finding_that_is_not_well_says_what_to_do(
     monkeypatch.setattr(checks, "SYNC_UNREAL_MS", 0.0)
     monkeypatch.setattr(valkey, "binary", lambda: None)
     monkeypatch.setattr(hot_extensions, "COMPILED", tmp_path)
-    found = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
-    levels = {finding.what: finding.level for finding in found}
+    findings = [finding for check in (*checks.INSTALLATION, *checks.DATA) for finding in check(settings)]
+    levels = {finding.what: finding.level for finding in findings}
     expected = {"Secrets": "fail", "Disk space": "warn", "Disk sync": "warn", "Live pages": "warn", "Hot loops": "warn"}
     assert levels | expected == levels
-    assert [finding.what for finding in found if finding.level != "ok" and not finding.do] == []
+    assert [finding.what for finding in findings if finding.level != "ok" and not finding.do] == []
 
 
 def test_an_old_python(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,17 +94,17 @@ def _state(folder: Path, **child: Any) -> dict[str, Any]:
 
 def test_a_running_platform(settings: Settings, tmp_path: Path) -> None:
     _state(tmp_path)
-    found = {finding.what: finding for finding in running.running(settings)}
-    assert found["Platform"].level == "ok" and str(os.getpid()) in found["Platform"].says
-    assert found["Start"].says == "took 2.5 s"
-    assert "broker" in found["Memory"].says
+    findings = {finding.what: finding for finding in running.running(settings)}
+    assert findings["Platform"].level == "ok" and str(os.getpid()) in findings["Platform"].says
+    assert findings["Start"].says == "took 2.5 s"
+    assert "broker" in findings["Memory"].says
 
 
 def test_a_child_that_is_down_and_one_that_came_back(settings: Settings, tmp_path: Path) -> None:
     _state(tmp_path, state="backing-off", restarts=3)
-    found = {finding.what: finding for finding in running.running(settings)}
-    assert found["Platform"].level == "fail" and "broker is backing-off" in found["Platform"].says
-    assert found["Restarts"].level == "warn" and "broker 3 times" in found["Restarts"].says
+    findings = {finding.what: finding for finding in running.running(settings)}
+    assert findings["Platform"].level == "fail" and "broker is backing-off" in findings["Platform"].says
+    assert findings["Restarts"].level == "warn" and "broker 3 times" in findings["Restarts"].says
 
 
 def test_a_process_that_listens_and_is_not_ready(settings: Settings, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_process_that_listens_and_is_not_ready(settings: Settings, tmp_path: P
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         write_json(tmp_path / "run" / "web.json", {"web_url": f"http://127.0.0.1:{closed.getsockname()[1]}"})
-        found = {finding.what: finding for finding in running.running(settings)}
-    assert found["Readiness of web"].level == "fail"
+        findings = {finding.what: finding for finding in running.running(settings)}
+    assert findings["Readiness of web"].level == "fail"
 
 
 def test_the_state_of_a_platform_that_was_killed_counts_for_nothing(settings: Settings, tmp_path: Path) -> None:
@@ -165,7 +165,10 @@ def test_damage_is_said(settings: Settings) -> None:
             Sample("magnetar_storage_damage_total", damage, ("cursor",)),
             Sample("magnetar_storage_damage_total", 0, ("delivery",)),
         ]
-        return [(one.level, one.says) for one in running.storage_findings(exposition(samples, private=False).decode(), settings)]
+        return [
+            (finding.level, finding.says)
+            for finding in running.storage_findings(exposition(samples, private=False).decode(), settings)
+        ]
 
     assert [level for level, _ in found(0)] == ["ok"]
     (level, says), *_ = found(3)
@@ -181,7 +184,7 @@ def test_a_reserve_that_was_never_made_or_was_given_back_is_said(settings: Setti
     assert [finding.level for finding in never_made] == ["fail", "fail"]
     assert all("are missing" in finding.says and finding.do.startswith("free some space") for finding in never_made)
     kept = [of_broker(settings), of_database(tmp_path / "control" / "db.sqlite3", settings)]
-    assert all(one.fill() for one in kept)
+    assert all(reserve.fill() for reserve in kept)
     assert only(checks.reserve_findings(settings)).level == "ok"
     assert kept[1].release()
     assert str(kept[1].path) in only(checks.reserve_findings(settings)).says

@@ -40,8 +40,8 @@ def test_a_running_platform_is_found_by_the_lock_that_it_holds(proc: Path, tmp_p
 
 def test_it_is_looked_at_unless_another_one_was_named(proc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    found = locate.running_data_paths(proc)
-    monkeypatch.setattr(locate, "running_data_paths", lambda: found)
+    data_paths = locate.running_data_paths(proc)
+    monkeypatch.setattr(locate, "running_data_paths", lambda: data_paths)
     chosen, findings = locate.choose(Settings())
     assert chosen.data_path == tmp_path / "data" and str(tmp_path / "data") in findings[0].says
     named = Settings(data_dir=str(tmp_path / "named"))

@@ -50,7 +50,7 @@ def test_the_supervisor_survives_every_file_that_it_cannot_write(running: fakes.
     assert not lock.alive(child["pid"])
 
 
-def test_what_a_log_lost_is_said_in_it_once_it_can_be_written(tmp_path: Path) -> None:
+def test_a_log_says_what_it_lost_once_it_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / "broker.log"
     path.symlink_to(FULL)
     log, said = ChildLog(tmp_path, "broker", "json", quiet=True), list[str]()

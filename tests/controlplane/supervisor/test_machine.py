@@ -99,7 +99,7 @@ def test_a_stop_during_the_pause_needs_no_process() -> None:
         (FRESH._replace(state=State.STOPPING, meant_to_end=True), 0, Event.EXITED),
     ],
 )
-def test_what_the_end_of_a_process_means(child: Child, code: int, event: Event) -> None:
+def test_an_exit_code_is_done_hopeless_or_an_exit(child: Child, code: int, event: Event) -> None:
     assert exit_event(child, code) is event
 
 
@@ -113,7 +113,7 @@ def test_stop_is_an_answer_in_every_state() -> None:
 
 
 @given(st.lists(st.sampled_from(Event), max_size=40))
-def test_whatever_happens_there_is_one_process_at_most_and_stop_ends_it(events: list[Event]) -> None:
+def test_a_child_has_at_most_a_single_process_and_stop_ends_it(events: list[Event]) -> None:
     child, running, now_s = FRESH, False, 0.0
     for event in [*events, Event.STOP, Event.EXITED]:
         now_s += 1

@@ -108,7 +108,7 @@ def test_a_failed_preparation_ends_all_and_what_depends_on_it_never_starts(tmp_p
     assert not (tmp_path / "logs" / "web.log").read_text()
 
 
-def test_what_depends_on_a_preparation_starts_when_it_is_done(tmp_path: Path, start: Start) -> None:
+def test_a_child_after_a_preparation_starts_when_it_is_done(tmp_path: Path, start: Start) -> None:
     mark = tmp_path / "prepared"
     prepare = ChildSpec("prepare", [sys.executable, "-c", f"open({str(mark)!r}, 'w')"])
     web = fakes.child(tmp_path, "web", f"import os; assert os.path.exists({str(mark)!r})\n" + fakes.SERVER, after=["prepare"])

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def broker(transactional_db: None) -> Iterator[MemoryBroker]:
     create_first_rows(django_settings.MAGNETAR)
-    with connected() as held:
-        yield held.broker
+    with connected() as memory_broker:
+        yield memory_broker.broker
 
 
 @pytest.fixture

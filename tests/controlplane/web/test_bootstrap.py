@@ -84,7 +84,7 @@ def test_the_first_rows(db: None) -> None:
     assert version == 3
 
 
-def test_what_somebody_deleted_stays_deleted(db: None) -> None:
+def test_deleted_first_rows_stay_deleted(db: None) -> None:
     create_first_rows(django_settings.MAGNETAR)
     Namespace.unscoped.all().delete()
     Tenant.unscoped.all().delete()
@@ -121,13 +121,19 @@ def test_database_urls_that_are_none(url: str) -> None:
 
 
 def test_a_postgresql_url() -> None:
-    found = database(Settings(database_url="postgresql://me:p%40ss@db.example:5433/magnetar?sslmode=require"))
-    assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
+    configuration = database(Settings(database_url="postgresql://me:p%40ss@db.example:5433/magnetar?sslmode=require"))
+    assert (
+        configuration["USER"],
+        configuration["PASSWORD"],
+        configuration["HOST"],
+        configuration["PORT"],
+        configuration["NAME"],
+    ) == (
         "me",
         "p@ss",
         "db.example",
         "5433",
         "magnetar",
     )
-    assert found["OPTIONS"]["sslmode"] == "require"
-    assert found["OPTIONS"]["pool"]["max_size"] >= 4
+    assert configuration["OPTIONS"]["sslmode"] == "require"
+    assert configuration["OPTIONS"]["pool"]["max_size"] >= 4

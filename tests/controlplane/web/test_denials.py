@@ -19,7 +19,7 @@ def test_the_first_few_of_somebody_are_recorded_and_the_rest_counted() -> None:
     assert denials.one(who)  # a new minute
 
 
-def test_one_who_floods_leaves_room_for_the_record_of_another() -> None:
+def test_a_flood_leaves_room_for_the_record_of_another() -> None:
     denials = Denials()
     denials.due(60.0)
     for _ in range(10_000):
@@ -27,7 +27,7 @@ def test_one_who_floods_leaves_room_for_the_record_of_another() -> None:
     assert denials.one(Refused("192.0.2.2", "y@acme"))
 
 
-def test_one_who_is_refused_under_many_names_hides_nobody() -> None:
+def test_an_address_refused_under_many_names_hides_no_other() -> None:
     """60 sign-ins with made-up names a minute, from one address, left what was refused to everybody else without a record."""
     denials = Denials()
     denials.due(60.0)
@@ -42,7 +42,7 @@ def test_one_who_is_refused_under_many_names_hides_nobody() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 3)), max_size=2000))
-def test_whatever_comes_records_are_bounded_and_nothing_is_lost(refused: list[tuple[int, int]]) -> None:
+def test_records_of_refusals_are_bounded_and_all_are_counted(refused: list[tuple[int, int]]) -> None:
     denials = Denials()
     denials.due(60.0)
     one_by_one = sum(denials.one(Refused(f"192.0.2.{address}", f"r{role}")) for address, role in refused)

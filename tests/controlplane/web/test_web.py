@@ -36,18 +36,18 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(data_dir: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAGNETAR_", "DJANGO_"))}
     environment |= {"MAGNETAR_DATA_DIR": str(data_dir), "MAGNETAR_WEB_PORT": "0", **variables}
-    found = data_dir / "run" / "web.json"
+    announcement = data_dir / "run" / "web.json"
     process = subprocess.Popen([sys.executable, "-P", "-m", "controlplane.web"], env=environment, stderr=subprocess.PIPE)
     try:
-        eventually_sync(lambda: found.exists() or process.poll() is not None, 60)
-        yield process, json.loads(found.read_text()) if found.exists() else {}
+        eventually_sync(lambda: announcement.exists() or process.poll() is not None, 60)
+        yield process, json.loads(announcement.read_text()) if announcement.exists() else {}
     finally:
         if process.poll() is None:
             process.kill()
         process.wait()
         if process.stderr is not None:
             process.stderr.close()
-        found.unlink(missing_ok=True)
+        announcement.unlink(missing_ok=True)
 
 
 def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
@@ -58,12 +58,14 @@ def get(url: str, token: str = "", context: ssl.SSLContext | None = None) -> tup
 
 def test_it_serves_on_a_free_port_and_stops_cleanly(data_dir: Path) -> None:
     settings = Settings(data_dir=str(data_dir))
-    with running(data_dir) as (process, found):
-        assert found["pid"] == process.pid
-        assert found["web_url"] == found["internal_url"]
-        assert get(f"{found['web_url']}/readyz") == (200, b"ok\n")
-        assert json.loads(get(f"{found['web_url']}/admin/v2/tenants", read_secret(settings, "superuser.token"))[1]) == ["public"]
-        feed = json.loads(get(f"{found['internal_url']}/internal/v1/feed?since=0", service_token(settings, "broker"))[1])
+    with running(data_dir) as (process, announced):
+        assert announced["pid"] == process.pid
+        assert announced["web_url"] == announced["internal_url"]
+        assert get(f"{announced['web_url']}/readyz") == (200, b"ok\n")
+        assert json.loads(get(f"{announced['web_url']}/admin/v2/tenants", read_secret(settings, "superuser.token"))[1]) == [
+            "public"
+        ]
+        feed = json.loads(get(f"{announced['internal_url']}/internal/v1/feed?since=0", service_token(settings, "broker"))[1])
         assert {(change["kind"], change["key"]) for change in feed["changes"]} == {
             ("tenant", "public"),
             ("namespace", "public/default"),
@@ -78,15 +80,15 @@ def test_it_serves_on_a_free_port_and_stops_cleanly(data_dir: Path) -> None:
 
 
 def test_with_tls_brokers_come_in_by_loopback(data_dir: Path) -> None:
-    with running(data_dir, MAGNETAR_TLS="self-signed") as (process, found):
-        assert found["web_url"].startswith("https://")
-        assert found["internal_url"].startswith("http://127.0.0.1:")
+    with running(data_dir, MAGNETAR_TLS="self-signed") as (process, announced):
+        assert announced["web_url"].startswith("https://")
+        assert announced["internal_url"].startswith("http://127.0.0.1:")
         certificate = data_dir / "tls" / "ca.pem"
         trusting = ssl.create_default_context(cafile=certificate if certificate.exists() else data_dir / "tls" / "cert.pem")
-        assert get(f"{found['web_url']}/healthz", context=trusting) == (200, b"ok\n")
+        assert get(f"{announced['web_url']}/healthz", context=trusting) == (200, b"ok\n")
         with pytest.raises(urllib.error.URLError):
-            get(f"{found['web_url']}/healthz", context=ssl.create_default_context())
-        assert get(f"{found['internal_url']}/healthz") == (200, b"ok\n")
+            get(f"{announced['web_url']}/healthz", context=ssl.create_default_context())
+        assert get(f"{announced['internal_url']}/healthz") == (200, b"ok\n")
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
 
@@ -94,9 +96,9 @@ def test_with_tls_brokers_come_in_by_loopback(data_dir: Path) -> None:
 def test_a_port_in_use_is_named(data_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with running(data_dir, MAGNETAR_WEB_PORT=str(port)) as (process, found):
+        with running(data_dir, MAGNETAR_WEB_PORT=str(port)) as (process, announced):
             assert process.wait(30) != 0
-            assert not found
+            assert not announced
             assert f"web_port = {port} is in use".encode() in (process.stderr.read() if process.stderr else b"")
 
 

@@ -40,8 +40,8 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call]:
     }
     try:
         for name, process in processes.items():
-            found = path / "run" / f"{name}.json"
-            eventually_sync(partial(_there_or_ended, found, process), 60)
+            announcement = path / "run" / f"{name}.json"
+            eventually_sync(partial(_there_or_ended, announcement, process), 60)
             assert process.poll() is None, f"{name} ended with {process.returncode}"
         url = json.loads((path / "run" / "web.json").read_text())["web_url"]
         token = read_secret(settings, "superuser.token")

@@ -21,7 +21,7 @@ STEPS_OF_A_SEED = 10_000
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.subscriptions")
     parser.add_argument("--steps", type=int, default=STEPS_OF_A_SEED, help="of each type")
-    parser.add_argument("--type", choices=[one.name.lower() for one in SubscriptionType], help="this one only")
+    parser.add_argument("--type", choices=[kind.name.lower() for kind in SubscriptionType], help="this one only")
     parser.add_argument("--seed", type=int, default=None, help="this one only")
     parser.add_argument("--from", type=int, dest="first", default=None, help="the first seed; chosen at random if not given")
     options = parser.parse_args()

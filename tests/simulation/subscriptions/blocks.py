@@ -25,9 +25,9 @@ class Draft(NamedTuple):
 
 
 def block_of(drafts: Sequence[Draft], first: Position, now_ms: int) -> EntryBlock:
-    pieces = [_frame(one.key, one.size) if one.chunk is None else _chunk_frame(one.key, *one.chunk) for one in drafts]
-    times = [one.due_ms for one in drafts]
-    sizes = [one.size for one in drafts]
+    pieces = [_frame(draft.key, draft.size) if draft.chunk is None else _chunk_frame(draft.key, *draft.chunk) for draft in drafts]
+    times = [draft.due_ms for draft in drafts]
+    sizes = [draft.size for draft in drafts]
     return EntryBlock(
         first.ledger_id,
         first.entry_id,
@@ -37,7 +37,7 @@ def block_of(drafts: Sequence[Draft], first: Position, now_ms: int) -> EntryBloc
         sum(sizes),
         counts=sizes,
         deliver_at_ms=times if any(times) else None,
-        chunked=any(one.chunk for one in drafts),
+        chunked=any(draft.chunk for draft in drafts),
     )
 
 

@@ -22,7 +22,7 @@ class CursorLog:
         self._synced = 0  # of those, which a crash leaves
 
     def append(self, deltas: Sequence[bytes]) -> Stored:
-        stored = Stored([one for one in deltas if one])
+        stored = Stored([delta for delta in deltas if delta])
         self._changes.append(stored)
         return stored
 

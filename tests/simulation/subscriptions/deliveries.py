@@ -61,7 +61,7 @@ def is_the_next(topic: DispatchedTopic, consumer: Consumer, entry: Entry, count:
     if topic.subscription.active is None:
         return ""
     reached = topic.model.reached
-    expected = next(one for one in topic.model.open if reached is None or one > reached)
+    expected = next(position for position in topic.model.open if reached is None or position > reached)
     return f"instead of {expected}" if entry.position != expected else ""
 
 

@@ -94,8 +94,8 @@ class DispatchedTopic:
         """One block."""
         ledger_id, first = self.ledger_list.last_id, self.ledger_list.last_entry + 1
         block = block_of(drafts, Position(ledger_id, first), self.now_ms)
-        for entry_id, one in enumerate(drafts, first):
-            self._store(Position(ledger_id, entry_id), block, one)
+        for entry_id, draft in enumerate(drafts, first):
+            self._store(Position(ledger_id, entry_id), block, draft)
         self.ledger_list.confirm(ledger_id, block.last_entry)
         if block.deliver_at_ms is not None:
             self.delays.published(ledger_id, first, block.deliver_at_ms, self.policy.cutoff_ms(self.now_ms))
@@ -244,13 +244,13 @@ class DispatchedTopic:
 
     def _gathered(self, due: Sequence[Position]) -> GatheredBlock | None:
         """The first of `due`, up to one that is looked at in the block that it was stored in."""
-        entries = [self.model.entries.get(one) for one in due]
+        entries = [self.model.entries.get(position) for position in due]
         plain = list(takewhile(lambda entry: entry is not None and _plain(entry, self.expired_before_ms), entries))
         plain = plain[: self.random.randint(1, GATHERED_MAX)]
         parts = [bytes(entry.block.data[slice(*_bounds(entry))]) for entry in plain if entry is not None]
         if not parts:
             return None
-        ids = array("I", [one.entry_id for one in due[: len(parts)]])
+        ids = array("I", [position.entry_id for position in due[: len(parts)]])
         oldest_ms = min(entry.stored_ms for entry in plain if entry is not None)
         self.counts["blocks read ahead of delayed messages"] += 1
         return GatheredBlock(due[0].ledger_id, ids, b"".join(parts), array("I", accumulate(map(len, parts))), oldest_ms)
@@ -259,17 +259,23 @@ class DispatchedTopic:
         if not deltas:
             return
         positions = [Position(block.ledger_id, entry) for entry in range(block.first_entry, block.last_entry + 1)]
-        found = [one for one in positions if one in self.model.open and self.subscription.cursor.acknowledged(one)]
-        if block.broker_time_ms >= self.expired_before_ms or len(found) != count:
-            raise Violated(f"{found} were acknowledged as expired; {count} are said to be")
-        self.model.settle(found, Fate.EXPIRED, self.log.append(deltas))
+        expired = [
+            position for position in positions if position in self.model.open and self.subscription.cursor.acknowledged(position)
+        ]
+        if block.broker_time_ms >= self.expired_before_ms or len(expired) != count:
+            raise Violated(f"{expired} were acknowledged as expired; {count} are said to be")
+        self.model.settle(expired, Fate.EXPIRED, self.log.append(deltas))
 
     def _expired_before(self, deltas: Sequence[bytes]) -> None:
         """Something raised when these were made and not stored."""
         model, cursor = self.model, self.subscription.cursor
-        found = [one for one, entry in model.open.items() if entry.stored_ms < self.expired_before_ms and cursor.acknowledged(one)]
-        if found or deltas:
-            model.settle(found, Fate.EXPIRED, self.log.append(deltas))
+        expired = [
+            position
+            for position, entry in model.open.items()
+            if entry.stored_ms < self.expired_before_ms and cursor.acknowledged(position)
+        ]
+        if expired or deltas:
+            model.settle(expired, Fate.EXPIRED, self.log.append(deltas))
 
     def deliver(self, consumer: Consumer, position: Position, count: int) -> None:
         model = self.model

@@ -39,8 +39,8 @@ def what_is_acknowledged_stays_so(topic: Topic) -> str:
         if cursor.acknowledged(position) != (fate is not None):
             return f"{position} is {fate or 'open'}, and for the cursor it is {'not ' if fate else ''}acknowledged"
     batches = {position: topic.model.left[position] for position in topic.model.left}
-    held = {position: cursor.batches.bits(position) for position in batches}
-    return f"of batches {held} are open instead of {batches}" if held != batches else ""
+    open_bits = {position: cursor.batches.bits(position) for position in batches}
+    return f"of batches {open_bits} are open instead of {batches}" if open_bits != batches else ""
 
 
 def dead_letters_are_moved_once(topic: Topic) -> str:
@@ -51,14 +51,14 @@ def dead_letters_are_moved_once(topic: Topic) -> str:
 
 def clients_and_consumers_agree(topic: Topic) -> str:
     """On permits, and on what is held."""
-    model, held = topic.model, Counter[int]()
+    model, unacked = topic.model, Counter[int]()
     for position, whom in model.with_whom.items():
-        held[whom.consumer_id] += model.unacked_in(model.entries[position])
+        unacked[whom.consumer_id] += model.unacked_in(model.entries[position])
     for consumer in topic.subscription.consumers:
         if consumer.permits != sink_of(consumer).permits:
             return f"{consumer.name} has {consumer.permits} permits; its client gave {sink_of(consumer).permits}"
-        if topic.subscription.active is None and consumer.unacked_messages != held[consumer.consumer_id]:
-            return f"{consumer.name} holds {held[consumer.consumer_id]} messages and is said to hold {consumer.unacked_messages}"
+        if topic.subscription.active is None and consumer.unacked_messages != unacked[consumer.consumer_id]:
+            return f"{consumer.name} holds {unacked[consumer.consumer_id]} messages and is said to hold {consumer.unacked_messages}"
     return ""
 
 
@@ -66,10 +66,14 @@ def limits_wedge_nobody(topic: Topic) -> str:
     """Who is held at a limit has something to acknowledge: parts of messages are not."""
     model = topic.model
     unacked = topic.subscription.unacked
-    if unacked.messages != sum(one.unacked_messages for one in topic.subscription.consumers):
+    if unacked.messages != sum(consumer.unacked_messages for consumer in topic.subscription.consumers):
         return f"{unacked.messages} messages are said to be held by all"
-    empty = [one for one in topic.subscription.consumers if not any(_could_acknowledge(model, it) for it in model.held_by(one))]
-    wedged = [one.name for one in empty if one.blocked]
+    empty = [
+        consumer
+        for consumer in topic.subscription.consumers
+        if not any(_could_acknowledge(model, it) for it in model.held_by(consumer))
+    ]
+    wedged = [consumer.name for consumer in empty if consumer.blocked]
     all_wedged = unacked.blocked and len(empty) == len(topic.subscription.consumers)
     return f"{wedged or 'all'} are held back and hold nothing that they could acknowledge" if wedged or all_wedged else ""
 
@@ -78,13 +82,15 @@ def _could_acknowledge(model: Model, position: Position) -> bool:
     """Its consumer has the whole message, or had it before somebody skipped a part of it."""
     message, whom = model.entries[position].message, model.with_whom[position]
     chunks, positions = model.messages.get(message, (1, [position]))
-    return len(positions) == chunks and all(one not in model.open or model.with_whom.get(one) is whom for one in positions)
+    return len(positions) == chunks and all(
+        position not in model.open or model.with_whom.get(position) is whom for position in positions
+    )
 
 
 def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
     """Permits and messages find each other; but where more is delayed than can be stored, reading waits at it."""
     subscription = topic.subscription
-    if subscription.unacked.blocked or topic.index.full or not any(ready(one) for one in subscription.consumers):
+    if subscription.unacked.blocked or topic.index.full or not any(ready(consumer) for consumer in subscription.consumers):
         return ""
     strategy = subscription.strategy
     if isinstance(strategy, KeySharedDispatch):
@@ -94,7 +100,8 @@ def nobody_waits_for_what_could_be_sent(topic: Topic) -> str:
     waiting = next((entry for position, entry in topic.model.open.items() if _could_be_sent(topic, entry)), None)
     if waiting is None:
         return ""
-    return f"{waiting.position} is sent to nobody, and {[one.name for one in subscription.consumers if ready(one)]} have permits"
+    with_permits = [consumer.name for consumer in subscription.consumers if ready(consumer)]
+    return f"{waiting.position} is sent to nobody, and {with_permits} have permits"
 
 
 def _could_be_sent(topic: Topic, entry: Entry) -> bool:
@@ -112,8 +119,8 @@ def _follows_one_that_does_not_read(topic: Topic, entry: Entry) -> bool:
     """A chunk waits for the consumer that has the chunks before it."""
     model = topic.model
     positions = model.messages[entry.message][1] if entry.message else []
-    holders = [model.with_whom[one] for one in positions if one in model.with_whom]
-    return any(not one.sink.writable for one in holders)
+    holders = [model.with_whom[position] for position in positions if position in model.with_whom]
+    return any(not holder.sink.writable for holder in holders)
 
 
 def _key_that_waits(topic: Topic, strategy: KeySharedDispatch) -> str:
@@ -149,8 +156,8 @@ def nothing_is_forgotten(topic: Topic) -> str:
     """Whatever reading has passed is somewhere, where consumers take turns."""
     if topic.subscription.active is not None or not topic.subscription.consumers:
         return ""
-    found = recovery.forgotten(topic.subscription.state)
-    return f"{found} is with nobody, and will be sent to nobody" if found else ""
+    forgotten = recovery.forgotten(topic.subscription.state)
+    return f"{forgotten} is with nobody, and will be sent to nobody" if forgotten else ""
 
 
 AFTER_EVERY_STEP: tuple[Invariant, ...] = (

@@ -76,7 +76,7 @@ class Model:
                 self.with_whom.pop(position, None)
                 self.asked_again.pop(position, None)
                 message = self.entries[position].message
-                if message in self.came and not any(one in self.open for one in self.came[message][1]):
+                if message in self.came and not any(position in self.open for position in self.came[message][1]):
                     del self.came[message]
 
     def settle_part(self, position: Position, left: int, stored: Stored) -> None:
@@ -124,9 +124,9 @@ class Model:
 
     def drop(self, ledger_id: int) -> None:
         """Retention took a ledger of which everything is settled."""
-        for position in [one for one in self.entries if one.ledger_id == ledger_id]:
+        for position in [position for position in self.entries if position.ledger_id == ledger_id]:
             message = self.entries.pop(position).message
-            if message in self.messages and not any(one in self.entries for one in self.messages[message][1]):
+            if message in self.messages and not any(position in self.entries for position in self.messages[message][1]):
                 del self.messages[message]
                 self.came.pop(message, None)
             self.dropped[self.fates.pop(position)] += 1
@@ -139,9 +139,9 @@ class Model:
 
     def ask_again(self, positions: Iterable[Position], consumer: Consumer) -> None:
         """It gives back what it holds of these. Nobody can reject a chunked message that did not come whole."""
-        given_back = [one for one in positions if self.with_whom.get(one) is consumer]
-        messages = {self.entries[one].message for one in given_back} - {0}
-        parts = {one for one in messages if len(self.came[one][1]) < self.messages[one][0]}
+        given_back = [position for position in positions if self.with_whom.get(position) is consumer]
+        messages = {self.entries[position].message for position in given_back} - {0}
+        parts = {message for message in messages if len(self.came[message][1]) < self.messages[message][0]}
         for position in given_back:
             del self.with_whom[position]
             if self.entries[position].message not in parts:
@@ -163,15 +163,17 @@ class Model:
 
     def usable(self, positions: Iterable[Position], consumer: Consumer) -> list[Position]:
         """Without the chunks of messages of which `consumer` does not have all: no client shows them to anybody."""
-        return [one for one in positions if not (message := self.entries[one].message) or self.has_all(message, consumer)]
+        return [
+            position for position in positions if not (message := self.entries[position].message) or self.has_all(message, consumer)
+        ]
 
     def has_all(self, message: int, consumer: Consumer) -> bool:
-        return self.is_whole(message) and all(self.with_whom.get(one) is consumer for one in self.messages[message][1])
+        return self.is_whole(message) and all(self.with_whom.get(position) is consumer for position in self.messages[message][1])
 
     def whole_messages(self, positions: Iterable[Position]) -> list[Position]:
         """`positions` and the other chunks of their messages, as clients name them."""
-        found: dict[Position, None] = {}
+        whole: dict[Position, None] = {}
         for position in positions:
             message = self.entries[position].message if position in self.entries else 0
-            found.update(dict.fromkeys(self.messages[message][1] if message in self.messages else [position]))
-        return list(found)
+            whole.update(dict.fromkeys(self.messages[message][1] if message in self.messages else [position]))
+        return list(whole)

@@ -123,7 +123,7 @@ def stop_reading(topic: Topic) -> str:
 
 @operation(weight=10)
 def read_on(topic: Topic) -> str:
-    consumer = next((one for one in topic.consumers if not sink_of(one).writable), None)
+    consumer = next((consumer for consumer in topic.consumers if not sink_of(consumer).writable), None)
     if consumer is None:
         return ""
     topic.readable(consumer, True)
@@ -156,7 +156,7 @@ def acknowledge_anything(topic: Topic) -> str:
 @operation(weight=6)
 def acknowledge_in_batch(topic: Topic) -> str:
     consumer = _consumer(topic)
-    batches = [one for one in topic.model.held_by(consumer) if topic.model.entries[one].size > 1] if consumer else []
+    batches = [position for position in topic.model.held_by(consumer) if topic.model.entries[position].size > 1] if consumer else []
     if consumer is None or not batches:
         return ""
     position = topic.random.choice(batches)
@@ -179,10 +179,10 @@ def acknowledge_cumulatively(topic: Topic) -> str:
 @operation(weight=12)
 def redeliver(topic: Topic) -> str:
     consumer = _consumer(topic)
-    held = topic.model.held_by(consumer) if consumer else []
-    if consumer is None or not held:
+    unacked = topic.model.held_by(consumer) if consumer else []
+    if consumer is None or not unacked:
         return ""
-    chosen = topic.model.whole_messages(_some(topic, held)) if topic.random.random() < 0.7 else None
+    chosen = topic.model.whole_messages(_some(topic, unacked)) if topic.random.random() < 0.7 else None
     topic.redeliver(consumer, chosen)
     return f"{consumer.name}: {'all' if chosen is None else len(chosen)}"
 
@@ -234,7 +234,7 @@ def change_ttl(topic: Topic) -> str:
 @operation(weight=5)
 def expire(topic: Topic) -> str:
     """As maintenance does it: up to the last that has expired."""
-    old = [one for one, entry in topic.model.open.items() if entry.stored_ms < topic.expired_before_ms]
+    old = [position for position, entry in topic.model.open.items() if entry.stored_ms < topic.expired_before_ms]
     if not old:
         return ""
     topic.acknowledge_up_to(old[-1], Fate.EXPIRED)
@@ -243,8 +243,8 @@ def expire(topic: Topic) -> str:
 
 @operation(weight=12)
 def expire_chunks(topic: Topic) -> str:
-    found = topic.expire_chunks(SILENT_MS)
-    return f"{len(found)} chunks" if found else ""
+    expired = topic.expire_chunks(SILENT_MS)
+    return f"{len(expired)} chunks" if expired else ""
 
 
 @operation(weight=10)

@@ -48,7 +48,7 @@ def simulate(kind: SubscriptionType, seed: int, steps: int) -> Result:
     random = Random(seed)
     trace: deque[str] = deque(maxlen=LINES)
     counts: Counter[str] = Counter()
-    names, weights = list(OPERATIONS), [one.weight for one in OPERATIONS.values()]
+    names, weights = list(OPERATIONS), [operation.weight for operation in OPERATIONS.values()]
     violation, step = "", 0
     with patch.object(key_shared, "LOOK_AHEAD_PER_CONSUMER", LOOK_AHEAD), small_sizes():
         topic = Topic(kind, random, deliveries.check)
@@ -91,8 +91,8 @@ def read_all(topic: Topic) -> None:
     topic.pass_time(1_000_000)
     consumer = topic.attach()
     topic.flow(consumer, 1_000_000)
-    while held := topic.model.held_by(consumer):
-        topic.acknowledge(consumer, held)
+    while unacked := topic.model.held_by(consumer):
+        topic.acknowledge(consumer, unacked)
     if topic.model.open:
         raise Violated(f"{list(topic.model.open)[:5]} never came")
     invariants.require(topic, (*invariants.AFTER_EVERY_STEP, *invariants.NOW_AND_THEN))

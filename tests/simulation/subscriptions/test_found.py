@@ -41,7 +41,7 @@ def test_a_delayed_message_comes_though_no_more_may_be_set_aside(monkeypatch: py
     assert topic.model.with_whom[delayed] is owners[fast]
 
 
-def test_what_is_due_and_was_set_aside_when_something_raised_takes_no_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_due_message_set_aside_when_something_raised_takes_no_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was in two places. Sent from the one it was known from the other: those beside it were passed over, and came to nobody."""
     topic = key_shared_topic()
     for consumer in (topic.attach(), topic.attach()):
@@ -69,7 +69,7 @@ def test_what_is_due_and_was_set_aside_when_something_raised_takes_no_others_wit
     assert len(topic.model.with_whom) == len(KEYS) + 3
 
 
-def test_what_was_read_ahead_of_delayed_messages_goes_to_the_next_consumer() -> None:
+def test_blocks_read_ahead_of_delayed_messages_go_to_the_next_consumer() -> None:
     """Messages of a block that is known, sent as single ones: the others of that block are still found."""
     topic = key_shared_topic()
     leaving = topic.attach()
@@ -85,7 +85,7 @@ def test_what_was_read_ahead_of_delayed_messages_goes_to_the_next_consumer() -> 
     assert list(topic.model.with_whom.values()) == [staying] * 20
 
 
-def test_what_nobody_was_sent_is_not_said_to_be_delivered() -> None:
+def test_a_message_set_aside_unsent_is_not_said_to_be_delivered() -> None:
     """It was due and is set aside, because its consumer does not read: it may still be changed."""
     topic = key_shared_topic()
     for consumer in (topic.attach(), topic.attach()):
@@ -105,7 +105,7 @@ def test_what_nobody_was_sent_is_not_said_to_be_delivered() -> None:
     assert not topic.may_change(delayed), "it came back"
 
 
-def test_what_was_held_before_a_restart_may_be_rescheduled_and_comes_then() -> None:
+def test_a_message_sent_before_a_restart_may_be_rescheduled_and_comes_then() -> None:
     """Nobody knows any more that it was held. It would come again at once; so it comes at its new time, once."""
     topic = key_shared_topic()
     topic.flow(topic.attach(), 10)
@@ -149,7 +149,7 @@ def test_chunks_are_not_given_up_while_the_rest_waits_for_their_consumer() -> No
     assert topic.model.usable(topic.model.held_by(consumer), consumer)[:3] == chunks
 
 
-def test_what_expired_while_something_raised_is_expired_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_expired_while_something_raised_is_expired_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = key_shared_topic()
     topic.publish([Draft("p", "key")])
     (position,) = topic.model.entries

@@ -75,7 +75,7 @@ def test_a_redelivery_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyP
     assert "with redelivery count 0" in found(SubscriptionType.SHARED)
 
 
-def test_what_an_exception_leaves_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strategy_that_does_not_recover_from_an_exception_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HoldingDispatch, "recover", lambda dispatch: None)
     assert found(SubscriptionType.SHARED, 4)
     assert found(SubscriptionType.KEY_SHARED)

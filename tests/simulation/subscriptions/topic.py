@@ -84,7 +84,7 @@ class Topic(DispatchedTopic):
     def _settled_with(self, position: Position) -> list[Position]:
         """Of a chunked message all chunks in the same ledger go together."""
         cursor = self.subscription.cursor
-        return [one for one in self.model.whole_messages([position]) if one == position or cursor.acknowledged(one)]
+        return [part for part in self.model.whole_messages([position]) if part == position or cursor.acknowledged(part)]
 
     def acknowledge_part(self, consumer: Consumer, position: Position, left: int) -> None:
         before = self.model.left.get(position, (1 << self.model.entries[position].size) - 1)
@@ -98,7 +98,7 @@ class Topic(DispatchedTopic):
 
     def acknowledge_up_to(self, position: Position, fate: Fate) -> None:
         stored = self.log.append([self.subscription.acknowledge_up_to(position, self.now_ms)])
-        self.model.settle([one for one in self.model.open if one <= position], fate, stored)
+        self.model.settle([earlier for earlier in self.model.open if earlier <= position], fate, stored)
         self.dispatch()
 
     def seek(self, to: Position, words: int = 0) -> None:
@@ -111,7 +111,9 @@ class Topic(DispatchedTopic):
         self.model.seek(to, stored)
         overrides = self.delays.overrides
         if overrides is not None:
-            self.model.settle([one for one in self.model.open if overrides.is_cancelled(one)], Fate.CANCELLED, stored)
+            self.model.settle(
+                [position for position in self.model.open if overrides.is_cancelled(position)], Fate.CANCELLED, stored
+            )
         if words:
             self.model.settle_part(following, words, stored)
         self.moving.clear()
@@ -132,8 +134,8 @@ class Topic(DispatchedTopic):
 
     def reschedule(self, position: Position, at_ms: int) -> None:
         entry, overrides = self.model.entries[position], self.delays.overrides
-        held = None if overrides is None else overrides.time_of(position)
-        self.delays.reschedule(position, at_ms, entry.due_ms if held is None else held.former_ms)
+        override = None if overrides is None else overrides.time_of(position)
+        self.delays.reschedule(position, at_ms, entry.due_ms if override is None else override.former_ms)
         entry.due_ms = at_ms
         self.delays.advance(self.now_ms, self.policy)
         self.dispatch()
@@ -143,26 +145,30 @@ class Topic(DispatchedTopic):
         return [] if overrides is None else acknowledge_cancelled(overrides, self.subscription.cursor, self.ledger_list)
 
     def expire_chunks(self, silent_ms: int) -> list[Position]:
-        found = self.subscription.state.unfinished_chunks(self.now_ms, silent_ms)
-        broken = [one for one in found if one in self.model.open and self._can_be_whole(self.model.entries[one].message)]
+        unfinished = self.subscription.state.unfinished_chunks(self.now_ms, silent_ms)
+        broken = [
+            position
+            for position in unfinished
+            if position in self.model.open and self._can_be_whole(self.model.entries[position].message)
+        ]
         if broken:
             raise Violated(f"{broken} are chunks of a message that is stored as a whole, and were given up")
-        self.acknowledge(None, found, Fate.EXPIRED)
-        return found
+        self.acknowledge(None, unfinished, Fate.EXPIRED)
+        return unfinished
 
     def _can_be_whole(self, message: int) -> bool:
         dead = self.subscription.state.redeliveries.is_dead
-        return self.model.is_whole(message) and not any(dead(one) for one in self.model.messages[message][1])
+        return self.model.is_whole(message) and not any(dead(position) for position in self.model.messages[message][1])
 
     # --- dead letters: in the target first, then acknowledged
 
     def begin_move(self, count: int) -> None:
-        found = self.subscription.state.redeliveries.first_dead(count)
-        for position in found:
+        dead = self.subscription.state.redeliveries.first_dead(count)
+        for position in dead:
             if position not in self.model.open:
                 raise Violated(f"{position} goes to the dead letters and is not in the backlog")
             self.model.target[position] += 1
-        self.moving = found
+        self.moving = dead
 
     def end_move(self) -> None:
         moved, self.moving = self.moving, []
@@ -180,14 +186,14 @@ class Topic(DispatchedTopic):
         cursor = self.subscription.cursor
         behind = {ledger_id for ledger_id, last in ended if Position(ledger_id, last) <= cursor.mark_delete}
         wanted = behind | consumed(records, [cursor], self.ledger_list.last)
-        gone = [one for one in records if one.ledger_id in wanted]
+        gone = [ledger for ledger in records if ledger.ledger_id in wanted]
         for record in gone:
             self.counts["ledgers in the middle dropped"] += record.ledger_id not in behind
             self.ledger_list.drop(record.ledger_id)
             self.model.drop(record.ledger_id)
         forget(self.subscription, gone)
         self.dispatch()
-        return [one.ledger_id for one in gone]
+        return [ledger.ledger_id for ledger in gone]
 
     def crash(self) -> None:
         """Consumers are gone."""

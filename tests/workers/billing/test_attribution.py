@@ -57,7 +57,10 @@ def test_costs_by_subscription_and_key_and_api_calls_on_the_bill() -> None:
     lines = {line.get("meter", line["kind"]): line for line in invoice.document["lines"]}
     assert (lines["api_calls"]["quantity"], lines["api_calls"]["amount"]) == (4_000, "0.15")
     assert (lines["connection_seconds"]["quantity"], lines["connection_seconds"]["amount"]) == (36_000, "0.10")
-    assert {one["namespace"]: one["amount"] for one in lines["api_calls"]["namespaces"]} == {"": "0.09", "acme/orders": "0.06"}
+    assert {share["namespace"]: share["amount"] for share in lines["api_calls"]["namespaces"]} == {
+        "": "0.09",
+        "acme/orders": "0.06",
+    }
     assert verify(invoice.document, usage.rows_between(acme.uid, MARCH, APRIL)).agrees
     for line in invoice.document["lines"]:
         charged = Charge.unscoped.filter(meter=line.get("meter", line["kind"])).aggregate(Sum("nano"), Sum("quantity"))
@@ -67,9 +70,9 @@ def test_costs_by_subscription_and_key_and_api_calls_on_the_bill() -> None:
     def by(level: str, **filters: str) -> dict[str, dict[str, int]]:
         for step in (costs.DAY, costs.MONTH):
             question = costs.Question([acme.uid], date(2026, 3, 1), date(2026, 3, 31), level, step, "EUR", **filters)
-            found = costs.ask(question)
-            assert sum(found.cells.values()) == found.total
-        return {name: dict(found.quantities[name]) for name in found.names}
+            answer = costs.ask(question)
+            assert sum(answer.cells.values()) == answer.total
+        return {name: dict(answer.quantities[name]) for name in answer.names}
 
     assert by("subscription", meter="bytes_out") == {"billing": {"bytes_out": 6 * GIB}, "audit": {"bytes_out": 3 * GIB}}
     assert by("key", topic="persistent://acme/orders/new") == {

@@ -36,7 +36,7 @@ def test_a_budget_is_told_of_once_a_threshold(acme: Tenant, work: Work) -> None:
     budget_actions.create_budget(actor, "acme", "All", "100.00", "EUR", emails=["boss@acme.example"])
     budget_actions.create_budget(actor, "acme", "Orders", "1000.00", "EUR", namespace="acme/orders")
     assert work(TENTH)["alerts"] == 4
-    alerts = {(one.threshold, one.likely, delivered(one)) for one in SpendAlert.objects.all()}
+    alerts = {(alert.threshold, alert.likely, delivered(alert)) for alert in SpendAlert.objects.all()}
     assert alerts == {(50, False, "mailed to 1"), (50, True, "mailed to 1"), (80, True, "mailed to 1"), (100, True, "mailed to 1")}
     assert [message.to for message in mail.outbox] == [["boss@acme.example"]] * 4
     assert sum("March 2026 has cost 61.00 EUR" in str(message.body) for message in mail.outbox) == 1
@@ -55,13 +55,13 @@ def test_a_budget_is_not_told_of_what_is_likely_before_there_is_a_whole_day(db: 
     refresh(tenant, MARCH, now)
     budget = budget_actions.create_budget(platform_actor(), "acme", "All", "100.00", "EUR", thresholds=[50, 100])
     assert work(now)["alerts"] == 1  # it was spent
-    assert [(one.threshold, one.likely) for one in budget.alerts.all()] == [(50, False)]
+    assert [(alert.threshold, alert.likely) for alert in budget.alerts.all()] == [(50, False)]
 
 
 def test_without_a_mail_server_an_alert_says_so(acme: Tenant, work: Work) -> None:
     budget_actions.create_budget(platform_actor(), "acme", "All", "50.00", "EUR", thresholds=[100], emails=["boss@acme.example"])
     work(TENTH, smtp_url="")
-    assert {delivered(one) for one in SpendAlert.objects.all()} == {"no mail was sent: smtp_url is not set"}
+    assert {delivered(alert) for alert in SpendAlert.objects.all()} == {"no mail was sent: smtp_url is not set"}
     assert mail.outbox == [] and not MailUsage.unscoped.exists()
 
 
@@ -82,12 +82,12 @@ def test_a_budget_is_told_to_the_webhook_and_to_all_addresses_once(
     )
     work(TENTH)
     work(TENTH + HOUR)
-    assert [(one["url"], one["secret"], one["kind"], one["tenant"]) for one in posted] == [
+    assert [(post["url"], post["secret"], post["kind"], post["tenant"]) for post in posted] == [
         ("https://hook.example/in", "s3cret", "budget", "acme")
     ] * 2
-    assert sorted(one["title"] for one in posted) == ["Budget All: 100 %", "Budget All: 100 % likely"]
+    assert sorted(post["title"] for post in posted) == ["Budget All: 100 %", "Budget All: 100 % likely"]
     assert [message.to for message in mail.outbox] == [["boss@acme.example", "ops@acme.example"]] * 2
-    assert {one.kind for one in Notice.unscoped.all()} == {"budget"}
+    assert {notice.kind for notice in Notice.unscoped.all()} == {"budget"}
     assert delivered(budget.alerts.get(likely=False), "webhook") == "answered 204"
 
 
@@ -100,9 +100,9 @@ def test_mails_of_a_day_are_limited_and_the_next_day_they_are_sent_again(acme: T
     assert len(mail.outbox) == 2
     row = MailUsage.unscoped.get()
     assert (row.sent, row.refused) == (4, 12)
-    said = [one.text for one in Notice.unscoped.filter(kind="mail_limit")]
+    said = [notice.text for notice in Notice.unscoped.filter(kind="mail_limit")]
     assert len(said) == 1 and "its limit of 5 mails" in said[0]
-    assert [delivered(one) for one in SpendAlert.objects.all()].count(
+    assert [delivered(alert) for alert in SpendAlert.objects.all()].count(
         "no mail was sent: the limit of 5 mails a day is reached"
     ) == 6
     budget_actions.create_schedule(platform_actor(), "acme", "Daily", "day", "topic", ["boss@acme.example"], date(2026, 3, 10))
@@ -111,7 +111,7 @@ def test_mails_of_a_day_are_limited_and_the_next_day_they_are_sent_again(acme: T
     assert Report.unscoped.get().delivered == "no mail was sent: the limit of 4 mails a day is reached"
     run_of("run-later", TENTH + 24 * HOUR)
     work(TENTH + 24 * HOUR, tenant_mails_per_day_max=4)
-    assert {one.first.day: one.delivered for one in Report.unscoped.all()}[10] == "mailed to 1"
+    assert {report.first.day: report.delivered for report in Report.unscoped.all()}[10] == "mailed to 1"
 
 
 def test_old_reports_and_notices_are_forgotten_and_invoices_are_not(
@@ -131,8 +131,8 @@ def test_old_reports_and_notices_are_forgotten_and_invoices_are_not(
     done = forget_old(Environment(settings, broker, now=lambda: TENTH), "task-2", lambda: None)
     assert (done["reports"], done["notices"]) == (1, 2)
     assert not reports.folder_of(settings, first.pk).exists()
-    assert all((reports.folder_of(settings, one.pk) / "report.csv").exists() for one in others)
-    assert {one.pk for one in Report.unscoped.all()} == {one.pk for one in others}
+    assert all((reports.folder_of(settings, report.pk) / "report.csv").exists() for report in others)
+    assert {report.pk for report in Report.unscoped.all()} == {report.pk for report in others}
     assert SpendAlert.objects.count() == 2 and Invoice.unscoped.get().number and ReportSchedule.unscoped.get().reports.count() == 3
     assert work(TENTH + 48 * HOUR) == {"budgets": 1, "alerts": 0, "reports": 0}  # what was told or made is neither again
 

@@ -84,17 +84,17 @@ def test_late_usage_stands_on_the_next_invoice_once(acme: Tenant) -> None:
     use(acme, MARCH, "run-late", bytes_in=8 * GIB)
     april = drafts.refresh(acme, APRIL, MAY)
     assert april is not None
-    [line] = [one for one in april.document["lines"] if one["kind"] == "adjustment"]
+    [line] = [line for line in april.document["lines"] if line["kind"] == "adjustment"]
     # 12 GiB instead of 6: 10 at 0.50 and 2 at 0.30, less the 3.00 that were billed
     assert (line["amount"], line["of_invoice"], line["runs"]) == ("2.60", march.number, ["run-late"])
     assert line["start"] == "2026-03-01T00:00:00Z"
     assert Charge.unscoped.get(meter="adjustment").nano == 2_600_000_000
     closing.finalize(april.pk, MAY)
     may = drafts.refresh(acme, MAY, MAY + HOUR)
-    assert may is not None and not [one for one in may.document["lines"] if one["kind"] == "adjustment"]
+    assert may is not None and not [line for line in may.document["lines"] if line["kind"] == "adjustment"]
     use(acme, MARCH, "run-later", bytes_in=2 * GIB)
     may = drafts.refresh(acme, MAY, MAY + HOUR)
-    assert may is not None and [one["amount"] for one in may.document["lines"] if one["kind"] == "adjustment"] == ["-2.60"]
+    assert may is not None and [line["amount"] for line in may.document["lines"] if line["kind"] == "adjustment"] == ["-2.60"]
 
 
 def test_a_little_late_usage_is_forgiven(acme: Tenant) -> None:
@@ -102,10 +102,10 @@ def test_a_little_late_usage_is_forgiven(acme: Tenant) -> None:
     final_of_march(acme)
     use(acme, MARCH, "run-late", bytes_in=3 * GIB)  # 0.50 more
     april = drafts.refresh(acme, APRIL, MAY)
-    assert april is not None and [one["kind"] for one in april.document["lines"]] == ["base_fee"]
+    assert april is not None and [line["kind"] for line in april.document["lines"]] == ["base_fee"]
     use(acme, MARCH, "run-later", bytes_in=GIB)  # 0.50 less: that is the customer's
     april = drafts.refresh(acme, APRIL, MAY)
-    assert april is not None and [one["amount"] for one in april.document["lines"]] == ["29.00", "-0.50"]
+    assert april is not None and [line["amount"] for line in april.document["lines"]] == ["29.00", "-0.50"]
 
 
 def test_a_credit_note_takes_back_a_whole_invoice_and_gives_back_its_credit(acme: Tenant) -> None:
@@ -128,7 +128,7 @@ def test_a_credit_note_takes_back_no_more_than_there_is(acme: Tenant) -> None:
     actor, march = platform_actor(), final_of_march(acme)
     line = "bytes_in@2026-03-01T00"
     part = actions.take_back(actor, "acme", march.pk, {line: "2.50"}, "An outage", CLOSE)
-    assert part.document["total"] == "-2.50" and [one["id"] for one in part.document["lines"]] == [line]
+    assert part.document["total"] == "-2.50" and [line["id"] for line in part.document["lines"]] == [line]
     with pytest.raises(PreconditionFailed, match=r"0\.50 EUR are left"):
         actions.take_back(actor, "acme", march.pk, {line: "0.51"}, "more", CLOSE)
     with pytest.raises(NotFound):
@@ -147,7 +147,7 @@ def test_a_credit_pays_for_the_month_on_whose_last_day_it_expires(acme: Tenant) 
     last_day = (APRIL - HOUR).date()
     actions.grant_credit(platform_actor(), "acme", "Welcome", "EUR", "10.00", last_day)
     actions.grant_credit(platform_actor(), "acme", "Earlier", "EUR", "10.00", last_day - timedelta(days=1))
-    assert [(one["title"], one["amount"]) for one in final_of_march(acme).document["credits"]] == [("Welcome", "10.00")]
+    assert [(credit["title"], credit["amount"]) for credit in final_of_march(acme).document["credits"]] == [("Welcome", "10.00")]
 
 
 def test_credits_are_used_up_over_months_and_expire(acme: Tenant) -> None:
@@ -182,17 +182,17 @@ def test_a_credit_is_not_used_twice_by_two_months_that_close_together(acme: Tena
     assert bill(APRIL + HOUR)["drafts"] == 2
     run_of("run-after", MAY + HOUR)
     assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001", "2026-000002"]
-    used = [one.document["credits"][0]["amount"] for one in Invoice.unscoped.filter(state="final").order_by("start")]
+    used = [invoice.document["credits"][0]["amount"] for invoice in Invoice.unscoped.filter(state="final").order_by("start")]
     assert used == ["32.00", "8.00"]
 
 
-def test_what_is_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> None:
+def test_an_amount_below_zero_is_a_credit_for_the_next_invoice(acme: Tenant) -> None:
     use(acme, MARCH + 2 * HOUR, "run-1", bytes_in=200 * GIB)
     final_of_march(acme)
     use(acme, MARCH + 2 * HOUR, "run-late", bytes_in=0)
     april = drafts.refresh(acme, APRIL, MAY)
     assert april is not None and (april.document["subtotal"], april.document["total"]) == ("-31.80", "0.00")  # 29.00 less 60.80
-    assert [(one["id"], one["amount"]) for one in april.document["credits"]] == [("carried_over", "-31.80")]
+    assert [(credit["id"], credit["amount"]) for credit in april.document["credits"]] == [("carried_over", "-31.80")]
     closing.finalize(april.pk, MAY)
     may = drafts.refresh(acme, MAY, MAY + HOUR)
     assert may is not None and (may.document["credits"][0]["amount"], may.document["total"]) == ("29.00", "0.00")
@@ -220,7 +220,7 @@ def test_months_without_usage_are_closed(db: None, bill: Callable[..., Any]) -> 
     bill(MARCH + HOUR)
     run_of("run-after", MAY + HOUR)
     assert bill(MAY + timedelta(hours=72))["closed"] == ["2026-000001", "2026-000002"]
-    assert [one.document["total"] for one in Invoice.unscoped.filter(state="final").order_by("start")] == ["29.00", "29.00"]
+    assert [invoice.document["total"] for invoice in Invoice.unscoped.filter(state="final").order_by("start")] == ["29.00", "29.00"]
 
 
 def test_a_month_without_usage_before_the_first_usage_does_not_hold_up_corrections(bill: Callable[..., Any], db: None) -> None:
@@ -233,7 +233,7 @@ def test_a_month_without_usage_before_the_first_usage_does_not_hold_up_correctio
     use(acme, APRIL, "run-late", bytes_in=12 * GIB)
     bill(MAY + timedelta(hours=73))
     may = Invoice.unscoped.get(state="draft")
-    assert [one["amount"] for one in may.document["lines"] if one["kind"] == "adjustment"] == ["4.60"]
+    assert [line["amount"] for line in may.document["lines"] if line["kind"] == "adjustment"] == ["4.60"]
 
 
 def test_a_draft_of_a_tenant_that_was_deleted_is_closed(db: None, bill: Callable[..., Any]) -> None:
@@ -259,7 +259,7 @@ def test_a_price_that_makes_more_than_can_be_booked_stops_one_tenant_alone(acme:
     assert not Invoice.unscoped.filter(tenant="a-dear-one").exists()
 
 
-def test_whatever_is_wrong_with_one_tenant_the_others_are_billed(
+def test_an_error_in_the_bill_of_a_tenant_holds_up_no_other(
     acme: Tenant, bill: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tenant_of("broken")
@@ -317,7 +317,7 @@ def test_terms_of_payment_have_bounds_for_every_caller(acme: Tenant, given: dict
         actions.set_account(platform_actor(), "acme", given)
 
 
-def test_what_is_forgiven_and_credited_has_bounds_for_every_caller(acme: Tenant) -> None:
+def test_forgiven_amounts_and_credits_have_bounds_for_every_caller(acme: Tenant) -> None:
     actor = platform_actor()
     for wrong in (1_000_001, -1):
         with pytest.raises(InvalidValue, match="forgiven_minor"):

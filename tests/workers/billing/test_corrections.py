@@ -48,7 +48,7 @@ def corrections(tenant: Tenant, start: Any = APRIL) -> list[str]:
     return [line["amount"] for line in draft.document["lines"] if line["kind"] == "adjustment"]
 
 
-def test_what_was_taken_back_is_not_given_back_again_by_usage(acme: Tenant) -> None:
+def test_late_usage_does_not_give_back_an_amount_that_a_note_took_back(acme: Tenant) -> None:
     take_back(close(acme, MARCH, CLOSE))
     use(acme, MARCH, "run-late", bytes_in=2 * GIB)
     assert corrections(acme) == []
@@ -66,7 +66,7 @@ def test_a_part_that_was_taken_back_counts_towards_what_less_usage_gives_back(ac
     assert corrections(acme) == ["-0.50"]
 
 
-def test_what_usage_gave_back_is_not_taken_back_again(acme: Tenant) -> None:
+def test_a_note_does_not_take_back_an_amount_that_late_usage_gave_back(acme: Tenant) -> None:
     march = close(acme, MARCH, CLOSE)
     use(acme, MARCH, "run-late", bytes_in=2 * GIB)
     april = close(acme, APRIL, MAY)
@@ -101,7 +101,7 @@ def test_notes_in_parts_give_back_credit_as_credit_and_no_more_tax_than_was_char
 
     assert summed([note["total"] for note in notes]) == -215
     assert summed([note["tax"]["amount"] for note in notes]) == -15
-    assert summed([one["amount"] for note in notes for one in note["credits"]]) == -3000
+    assert summed([credit["amount"] for note in notes for credit in note["credits"]]) == -3000
 
 
 def test_no_more_is_taken_back_than_the_whole_invoice_with_its_corrections(acme: Tenant) -> None:

@@ -35,10 +35,10 @@ def test_a_month_keeps_the_labels_that_it_ended_with() -> None:
 
     def by(level: str, step: str) -> dict[tuple[str, int], str]:
         question = costs.Question([acme.uid, globex.uid], date(2026, 3, 1), date(2026, 4, 30), level, step, "EUR")
-        found = costs.ask(question)
-        assert sum(found.totals.values()) == sum(found.cells.values()) == sum(cell[3] for cell in costs.cells_of(question))
+        answer = costs.ask(question)
+        assert sum(answer.totals.values()) == sum(answer.cells.values()) == sum(cell[3] for cell in costs.cells_of(question))
         months: dict[tuple[str, int], int] = {}
-        for (name, day), nano in found.cells.items():
+        for (name, day), nano in answer.cells.items():
             months[name, day.month] = months.get((name, day.month), 0) + nano
         return {key: costs.nano_text(nano, "EUR") for key, nano in months.items()}
 
@@ -48,7 +48,7 @@ def test_a_month_keeps_the_labels_that_it_ended_with() -> None:
         }  # fmt: skip
         assert by("tenant-label:unit", step) == {("east", 3): "30.00", (costs.UNLABELLED, 3): "30.00", ("east", 4): "60.00"}
     assert costs.label_keys([acme.uid, globex.uid]) == ["label:team", "tenant-label:env", "tenant-label:unit"]
-    assert [costs.label_title(one) for one in costs.label_keys([acme.uid])] == ["label team", "tenant label unit"]
+    assert [costs.label_title(key) for key in costs.label_keys([acme.uid])] == ["label team", "tenant label unit"]
     rows = reports.rows_of(costs.Question([acme.uid], date(2026, 4, 1), date(2026, 4, 30), "label:team", currency="EUR"))
     assert {(row.name, row.meter): row.cost for row in rows} == {("new", "bytes_in"): "1", (costs.UNLABELLED, "base_fee"): "29"}
 
@@ -64,14 +64,14 @@ def test_a_name_that_is_called_like_one_of_ours_hides_no_costs(taken: str) -> No
     drafts.refresh(acme, MARCH, MAY)
     question = costs.Question([acme.uid], date(2026, 3, 1), date(2026, 3, 31), "label:team", currency="EUR")
     for names_max in (1, 2, 12):
-        found = costs.ask(question, names_max)
-        assert costs.nano_text(found.total, "EUR") == "32.00" and sum(found.cells.values()) == found.total
-    assert found.totals[f'"{taken}"'] == found.totals["a"] == found.totals["b"]
+        answer = costs.ask(question, names_max)
+        assert costs.nano_text(answer.total, "EUR") == "32.00" and sum(answer.cells.values()) == answer.total
+    assert answer.totals[f'"{taken}"'] == answer.totals["a"] == answer.totals["b"]
 
 
 FITTING = [("label:x", True), ("tenant-label:x", True), ("key", True), ("label:", False), ("x", False)]
 
 
 @pytest.mark.parametrize(("by", "fits"), FITTING)
-def test_what_costs_can_be_summed_by(by: str, fits: bool) -> None:
+def test_costs_are_summed_by_known_groups_alone(by: str, fits: bool) -> None:
     assert costs.groups_by(by) is fits

@@ -45,8 +45,11 @@ def test_a_draft_by_hand() -> None:
         "base_fee@2026-03-01T00": "29.00", "bytes_in@2026-03-01T00": "5.60", "messages_in@2026-03-01T00": "0.80",
     }  # fmt: skip
     assert invoice is not None and invoice.document["total"] == "35.40" and invoice.total_minor == 3540
-    line = next(one for one in invoice.document["lines"] if one.get("meter") == "bytes_in")
-    assert [(one["namespace"], one["amount"]) for one in line["namespaces"]] == [("acme/orders", "3.73"), ("acme/sensors", "1.87")]
+    line = next(line for line in invoice.document["lines"] if line.get("meter") == "bytes_in")
+    assert [(share["namespace"], share["amount"]) for share in line["namespaces"]] == [
+        ("acme/orders", "3.73"),
+        ("acme/sensors", "1.87"),
+    ]
     assert len(invoice.document["hours"]) == 2 and len(invoice.document["hours_missing"]) == 31 * 24 - 2
     assert verify(invoice.document, usage.rows_between(acme.uid, MARCH, APRIL)).agrees
 
@@ -108,9 +111,9 @@ def test_a_version_that_comes_into_force_in_the_middle_of_a_month() -> None:
     with_plan(acme, {**PLAN, "version": 2, "in_force_from": "2026-03-16T12:00:00Z", "base_fee": "62.00"}, MARCH)
     use(acme, MARCH + (15 * 24 + 11) * HOUR, bytes_in=GIB)
     use(acme, MARCH + (15 * 24 + 12) * HOUR, bytes_in=3 * GIB)
-    found = amounts(drafts.refresh(acme, MARCH, LATER))
-    assert found["bytes_in@2026-03-01T00"] == "0.50" and found["bytes_in@2026-03-16T12"] == "1.50"
-    assert found["base_fee@2026-03-01T00"] == "14.50" and found["base_fee@2026-03-16T12"] == "31.00"
+    charged = amounts(drafts.refresh(acme, MARCH, LATER))
+    assert charged["bytes_in@2026-03-01T00"] == "0.50" and charged["bytes_in@2026-03-16T12"] == "1.50"
+    assert charged["base_fee@2026-03-01T00"] == "14.50" and charged["base_fee@2026-03-16T12"] == "31.00"
 
 
 def test_tenants_do_not_mix_and_a_new_tenant_of_an_old_name_owes_nothing() -> None:
@@ -156,8 +159,8 @@ def test_only_charges_that_changed_are_written() -> None:
         return by_part(acme.uid, drafts.charges_of(drafts.rate_month(acme.uid, MARCH, APRIL, segments), []))
 
     def rows() -> dict[tuple[str, Any, str], list[int]]:
-        found = Charge.unscoped.values_list("series__topic", "day", "meter", "pk", "quantity", "nano")
-        return {(topic, day, meter): values for topic, day, meter, *values in found}
+        charges = Charge.unscoped.values_list("series__topic", "day", "meter", "pk", "quantity", "nano")
+        return {(topic, day, meter): values for topic, day, meter, *values in charges}
 
     before = rows()
     assert write_charges(acme, MARCH, {"EUR": charges()}) == 0 and rows() == before
@@ -188,14 +191,14 @@ def test_a_line_is_taken_apart_without_reading_its_hours(monkeypatch: pytest.Mon
     assert invoice is not None
     first, second = "bytes_in@2026-03-01T00", "bytes_in@2026-03-02T12"
     expected = {line: drilldown.usage_of_line(invoice, line) for line in (first, second)}
-    assert [one["hour"][8:13] for one in expected[first]["hours"]] == ["01T00", "02T00", "02T11"]
-    assert [one["hour"][8:13] for one in expected[second]["hours"]] == ["02T12", "03T00"]
+    assert [hour["hour"][8:13] for hour in expected[first]["hours"]] == ["01T00", "02T00", "02T11"]
+    assert [hour["hour"][8:13] for hour in expected[second]["hours"]] == ["02T12", "03T00"]
     for line, times in ((first, 3), (second, 2)):
-        found = {one["topic"][-2:]: one["quantity"] for one in expected[line]["topics"]}
-        assert found == {"t0": times * GIB, "t1": 2 * times * GIB, "t2": 3 * times * GIB}
-        billed = next(one for one in invoice.document["lines"] if one["id"] == line)
-        assert sum(Decimal(one["amount"]) for one in expected[line]["topics"]) == Decimal(billed["amount"])
-        assert sum(one["quantity"] for one in expected[line]["hours"]) == billed["quantity"]
+        quantities = {topic["topic"][-2:]: topic["quantity"] for topic in expected[line]["topics"]}
+        assert quantities == {"t0": times * GIB, "t1": 2 * times * GIB, "t2": 3 * times * GIB}
+        billed = next(billed_line for billed_line in invoice.document["lines"] if billed_line["id"] == line)
+        assert sum(Decimal(topic["amount"]) for topic in expected[line]["topics"]) == Decimal(billed["amount"])
+        assert sum(hour["quantity"] for hour in expected[line]["hours"]) == billed["quantity"]
     HourDigest.unscoped.filter(hour=MARCH).update(quantities=None)  # of an earlier release
     assert drilldown.usage_of_line(invoice, first) == expected[first]
     monkeypatch.setattr(usage, "rows_between", None)
@@ -210,7 +213,7 @@ def test_costs_of_all_tenants_may_have_more_than_64_bits() -> None:
     for tenant in tenants:
         with_plan(tenant, {**fee, "plan": tenant.name})
         drafts.refresh(tenant, MARCH, LATER)
-    question = Question([one.uid for one in tenants], MARCH.date(), APRIL.date() - timedelta(days=1), "tenant", MONTH, "EUR")
+    question = Question([tenant.uid for tenant in tenants], MARCH.date(), APRIL.date() - timedelta(days=1), "tenant", MONTH, "EUR")
     assert ask(question).total == 18 * 10**18 and totals_by_currency(question) == {"EUR": 18 * 10**18}
     assert sum(nano for _, _, _, nano, _ in cells_of(question)) == 18 * 10**18
     assert month_ahead(tenants[0].uid, "EUR", MARCH).so_far == 9 * 10**18
@@ -220,15 +223,15 @@ def test_more_byte_seconds_than_64_bits_hold_are_exact() -> None:
     """A hundred terabytes for a month: one tenant's must not end everybody's billing, and no page may fail to add them up."""
     tenant = tenant_of()
     with_plan(tenant)
-    held = 2**62 + 1  # of one topic and day; here in one hour of it
+    byte_seconds = 2**62 + 1  # of one topic and day; here in one hour of it
     for day in range(3):
-        use(tenant, MARCH + 24 * day * HOUR, stored_byte_seconds=held)
-        use(tenant, MARCH + 24 * day * HOUR, topic="orders/old", stored_byte_seconds=held)
+        use(tenant, MARCH + 24 * day * HOUR, stored_byte_seconds=byte_seconds)
+        use(tenant, MARCH + 24 * day * HOUR, topic="orders/old", stored_byte_seconds=byte_seconds)
     drafts.refresh(tenant, MARCH, MARCH + 80 * HOUR)
     month = Question([tenant.uid], MARCH.date(), APRIL.date() - timedelta(days=1), "namespace", MONTH, "EUR")
     for question in (month, replace(month, step=DAY)):
-        assert ask(question).quantities["acme/orders"]["stored_byte_seconds"] == 6 * held
-        assert sum(quantity for *_, meter, _, quantity in cells_of(question) if meter == "stored_byte_seconds") == 6 * held
+        assert ask(question).quantities["acme/orders"]["stored_byte_seconds"] == 6 * byte_seconds
+        assert sum(quantity for *_, meter, _, quantity in cells_of(question) if meter == "stored_byte_seconds") == 6 * byte_seconds
     report = Report(name="r", tenant=tenant.name, by="namespace", first=month.first, last=month.last, made_at=APRIL, runs=[])
     (batch,) = read_parquet(io.BytesIO(contents_of(report, month)["report.parquet"]))
-    assert str(6 * held) in batch["quantity"].to_pylist()
+    assert str(6 * byte_seconds) in batch["quantity"].to_pylist()

@@ -19,5 +19,5 @@ def test_a_quantity_and_the_tier_that_took_it_agree_to_the_last_digit(quantity: 
     assert f"{of_tier.removeprefix('about ')} {unit}" == quantity_text(quantity, unit)
 
 
-def test_what_is_cut_is_about() -> None:
+def test_a_number_that_is_cut_is_shown_as_about() -> None:
     assert (plain("1.2345678"), plain("1.234567"), plain("1200"), plain("0.30")) == ("about 1.234567", "1.234567", "1,200", "0.3")

@@ -34,10 +34,10 @@ TENTH = MARCH + timedelta(days=10)
 
 
 def test_a_month_ahead(acme: Tenant) -> None:
-    found = budgets.month_ahead(acme.uid, "EUR", TENTH)
-    assert found.so_far == 61 * 10**9  # 29.00 + 5.00 + 9 * 3.00
-    assert found.likely == pytest.approx((61 + 21 * 3.2) * 10**9)
-    assert found.low == found.likely == found.high  # every day cost the same
+    ahead = budgets.month_ahead(acme.uid, "EUR", TENTH)
+    assert ahead.so_far == 61 * 10**9  # 29.00 + 5.00 + 9 * 3.00
+    assert ahead.likely == pytest.approx((61 + 21 * 3.2) * 10**9)
+    assert ahead.low == ahead.likely == ahead.high  # every day cost the same
     assert budgets.month_ahead(acme.uid, "EUR", TENTH, "acme/none").likely == 0
 
 
@@ -61,7 +61,7 @@ def test_a_report_is_made_once_when_its_days_are_computed(acme: Tenant, work: Wo
     page = (folder / "report.html").read_text()
     assert "22.40 EUR" in page and page.count("<rect") == 7
     assert [name for name, _, _ in mail.outbox[0].attachments] == ["report.csv", "report.json", "report.html"]
-    assert all((folder / one["name"]).stat().st_size == one["bytes"] for one in report.files)
+    assert all((folder / file["name"]).stat().st_size == file["bytes"] for file in report.files)
 
 
 def test_days_and_months_are_reported_without_gaps(acme: Tenant, work: Work) -> None:
@@ -70,7 +70,7 @@ def test_days_and_months_are_reported_without_gaps(acme: Tenant, work: Work) -> 
     budget_actions.create_schedule(actor, "acme", "Monthly", "month", "meter", [], date(2026, 3, 5))
     run_of("run-after", TENTH)
     work(TENTH)
-    spans = [(one.name, one.first.day, one.last.day) for one in Report.unscoped.order_by("name", "first")]
+    spans = [(report.name, report.first.day, report.last.day) for report in Report.unscoped.order_by("name", "first")]
     assert spans == [*(("Daily", day, day) for day in range(4, 10)), ("Monthly", 1, 28)]
 
 
@@ -86,7 +86,7 @@ def test_a_report_waits_until_what_was_used_is_charged(acme: Tenant, work: Work)
     assert [row.quantity for row in reports.rows_of(question) if row.meter == "bytes_in"] == [20 * GIB]
 
 
-def test_what_is_wrong_is_refused(acme: Tenant) -> None:
+def test_a_malformed_budget_or_schedule_is_refused(acme: Tenant) -> None:
     actor = platform_actor()
     wrongs: list[dict[str, Any]] = [
         {"amount": "0"}, {"amount": "x"}, {"currency": "XXX"}, {"namespace": "globex/edge"}, {"thresholds": []},
@@ -111,9 +111,9 @@ def test_cells_are_no_formulas() -> None:
 
 
 def test_another_retention_costs_what_its_bytes_would_have(acme: Tenant) -> None:
-    found = outlook.with_retention(acme, 86_400, "", TENTH)
-    assert found.stored_now == 10 * GIB and found.stored_then == 100 * GIB * 86_400
-    assert found.now == found.then == 2900 + 500 + 2700  # this plan has no price for storage
+    what_if = outlook.with_retention(acme, 86_400, "", TENTH)
+    assert what_if.stored_now == 10 * GIB and what_if.stored_then == 100 * GIB * 86_400
+    assert what_if.now == what_if.then == 2900 + 500 + 2700  # this plan has no price for storage
     with pytest.raises(PreconditionFailed):
         outlook.with_retention(tenant_of("other"), 60, "", TENTH)
 
@@ -133,15 +133,15 @@ def test_topics_and_subscriptions_that_nobody_reads_are_told(acme: Tenant) -> No
     use_part(acme, MARCH, "idle", "", topic="orders/both", backlog_entry_seconds=10)
     use_part(acme, MARCH, "alone", "", topic="orders/waiting", backlog_entry_seconds=10)
     refresh(acme, MARCH, TENTH)
-    found = {one.topic.rpartition("/")[2]: (one.why, one.subscriptions) for one in outlook.savings(acme.uid, TENTH)}
-    assert found == {
+    told = {saving.topic.rpartition("/")[2]: (saving.why, saving.subscriptions) for saving in outlook.savings(acme.uid, TENTH)}
+    assert told == {
         "new": ("messages come in that nobody reads", ()),
         "waiting": (outlook.WAITING, ("alone",)),
         "both": (outlook.IDLE, ("idle",)),
     }
 
 
-def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_fails_holds_up_that_of_no_other_tenant(acme: Tenant, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     actor, other = platform_actor(), tenant_of("other")
     budget_actions.create_budget(actor, "acme", "All", "10.00", "EUR")
     for name in ("acme", "other"):
@@ -155,10 +155,10 @@ def test_one_tenants_report_that_fails_holds_up_no_other(acme: Tenant, work: Wor
 
     monkeypatch.setattr(reports, "rows_of", rows)
     done = work(TENTH)
-    assert (done["failed"], done["budgets"], {one.tenant for one in Report.unscoped.all()}) == (1, 1, {"other"})
+    assert (done["failed"], done["budgets"], {report.tenant for report in Report.unscoped.all()}) == (1, 1, {"other"})
 
 
-def test_what_is_deleted_while_reports_are_made_holds_up_no_other(
+def test_a_deletion_while_reports_are_made_holds_up_no_other(
     acme: Tenant, settings_of: Callable[..., Settings], broker: WorkerBroker
 ) -> None:
     actor, turns = platform_actor(), iter(range(9))
@@ -174,7 +174,7 @@ def test_what_is_deleted_while_reports_are_made_holds_up_no_other(
 
     done = make_reports(Environment(settings_of(), broker, now=lambda: TENTH), "task-1", deletes)
     assert done == {"budgets": 1, "alerts": 2, "reports": 2}
-    assert {one.schedule_id for one in Report.unscoped.all()} == {ReportSchedule.unscoped.get().pk}
+    assert {report.schedule_id for report in Report.unscoped.all()} == {ReportSchedule.unscoped.get().pk}
 
 
 def test_a_tenant_that_is_gone_is_told_nothing(acme: Tenant, work: Work) -> None:
@@ -215,7 +215,7 @@ def test_a_file_of_usage_is_written_without_all_of_it_in_memory(monkeypatch: pyt
         for index in range(100):
             quantities = Quantities(bytes_in=index)
             alive.append(weakref.ref(quantities))
-            most = max(most, sum(one() is not None for one in alive))
+            most = max(most, sum(reference() is not None for reference in alive))
             yield UsageRow(MARCH + index * HOUR, "acme/orders", "t", quantities)
 
     file = io.BytesIO()

@@ -64,8 +64,8 @@ def what_is_carried_over_is_paid_too(patch: Patch) -> None:
     real = credit.totals_of
 
     def totals(*arguments: Any, **options: Any) -> Totals:
-        found = real(*arguments, **options)
-        return Totals(found.subtotal, found.credits, found.tax, found.subtotal) if found.subtotal < 0 else found
+        summed = real(*arguments, **options)
+        return Totals(summed.subtotal, summed.credits, summed.tax, summed.subtotal) if summed.subtotal < 0 else summed
 
     patch.setattr(credit, "totals_of", totals)
 

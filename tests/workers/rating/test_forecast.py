@@ -13,9 +13,9 @@ def test_even_days_leave_no_doubt() -> None:
 
 
 def test_uneven_days_do() -> None:
-    found = forecast(100, [5, 15] * 5, 20)
-    assert found.likely == 300 and 200 < found.low < 270 and 330 < found.high < 400
-    assert forecast(100, [5, 15] * 14, 20).high < found.high  # more days, less doubt
+    ahead = forecast(100, [5, 15] * 5, 20)
+    assert ahead.likely == 300 and 200 < ahead.low < 270 and 330 < ahead.high < 400
+    assert forecast(100, [5, 15] * 14, 20).high < ahead.high  # more days, less doubt
 
 
 def test_a_month_without_a_day_behind_it_is_what_it_is() -> None:
@@ -25,8 +25,8 @@ def test_a_month_without_a_day_behind_it_is_what_it_is() -> None:
 
 @given(st.integers(0, 10**15), st.lists(st.integers(0, 10**13), max_size=60), st.integers(0, 31))
 def test_bounds_are_in_order_and_nothing_is_taken_back(so_far: int, days: list[int], days_left: int) -> None:
-    found = forecast(so_far, days, days_left)
-    assert so_far <= found.low <= found.likely <= found.high
+    ahead = forecast(so_far, days, days_left)
+    assert so_far <= ahead.low <= ahead.likely <= ahead.high
 
 
 def test_thresholds_are_reached_at_their_edge() -> None:

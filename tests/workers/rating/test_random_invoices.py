@@ -34,7 +34,7 @@ def test_a_split_does_not_depend_on_order(amount: int, weights: dict[str, int]) 
     assert split(amount, weights) == split(amount, dict(reversed(weights.items())))
 
 
-def test_what_is_left_goes_to_the_largest_remainders() -> None:
+def test_a_remainder_goes_to_the_largest_fractions() -> None:
     assert split(100, {"a": 1, "b": 1, "c": 1}) == {"a": 34, "b": 33, "c": 33}
     assert split(-100, {"a": 1, "b": 1, "c": 1}) == {"a": -34, "b": -33, "c": -33}
     assert split(10, {"a": 17, "b": 18, "c": 65}) == {"a": 2, "b": 2, "c": 6}

@@ -136,12 +136,12 @@ def test_segments_follow_plans_and_versions() -> None:
     first, second = plan(), plan(version=2, at=MIDDLE)
     other = plan_from({"plan": "q", "version": 1, "currency": "EUR", "in_force_from": START.isoformat()})
     later = datetime(2026, 4, 20, tzinfo=UTC)
-    found = segments_of(START, END, [(START, "p"), (later, "q")], {"p": [second, first], "q": [other]})
-    assert [(one.start, one.end, one.version.plan, one.version.version) for one in found] == [
+    segments = segments_of(START, END, [(START, "p"), (later, "q")], {"p": [second, first], "q": [other]})
+    assert [(segment.start, segment.end, segment.version.plan, segment.version.version) for segment in segments] == [
         (START, MIDDLE, "p", 1), (MIDDLE, later, "p", 2), (later, END, "q", 1),
     ]  # fmt: skip
     assert segments_of(START, END, [], {"p": [first]}) == []
-    assert [one.start for one in segments_of(START, END, [(MIDDLE, "p")], {"p": [first]})] == [MIDDLE]
+    assert [segment.start for segment in segments_of(START, END, [(MIDDLE, "p")], {"p": [first]})] == [MIDDLE]
     dollars = plan_from({"plan": "d", "version": 1, "currency": "USD", "in_force_from": START.isoformat()})
     with pytest.raises(RatingError, match="EUR and USD"):
         segments_of(START, END, [(START, "p"), (later, "d")], {"p": [first], "d": [dollars]})
@@ -155,9 +155,9 @@ def test_months_have_their_length(year: int, month: int, hours: int) -> None:
 
 def test_money_is_rounded_away_from_zero_at_the_half() -> None:
     amounts = ["0.005", "0.0049", "-0.005", "1.015", "2.675"]
-    assert [round_to_minor(Fraction(one), "EUR") for one in amounts] == [1, 0, -1, 102, 268]
+    assert [round_to_minor(Fraction(amount), "EUR") for amount in amounts] == [1, 0, -1, 102, 268]
     assert round_to_minor(Fraction("0.5"), "JPY") == 1 and round_to_minor(Fraction("0.0005"), "KWD") == 1
-    assert [money_text(1234, one) for one in ("EUR", "JPY", "KWD")] == ["12.34", "1234", "1.234"]
+    assert [money_text(1234, currency) for currency in ("EUR", "JPY", "KWD")] == ["12.34", "1234", "1.234"]
     assert money_text(-5, "EUR") == "-0.05" and minor_of("-0.05", "EUR", "amount") == -5
     with pytest.raises(RatingError, match="more than 0 digits"):
         minor_of("1.5", "JPY", "amount")

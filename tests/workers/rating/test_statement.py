@@ -14,10 +14,10 @@ AMOUNTS = st.integers(0, 40)
 
 
 def balance(billed: int, *notes: int) -> LineBalance:
-    found = LineBalance(billed)
+    line_balance = LineBalance(billed)
     for amount in notes:
-        found.take_back(amount)
-    return found
+        line_balance.take_back(amount)
+    return line_balance
 
 
 def test_a_note_takes_the_top_of_a_line() -> None:
@@ -38,18 +38,18 @@ def test_corrections_and_notes_in_any_order_agree_with_units_that_are_crossed_ou
     billed: int, steps: list[tuple[int, int]]
 ) -> None:
     """The reference: a line is a row of units; a note crosses out the last that are charged, usage says how many there are."""
-    found, crossed_out, units = LineBalance(billed), set[int](), billed
+    line_balance, crossed_out, units = LineBalance(billed), set[int](), billed
     for rated, taken in steps:
-        found.charged = found.due(rated)
+        line_balance.charged = line_balance.due(rated)
         units = rated
         charged = [unit for unit in range(units) if unit not in crossed_out]
-        assert found.charged == len(charged)
+        assert line_balance.charged == len(charged)
         taken = min(taken, len(charged))
         if taken:
-            found.take_back(taken)
+            line_balance.take_back(taken)
             crossed_out.update(charged[len(charged) - taken :])
-        assert found.due(units) == found.charged == len(charged) - taken
-        assert found.absorbed(units) == sum(unit >= units for unit in crossed_out)
+        assert line_balance.due(units) == line_balance.charged == len(charged) - taken
+        assert line_balance.absorbed(units) == sum(unit >= units for unit in crossed_out)
 
 
 def test_the_line_up_to_the_minimum_does_not_charge_what_a_note_took_back() -> None:
@@ -59,4 +59,4 @@ def test_the_line_up_to_the_minimum_does_not_charge_what_a_note_took_back() -> N
     balances = {line(USAGE, 0).id: balance(6000, 6000), line(MINIMUM, 0).id: LineBalance(4000)}
     assert adjustments("2026-000001", (MARCH, APRIL), balances, [line(USAGE, 5000), line(MINIMUM, 5000)], ["run"]) == []
     more = adjustments("2026-000001", (MARCH, APRIL), balances, [line(USAGE, 7000), line(MINIMUM, 3000)], ["run"], forgiven=-1)
-    assert [one.amount for one in more] == [1000, -1000]
+    assert [line.amount for line in more] == [1000, -1000]

@@ -47,20 +47,20 @@ def usage() -> list[UsageRow]:
 
 
 def invoice_of(rows: list[UsageRow], *plans: dict[str, Any]) -> dict[str, Any]:
-    versions = [plan_from(one) for one in plans]
+    versions = [plan_from(plan) for plan in plans]
     segments = segments_of(START, END, [(START, "standard")], {"standard": versions})
     used: list[dict[str, dict[str, int]]] = [{"bytes_in": {}, "messages_in": {}} for _ in segments]
     hours: dict[datetime, list[int]] = {START + index * HOUR: [] for index in range(28 * 24)}
     for row in rows:
         hours[row.hour].append(row_digest(row.namespace, row.topic, row.quantities))
-        into = used[next(index for index, one in enumerate(segments) if one.start <= row.hour < one.end)]
+        into = used[next(index for index, segment in enumerate(segments) if segment.start <= row.hour < segment.end)]
         for meter in into:
             into[meter][row.namespace] = into[meter].get(row.namespace, 0) + row.quantities[meter]
     lines = rate(segments, used, 28 * 24)
     tax = Tax("VAT", "19")
     totals = totals_of((line.amount for line in lines), [Credit("c", "Welcome", 500)], tax)
     header = InvoiceHeader(state=FINAL, number="2026-000001", issued_at=END, tax=tax, customer={"name": "Acme"})
-    billed = [BilledHour(hour, "run-1", hour_digest(found)) for hour, found in hours.items()]
+    billed = [BilledHour(hour, "run-1", hour_digest(digests)) for hour, digests in hours.items()]
     return invoice_document(header, (START, END), "EUR", segments, lines, totals, billed)
 
 
@@ -79,7 +79,7 @@ def test_an_invoice_that_is_right_agrees_in_any_order(invoice: dict[str, Any]) -
 
 
 def test_a_line_that_was_changed_is_named(invoice: dict[str, Any]) -> None:
-    line = next(one for one in invoice["lines"] if one["id"] == "bytes_in@2026-02-15T00")
+    line = next(line for line in invoice["lines"] if line["id"] == "bytes_in@2026-02-15T00")
     was, line["amount"] = line["amount"], "99.00"
     report = verify(invoice, usage(), [PLAN, NEXT])
     assert "it bills 99.00 EUR" in report.differences["bytes_in@2026-02-15T00"]
@@ -141,7 +141,7 @@ def test_sums_tax_and_credits_are_added_again(invoice: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "document", [{}, {"schema": 2}, {"schema": 1, "kind": "credit_note", "of_invoice": "2026-1"}, {"schema": 1}]
 )
-def test_what_is_no_invoice_is_refused(document: dict[str, Any]) -> None:
+def test_a_document_that_is_no_invoice_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(RatingError):
         verify(document, [])
 

@@ -37,28 +37,28 @@ def quiet() -> dict[str, Any]:
     return {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)} if hasattr(pulsar, "ConsoleLogger") else {}
 
 
-def same(found: object, wanted: object) -> None:
-    assert found == wanted, f"{found!r} instead of {wanted!r}"
+def same(got: object, wanted: object) -> None:
+    assert got == wanted, f"{got!r} instead of {wanted!r}"
 
 
 def receive(consumer: Any, count: int) -> list[str]:
-    found = []
+    payloads = []
     for _ in range(count):
         message = consumer.receive(8000)
         consumer.acknowledge(message)
-        found.append(message.data().decode())
-    return found
+        payloads.append(message.data().decode())
+    return payloads
 
 
 def rest(consumer: Any) -> list[str]:
-    found = []
+    payloads = []
     try:
         while True:
             message = consumer.receive(400)
             consumer.acknowledge(message)
-            found.append(message.data().decode())
+            payloads.append(message.data().decode())
     except pulsar.Timeout:
-        return found
+        return payloads
 
 
 def send(client: Any, name: str, *texts: str, **options: Any) -> list[Any]:

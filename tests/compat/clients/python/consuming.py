@@ -30,10 +30,10 @@ def exclusive_subscription(client: Any) -> None:
 def shared_subscription(client: Any) -> None:
     consumers = [client.subscribe(topic("shared"), "s", TYPES.Shared, receiver_queue_size=3) for _ in range(2)]
     send(client, "shared", *"abcdef")
-    found: list[str] = []
+    payloads: list[str] = []
     for consumer in consumers:
-        found += rest(consumer)
-    same(sorted(found), list("abcdef"))
+        payloads += rest(consumer)
+    same(sorted(payloads), list("abcdef"))
 
 
 @feature()
@@ -91,8 +91,8 @@ def topics_by_pattern(client: Any) -> None:
 def cumulative_acknowledgement(client: Any) -> None:
     consumer = client.subscribe(topic("cumulative"), "s")
     send(client, "cumulative", *"abc")
-    found = [consumer.receive(8000) for _ in range(3)]
-    consumer.acknowledge_cumulative(found[1])
+    messages = [consumer.receive(8000) for _ in range(3)]
+    consumer.acknowledge_cumulative(messages[1])
     consumer.close()
     same(receive(client.subscribe(topic("cumulative"), "s"), 1), ["c"])
 
@@ -106,8 +106,8 @@ def batch_index_acknowledgement(client: Any) -> None:
     for text in "abc":
         producer.send_async(text.encode(), lambda *_: None)
     producer.flush()
-    found = [consumer.receive(8000) for _ in range(3)]
-    consumer.acknowledge(found[1])
+    messages = [consumer.receive(8000) for _ in range(3)]
+    consumer.acknowledge(messages[1])
     consumer.close()
     same(receive(client.subscribe(topic("index"), "s", batch_index_ack_enabled=True), 2), ["a", "c"])
 
@@ -161,10 +161,10 @@ def delayed_through_a_restart(client: Any) -> None:
 def readers(client: Any) -> None:
     send(client, "reader", "a", "b")
     reader = client.create_reader(topic("reader"), pulsar.MessageId.earliest)
-    found: list[str] = []
+    payloads: list[str] = []
     while reader.has_message_available():
-        found.append(reader.read_next(8000).data().decode())
-    same(found, ["a", "b"])
+        payloads.append(reader.read_next(8000).data().decode())
+    same(payloads, ["a", "b"])
 
 
 @feature()

@@ -25,12 +25,12 @@ def feature(*needed: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], An
 
 
 async def receive(consumer: Any, count: int) -> list[str]:
-    found = []
+    payloads = []
     for _ in range(count):
         message = await asyncio.wait_for(consumer.receive(), 8)
         await consumer.acknowledge(message)
-        found.append(message.data().decode())
-    return found
+        payloads.append(message.data().decode())
+    return payloads
 
 
 async def send(client: Any, name: str, *texts: str, **options: Any) -> list[Any]:
@@ -93,8 +93,8 @@ async def several_topics(client: Any) -> None:
 async def cumulative_acknowledgement(client: Any) -> None:
     consumer = await client.subscribe(topic("cumulative"), "s")
     await send(client, "cumulative", *"abc")
-    found = [await asyncio.wait_for(consumer.receive(), 8) for _ in range(3)]
-    await consumer.acknowledge_cumulative(found[1])
+    messages = [await asyncio.wait_for(consumer.receive(), 8) for _ in range(3)]
+    await consumer.acknowledge_cumulative(messages[1])
     await consumer.close()
     same(await receive(await client.subscribe(topic("cumulative"), "s"), 1), ["c"])
 
@@ -133,10 +133,10 @@ async def unsubscribe(client: Any) -> None:
 async def readers(client: Any) -> None:
     await send(client, "reader", "a", "b")
     reader = await client.create_reader(topic("reader"), pulsar.MessageId.earliest)
-    found: list[str] = []
+    payloads: list[str] = []
     while await reader.has_message_available():
-        found.append((await asyncio.wait_for(reader.read_next(), 8)).data().decode())
-    same(found, ["a", "b"])
+        payloads.append((await asyncio.wait_for(reader.read_next(), 8)).data().decode())
+    same(payloads, ["a", "b"])
 
 
 @feature("create_producer", "subscribe", "get_topic_partitions")

@@ -42,16 +42,16 @@ def primitive_schemas(client: Any) -> None:
 @feature()
 def json_schema(client: Any) -> None:
     reading = record("value")
-    found = _through(client, "sc-json", JsonSchema(reading), reading(sensor="a", value=7))
-    same([found.sensor, found.value], ["a", 7])
+    received = _through(client, "sc-json", JsonSchema(reading), reading(sensor="a", value=7))
+    same([received.sensor, received.value], ["a", 7])
     refused(client.create_producer, topic=topic("sc-json"), schema=JsonSchema(record(sensor=Float)))
 
 
 @feature(HAS_AVRO)
 def avro_schema(client: Any) -> None:
     reading = record("value")
-    found = _through(client, "sc-avro", AvroSchema(reading), reading(sensor="a", value=7))
-    same([found.sensor, found.value], ["a", 7])
+    received = _through(client, "sc-avro", AvroSchema(reading), reading(sensor="a", value=7))
+    same([received.sensor, received.value], ["a", 7])
 
 
 @feature(HAS_AVRO)
