@@ -94,11 +94,11 @@ house: setup $(VENV)/.installed-test ## count the files that an operation passes
 
 .PHONY: invoices
 invoices: setup $(VENV)/.installed-test ## rate a million random invoices and check every line of them; ARGS="--count 10000 --seed 7"
-	$(BIN)/python -m tests.support.random_invoices $(ARGS)
+	$(BIN)/python -m tests.support.billing.random_invoices $(ARGS)
 
 .PHONY: accounts
 accounts: setup $(VENV)/.installed-test ## live 2000 accounts for 18 months and hold invoices, credits and notes against books; ARGS="--lives 500 --seed 7"
-	$(BIN)/python -m tests.support.account_lives $(ARGS)
+	$(BIN)/python -m tests.support.billing.account_lives $(ARGS)
 
 .PHONY: billing-campaign
 billing-campaign: setup $(VENV)/.installed-test ## kill broker, worker and Spark, and hold invoices against what clients saw; ARGS="--rounds 5 --seed 7"

@@ -19,7 +19,7 @@ class SubscriptionExplain(Request, kw_only=True):
 
 
 class ExplainFinding(msgspec.Struct, kw_only=True):
-    reason: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.explain.Reason
+    reason: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.diagnosis.explain.Reason
     sentence: str
     remedy: Annotated[str, Meta(description="What is safe to do.")]
     consumer: str = ""
@@ -56,7 +56,7 @@ class TracedDelivery(msgspec.Struct, kw_only=True):
 
 class TracedSubscription(msgspec.Struct, kw_only=True):
     subscription: str
-    where: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.trace.TraceState
+    where: Annotated[str, Meta(description="A stable code for programs.")]  # messaging.broker.core.diagnosis.trace.TraceState
     sentence: str
     consumer: str
     messages_left: Annotated[int | None, Meta(description="Of a batch of which some messages are acknowledged.")]

@@ -2,7 +2,7 @@
 
 Validation, Pulsar's paths, the schema of our API, docs/policies.md and the console's texts and fields are made from it. To enforce
 a policy: write the code that holds it, name that code in `enforced_by`, and add a test of its effect to
-tests/messaging/broker/runtime/test_policies.py.
+tests/messaging/broker/runtime/policies/test_policies.py.
 """
 
 from __future__ import annotations

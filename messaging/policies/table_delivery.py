@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
+_TOPIC = "messaging.broker.core.control.effective_policies:EffectivePolicies"
 
 _SCHEMAS = "messaging.broker.runtime.topic_schemas"
 _ADMISSION = "messaging.broker.runtime.topics.limits.admission"

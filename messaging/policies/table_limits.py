@@ -98,7 +98,7 @@ TABLE = (
         path="maxTopicsPerNamespace",
         words={0: "unlimited"},
         meaning="Maximum number of topics in the namespace; each partition counts. 0: unlimited.",
-        enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
+        enforced_by="messaging.broker.core.limits.topic_quota:TopicQuota.refusal",
     ),
     Policy(
         name="max_partitions_per_topic",
@@ -127,7 +127,7 @@ TABLE = (
         levels=m.TENANT_ONLY,
         words={0: "unlimited"},
         meaning="Maximum number of topics in all namespaces of the tenant; each partition counts. 0: unlimited.",
-        enforced_by="messaging.broker.core.topic_quota:TopicQuota.refusal",
+        enforced_by="messaging.broker.core.limits.topic_quota:TopicQuota.refusal",
     ),
     Policy(
         name="max_delayed_messages_per_tenant",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from messaging.policies import model as m
 from messaging.policies.model import Policy
 
-_TOPIC = "messaging.broker.core.effective_policies:EffectivePolicies"
+_TOPIC = "messaging.broker.core.control.effective_policies:EffectivePolicies"
 
-_INACTIVITY = "messaging.broker.core.inactivity:inactivity_policies"
+_INACTIVITY = "messaging.broker.core.maintenance.inactivity:inactivity_policies"
 _QUOTA = "messaging.broker.runtime.topics.backlog.quota:quota_of"
 
 TABLE = (

@@ -158,7 +158,7 @@ def partitioning_conflict(name: str, topics: Iterable[str]) -> str:
 class SubscriptionRecord:
     """A durable subscription. `subscription_id` is unique in the store and never used again: cursor deltas carry it.
 
-    `state` is the cursor's snapshot (format of `messaging/broker/core/cursor.py`); newer deltas may follow in the cursor ledger.
+    `state` is the cursor's snapshot (format of `broker/core/cursors/cursor.py`); newer deltas may follow in the cursor ledger.
     """
 
     subscription_id: int

@@ -10,8 +10,8 @@ from messaging.adminrpc.topics import NamespaceLive, Stats, TopicLive, TopicRef,
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker as control_plane
 from tests.admin_ui.scripted_live import ScriptedLive
-from tests.support.broker_line import BrokerLine
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.broker_line import BrokerLine
+from tests.support.brokers.memory_broker import MemoryBroker
 
 
 class ConsoleBroker(BrokerLine):

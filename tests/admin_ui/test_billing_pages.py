@@ -12,7 +12,7 @@ import time_machine
 from tenants.models import AuditRecord, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from tests.support.billing_rows import APRIL, GIB, MARCH, PLAN, use, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, MARCH, PLAN, use, with_plan
 from workers.billing.actions import publish_plan
 from workers.billing.drafts import refresh
 from workers.billing.headers import account_of, issuer

@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from tenants.models import Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.drafts import refresh
 from workers.billing.reports import make_due

@@ -11,7 +11,7 @@ from django.test import Client
 from tenants.models import Key, MonthLabels, Namespace, Tenant
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, use, use_part, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, use, use_part, with_plan
 from workers.billing import charts
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh

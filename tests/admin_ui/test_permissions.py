@@ -21,7 +21,7 @@ from tenants.actions import create_key
 from tenants.models import Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
-from tests.support.billing_rows import APRIL, MARCH, run_of, with_plan
+from tests.support.billing.billing_rows import APRIL, MARCH, run_of, with_plan
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
 from workers.billing.reports import make

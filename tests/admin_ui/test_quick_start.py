@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.admin_ui.browsing import FLAGS
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.browser, pytest.mark.standalone, pytest.mark.xdist_group("browser")]
 NAMESPACE = "/tenants/public/namespaces/default"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.support.broker_world import BrokerWorld
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.raw_client import RawClient, send_frame
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

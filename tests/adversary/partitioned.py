@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate
 from messaging.errors import MagnetarError
 from messaging.protocol.names import parse_topic
-from tests.support.broker_world import BrokerWorld
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/p"
 NAME = parse_topic(TOPIC)

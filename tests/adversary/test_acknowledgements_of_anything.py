@@ -14,8 +14,8 @@ from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Position
 from tests.adversary.acknowledging import NAME, TOPIC, acknowledged, backlogs, published, subscribed
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import batch_frame
+from tests.support.clients.raw_client import batch_frame
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 EDGES = [0, 9, 10, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
 

@@ -12,10 +12,10 @@ from messaging.limits.sizes import NAME_BYTES_MAX, PERMITS_MAX
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import EARLIEST
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.commands import client_bodies, empty, kind_of, limit_at, paths, put, sized
-from tests.support.raw_client import RawClient, batch_frame, send_frame
+from tests.support.clients.commands import client_bodies, empty, kind_of, limit_at, paths, put, sized
+from tests.support.clients.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 MINUS_ONE = 2**64 - 1

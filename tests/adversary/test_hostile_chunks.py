@@ -7,13 +7,13 @@ import pytest
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
-from tests.support.chunk_world import ChunkWorld
-from tests.support.chunking import chunk_frame
-from tests.support.consuming import TOPIC, ack, filled, id_of, texts
+from tests.support.clients.chunking import chunk_frame
+from tests.support.clients.consuming import TOPIC, ack, filled, id_of, texts
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.dead_letters import dead_letters, metadata_of, moved, nack, set_policy, subscription_of
-from tests.support.raw_client import RawClient, send_frame
-from tests.support.subscription_world import received
+from tests.support.worlds.broker_world import BrokerWorld
+from tests.support.worlds.chunk_world import ChunkWorld
+from tests.support.worlds.subscription_world import received
 
 INT32_MAX = 2**31 - 1
 

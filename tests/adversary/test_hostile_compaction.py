@@ -13,8 +13,8 @@ from messaging.broker.core.compaction.last_values import LastValues, PartFile, R
 from messaging.broker.core.compaction.passes import CompactionRules, FirstPass, SecondPass
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
-from tests.support.broker_world import BrokerWorld
 from tests.support.compacting import compact, keyed, publish, read_all
+from tests.support.worlds.broker_world import BrokerWorld
 
 RULES = CompactionRules(retain_null_key=False, unpacked_bytes_max=1 << 20)
 MIB = 1 << 20

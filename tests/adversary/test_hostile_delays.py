@@ -13,13 +13,13 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import DiskFull
-from tests.support.broker_world import BrokerWorld
+from tests.support.clients.consuming import TOPIC, texts
+from tests.support.clients.publishing import producing, receipts
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.clock import Clock, give
-from tests.support.consuming import TOPIC, texts
 from tests.support.policies import set_policies
-from tests.support.publishing import producing, receipts
-from tests.support.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 NOW_MS = 1_700_000_000_000
 NEVER_MS = 2**63 - 1

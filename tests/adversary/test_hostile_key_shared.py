@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
-from tests.support.consuming import TOPIC, filled, texts
+from tests.support.clients.consuming import TOPIC, filled, texts
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.dead_letters import subscription_of
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.worlds.broker_world import BrokerWorld
 
 C = pb.Command
 KEY_SHARED = pb.Subscribe.Key_Shared

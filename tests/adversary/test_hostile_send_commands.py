@@ -15,8 +15,8 @@ from messaging.protocol import hot
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.hot import SendFrame
 from messaging.protocol.send_commands import message_count
-from tests.support.broker_world import BrokerWorld
 from tests.support.compacting import batch, compact, keyed, publish, read_all
+from tests.support.worlds.broker_world import BrokerWorld
 
 FIELD_ZERO = b"\x00\x00"
 NO_MESSAGE_ID = b"\x4a\x01\xff"

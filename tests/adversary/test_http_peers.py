@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.raw_http import Peer, peers
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
+from tests.support.clients.raw_http import Peer, peers
 
 pytestmark = pytest.mark.xdist_group("http_peers")  # one platform at a time
 CROWD = 150

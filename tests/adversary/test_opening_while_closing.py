@@ -20,8 +20,8 @@ from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from tests.support.broker_world import BrokerWorld
-from tests.support.connections import DirectConnection
+from tests.support.clients.connections import DirectConnection
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

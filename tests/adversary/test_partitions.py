@@ -19,9 +19,9 @@ from messaging.errors import MagnetarError, NotReady, PreconditionFailed, TopicN
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Unavailable
 from tests.adversary.partitioned import NAME, TOPIC, count, grow, partition, refusal, stored_subscriptions
-from tests.support.broker_world import BrokerWorld
-from tests.support.connections import DirectConnection
+from tests.support.clients.connections import DirectConnection
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 TURNS_MAX = 400
 

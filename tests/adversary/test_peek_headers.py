@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.client import connect
 
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 TOPIC = "public/default/peeked"
 AT = f"/admin/v2/persistent/{TOPIC}/subscription/s"

@@ -20,7 +20,7 @@ from messaging.adminrpc.subscriptions import SubscriptionCreate
 from messaging.adminrpc.topics import TopicDelete, TopicRef
 from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, TopicNotFound
 from messaging.permissions.model import tenant_role
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.memory_broker import MemoryBroker
 
 LETTERS, TARGET = "persistent://acme/kept/letters", "persistent://acme/kept/target"
 FULL, CLOSED = "persistent://acme/full/target", "persistent://acme/closed/target"

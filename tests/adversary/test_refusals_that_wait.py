@@ -4,11 +4,11 @@ Seen: refusals were not counted, so that the connection was read on and they too
 
 from __future__ import annotations
 
-from messaging.broker.core.ingress_limiter import PARKED_BYTES_MAX
+from messaging.broker.core.memory.ingress_limiter import PARKED_BYTES_MAX
 from messaging.broker.runtime.topics.limits.publish_limits import ACT_BYTES
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.raw_client import send_frame
-from tests.support.virtual_broker import VirtualClient, VirtualWorld, virtually
+from tests.support.brokers.virtual_broker import VirtualClient, VirtualWorld, virtually
+from tests.support.clients.raw_client import send_frame
 
 READ = 500  # refused messages at a time
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from messaging.broker.runtime.wire.connection import Connection
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import send_frame
+from tests.support.clients.raw_client import send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 LARGE = send_frame(0, bytes(1 << 20))

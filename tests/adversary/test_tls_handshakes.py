@@ -14,8 +14,8 @@ import pytest
 
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire.tls_listener import BEGUN_COST, Handshake, TlsListener
-from tests.support.raw_client import RawClient
-from tests.support.running_broker import RunningBroker, running_broker
+from tests.support.brokers.running_broker import RunningBroker, running_broker
+from tests.support.clients.raw_client import RawClient
 from tests.support.waiting import eventually
 
 

@@ -18,9 +18,9 @@ from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Unavailable
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import RawClient, batch_frame, send_frame
+from tests.support.clients.raw_client import RawClient, batch_frame, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 

@@ -20,8 +20,8 @@ from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.message_id import encode_message_id
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.support.batches import single, store
-from tests.support.running_broker import RunningBroker, running_broker
+from tests.support.brokers.running_broker import RunningBroker, running_broker
+from tests.support.clients.batches import single, store
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/t"

@@ -8,7 +8,7 @@ import pytest
 import websockets
 
 from messaging.adminrpc.audit import AuditTake
-from tests.support.running_broker import running_broker
+from tests.support.brokers.running_broker import running_broker
 
 CONSUMER = "/ws/v2/consumer/persistent/acme/orders/t/s"
 

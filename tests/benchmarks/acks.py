@@ -16,8 +16,8 @@ from messaging.adminrpc.topics import TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import command
 from tests.benchmarks import load, wire
+from tests.benchmarks.beside_peer.peer_report import COMPILED, PLAIN
 from tests.benchmarks.load import Stalled
-from tests.benchmarks.peer_report import COMPILED, PLAIN
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 TARGET_MS = 300.0
 PARTITIONS = 10_000  # the most that one topic may have

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from messaging.protocol import build_hot, hot_extensions
-from tests.benchmarks import first_light, load, peer_process, processes, report, the_log
+from tests.benchmarks import first_light, load, processes, report, the_log
+from tests.benchmarks.beside_peer import peer_process
 from tests.benchmarks.generator import Generator
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"

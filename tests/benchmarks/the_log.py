@@ -16,22 +16,18 @@ from tests.benchmarks import (
     billing,
     catch_up,
     compaction,
-    delayed,
-    delayed_peer,
-    dispatch,
     floors,
     listing,
     log_append,
-    neighbours,
-    opening,
-    peer,
     processes,
     rate_limits,
     restart,
-    shared_slots,
     topics,
 )
+from tests.benchmarks.beside_peer import delayed_peer, dispatch, opening, peer
+from tests.benchmarks.delayed_delivery import delayed
 from tests.benchmarks.generator import Generator
+from tests.benchmarks.hostile import neighbours, shared_slots
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
 from tests.benchmarks.report import Progress, Section, floors_section

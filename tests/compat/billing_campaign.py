@@ -29,7 +29,7 @@ from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.billing_traffic import SUBSCRIPTION, Traffic, expected, now_ms, reconnected, settle
 from tests.compat.stock import Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 from workers.findings.outages import Outage, outages_below
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pulsar
 
 from tests.compat.stock import RECEIVE_MS, Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 from workers.findings.outages import Outage
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.stock import Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ from tests.compat.scenarios import (
     save_recorded,
     scenarios,
 )
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 RUNS = 3

@@ -25,7 +25,7 @@ from typing import Any
 import pulsar
 
 from tests.compat.stock import RECEIVE_MS, Stock, published
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 LETTERS, TARGET = "persistent://public/default/letters", "persistent://public/default/again"

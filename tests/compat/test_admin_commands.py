@@ -11,7 +11,7 @@ import pytest
 
 from tests.compat.admin import NOT_YET, OURS, TREE, UNTRIED, Found, chapters, keyed, load_recorded, replay
 from tests.compat.scenarios import Platform
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 

@@ -24,7 +24,7 @@ from spark_jobs.config import Request, run_directory
 from spark_jobs.plan import make_plan
 from tests.compat.billing_traffic import Event, Traffic, expected, now_ms, reconnected, settle
 from tests.compat.stock import Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from workers.findings.outages import Outage, outages_below
 from workers.rating.plan import plan_from
 from workers.rating.rate import USAGE, month_of, rate, segments_of

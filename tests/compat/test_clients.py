@@ -11,7 +11,7 @@ import pytest
 
 from tests.compat.probes import CLIENTS, NOT_YET, OFFERED, Result, make_keys, page, probe_all
 from tests.compat.scenarios import Platform
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 

@@ -15,7 +15,7 @@ import pytest
 from messaging import client as magnetar
 from messaging.errors import AuthenticationFailed
 from tests.compat.stock import RECEIVE_MS, Stock, nothing_more, receive
-from tests.support.standalone import Answer, Standalone
+from tests.support.brokers.standalone import Answer, Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]

@@ -18,7 +18,7 @@ from messaging.protocol.frames import command, decode
 from tests.benchmarks import wire
 from tests.benchmarks.load import Peer, publisher, subscriber
 from tests.compat.stock import Stock, nothing_more, receive
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone, pytest.mark.crash]

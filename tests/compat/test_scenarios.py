@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.scenarios import NOT_YET, OURS, Outcome, Platform, load_recorded, recorded_files, run_and_compare, scenarios
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 

@@ -10,7 +10,7 @@ import pytest
 from pulsar.schema import AvroSchema, Float, Integer, JsonSchema, Record, String, StringSchema
 
 from tests.compat.stock import Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 WAIT_MS = 20_000

@@ -10,7 +10,7 @@ import pytest
 from fastavro import parse_schema, schemaless_reader
 
 from tests.compat.stock import Stock
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]

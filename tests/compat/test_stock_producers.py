@@ -9,7 +9,7 @@ import pulsar
 import pytest
 
 from tests.compat.stock import Stock, nothing_more, receive
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]

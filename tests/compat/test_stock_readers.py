@@ -6,7 +6,7 @@ import pulsar
 import pytest
 
 from tests.compat.stock import RECEIVE_MS, Stock, batched, published, read_all
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]

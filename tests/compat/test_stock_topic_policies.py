@@ -13,7 +13,7 @@ from pulsar.schema import Integer, JsonSchema, Record, String
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tests.compat.stock import Stock, nothing_more, receive
 from tests.compat.topic_case import Case
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 SHARED = pulsar.ConsumerType.Shared
 # Policies of which a client sees nothing as long as the broker runs, and where their effect is tested.
 UNSEEN = {
-    "deduplicationSnapshotInterval": "messaging/broker/runtime/test_policies_storage.py",
-    "persistence": "messaging/broker/runtime/test_policies_storage.py",
+    "deduplicationSnapshotInterval": "messaging/broker/runtime/policies/test_policies_storage.py",
+    "persistence": "messaging/broker/runtime/policies/test_policies_storage.py",
     "replicatorDispatchRate": "refused: nothing is replicated",
 }
 

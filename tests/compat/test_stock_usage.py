@@ -16,7 +16,7 @@ from messaging.adminrpc.usage import UsageFlush
 from messaging.identity import service_token
 from messaging.settings import Settings
 from tests.compat.stock import RECEIVE_MS, Stock, receive
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]

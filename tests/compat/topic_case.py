@@ -8,7 +8,7 @@ from typing import Any
 
 import pulsar
 
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 EARLIEST, SHARED = pulsar.InitialPosition.Earliest, pulsar.ConsumerType.Shared
 

@@ -40,11 +40,11 @@ from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
 from messaging.settings import ConfigError, Settings
 from messaging.storage.local import LocalLedgerStore
+from tests.support.brokers.storage_broker import NAMESPACE, TOPIC, publish
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.owning import started
 from tests.support.storage.power_loss import CONFIG, DIRECTORY
 from tests.support.storage.workload import Workload, check
-from tests.support.storage_broker import NAMESPACE, TOPIC, publish
 
 USED_UP = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM)
 NEEDS_SOMETHING = ("open", "allocate", "rename", "sync_directory", "remove")  # operations that make, name or remove a file

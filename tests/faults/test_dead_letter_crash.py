@@ -17,8 +17,8 @@ from messaging.adminrpc.subscriptions import DeadLetterPolicySet, SubscriptionCr
 from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.protocol import pulsar_pb2 as pb
 from tests.benchmarks.real_broker import RealBroker
-from tests.support.consuming import id_of, texts
-from tests.support.raw_client import Closed, RawClient, send_frame
+from tests.support.clients.consuming import id_of, texts
+from tests.support.clients.raw_client import Closed, RawClient, send_frame
 
 TOPIC = "persistent://public/default/rejected"
 TARGET = f"{TOPIC}-s-DLQ"

@@ -17,8 +17,8 @@ from messaging.errors import MagnetarError
 from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
+from tests.support.brokers.storage_broker import ADMIN, NAMESPACE, TOPIC, Inbox, publish
 from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
-from tests.support.storage_broker import ADMIN, NAMESPACE, TOPIC, Inbox, publish
 from tests.support.waiting import eventually
 
 SIZE_BYTES = 40 << 20

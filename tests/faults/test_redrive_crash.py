@@ -22,8 +22,8 @@ from messaging.identity import service_token
 from messaging.protocol import pulsar_pb2 as pb
 from tenants.models import Tenant
 from tests.benchmarks.real_broker import RealBroker
-from tests.support.consuming import texts
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.consuming import texts
+from tests.support.clients.raw_client import RawClient, send_frame
 from workers.environment import Environment, StoppingWithProgress
 from workers.redrive import task
 from workers.redrive.models import RedriveJob

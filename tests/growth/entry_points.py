@@ -11,20 +11,20 @@ from pyroaring import BitMap
 
 from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.cursors.cursor_memory import CursorMemory
 from messaging.broker.core.delayed.overrides import Overrides
-from messaging.broker.core.explain import DeliveryState, explain
-from messaging.broker.core.key_shared_mode import KeySharedMode
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.diagnosis.explain import DeliveryState, explain
+from messaging.broker.core.diagnosis.trace import trace_in
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.broker.core.trace import trace_in
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.fairness.queue import FairQueue
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.growth.worlds import BLOCK, DelayedTopic, chunk_sets, holding, rejected_often, with_consumers
-from tests.support.subscription_world import Sink, World
+from tests.support.worlds.subscription_world import Sink, World
 
 Act = Callable[[], object]
 EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = (

@@ -8,10 +8,10 @@ from messaging.broker.core.delayed.index import MemoryIndex
 from messaging.broker.core.delayed.overrides import Overrides
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.dispatch.chunk_sets import ChunkSets
-from messaging.broker.core.key_shared_mode import KeySharedSettings
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
-from tests.support.subscription_world import Sink, World, received
+from tests.support.worlds.subscription_world import Sink, World, received
 
 BLOCK = 500
 KEYS = 50

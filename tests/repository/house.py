@@ -185,9 +185,9 @@ async def passages(folder: Path) -> dict[str, set[str]]:
     from messaging.adminrpc.usage import UsageFlush
     from messaging.clock import wall_ms
     from messaging.protocol import pulsar_pb2 as pb
-    from tests.support.consuming import TOPIC, ack, id_of
-    from tests.support.raw_client import RawClient, Received, delayed_frame, send_frame
-    from tests.support.running_broker import running_broker
+    from tests.support.brokers.running_broker import running_broker
+    from tests.support.clients.consuming import TOPIC, ack, id_of
+    from tests.support.clients.raw_client import RawClient, Received, delayed_frame, send_frame
 
     trace = Trace()
     try:

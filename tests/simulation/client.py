@@ -13,7 +13,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.checker import Checker
 from tests.simulation.network import Link
-from tests.support.raw_client import Received
+from tests.support.clients.raw_client import Received
 
 RETRY_S = 0.02  # before a client tries again what the broker refused or cut off
 

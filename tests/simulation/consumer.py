@@ -11,7 +11,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.client import Client, World
 from tests.simulation.entries import chunk_of, texts_of
 from tests.simulation.model import Chunk, Consumer, Place, Subscribed
-from tests.support.raw_client import Received
+from tests.support.clients.raw_client import Received
 
 SEEK_S = 1.0  # after its connection was lost a seek may take effect that long
 

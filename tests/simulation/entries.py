@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.model import Chunk, Place
-from tests.support.raw_client import Received
+from tests.support.clients.raw_client import Received
 
 LENGTH_BYTES = 4  # of the length before the metadata of one message in a batch
 

@@ -27,7 +27,7 @@ from tests.simulation.small_runs import SEALED
 from tests.simulation.sockets import context_of
 from tests.simulation.threads import ThreadPool, Threads
 from tests.simulation.virtual_time import VirtualClock, VirtualLoop
-from tests.support.broker_over import broker_over
+from tests.support.brokers.broker_over import broker_over
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.fake_file import FakeAio
 from tests.support.storage.memory_ledgers import MemoryMetaStore

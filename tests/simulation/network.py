@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.raw_client import Received
+from tests.support.clients.raw_client import Received
 
 DELAY_S_MAX = 0.002
 

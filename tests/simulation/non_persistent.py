@@ -13,7 +13,7 @@ from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.checker import Violated
 from tests.simulation.client import Client, World
 from tests.simulation.entries import texts_of
-from tests.support.raw_client import Received, batch_frame, send_frame
+from tests.support.clients.raw_client import Received, batch_frame, send_frame
 
 TOPIC = "non-persistent://public/default/n"
 KINDS = (pb.Subscribe.Exclusive, pb.Subscribe.Failover, pb.Subscribe.Shared, pb.Subscribe.Key_Shared)

@@ -9,8 +9,8 @@ from messaging.protocol import pulsar_pb2 as pb
 from tests.simulation.client import Client, World
 from tests.simulation.entries import place_of
 from tests.simulation.model import Chunk, Message
-from tests.support.chunking import chunk_frame
-from tests.support.raw_client import Received, batch_frame, send_frame
+from tests.support.clients.chunking import chunk_frame
+from tests.support.clients.raw_client import Received, batch_frame, send_frame
 
 KEYS = 5  # of each topic
 

@@ -21,7 +21,7 @@ from tests.simulation.producer import ProducerClient
 from tests.simulation.sockets import Json, Socket
 from tests.simulation.virtual_time import EPOCH_S, VirtualClock
 from tests.simulation.web_socket_clients import WebSocketClients
-from tests.support.raw_client import Received
+from tests.support.clients.raw_client import Received
 from tests.support.storage.fake_disk import FakeDisk
 from tests.support.storage.memory_ledgers import MemoryMetaStore
 

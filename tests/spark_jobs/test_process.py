@@ -17,7 +17,7 @@ from spark_jobs.config import Request, result_from, write_json
 from spark_jobs.java import choose_java
 from tenants.scoping import platform_scope
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NOON_MS, record, reference, write_all
-from tests.support.worker_broker import Clock, WorkerBroker, worker_broker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker, worker_broker
 from workers import usage_run
 from workers.environment import Environment
 from workers.models import UsageHour, UsagePartition, UsageRun

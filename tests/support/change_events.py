@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.memory_broker import MemoryBroker
 
 
 def stored_events(broker: MemoryBroker, topic: str) -> list[tuple[pb.Metadata, bytes]]:

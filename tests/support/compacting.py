@@ -21,7 +21,7 @@ from messaging.protocol.frames import build_send, parse_stored
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import EARLIEST, Position
-from tests.support.batches import store_frame
+from tests.support.clients.batches import store_frame
 from tests.support.waiting import eventually
 from workers.compaction import compact_topic
 from workers.environment import Environment

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
-from messaging.broker.core.dead_letters import DeadLetters
+from messaging.broker.core.dead_letters.dead_entries import DeadLetters
 from messaging.broker.core.subscription import Subscription
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
-from tests.support.consuming import TOPIC, filled, id_of
-from tests.support.raw_client import RawClient, Received
+from tests.support.clients.consuming import TOPIC, filled, id_of
+from tests.support.clients.raw_client import RawClient, Received
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 C = pb.Command
 TARGET = f"{TOPIC}-s-DLQ"

@@ -19,10 +19,10 @@ from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.format.segment import PAGE_BYTES
 from messaging.storage.local.read import index
 from messaging.storage.meta_store import DelayedRun
+from tests.support.brokers.storage_broker import ADMIN, TOPIC, Inbox, Sender, storage_broker
 from tests.support.clock import Clock, give
 from tests.support.storage.away_meta import AwayMetaStore
 from tests.support.storage.fake_disk import FakeDisk
-from tests.support.storage_broker import ADMIN, TOPIC, Inbox, Sender, storage_broker
 from tests.support.waiting import eventually
 
 DIRECTORY = Path("/log")

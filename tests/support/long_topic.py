@@ -6,9 +6,9 @@ from typing import Any
 
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/long"
 SIZE = 60_000

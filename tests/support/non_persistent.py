@@ -7,8 +7,8 @@ from typing import Any
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from tests.support.broker_world import BrokerWorld
-from tests.support.raw_client import RawClient, Received
+from tests.support.clients.raw_client import RawClient, Received
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "non-persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

@@ -7,7 +7,7 @@ from typing import Any
 
 from messaging.policies.model import Level
 from messaging.policies.registry import ENFORCED
-from tests.support.broker_world import FEED, BrokerWorld
+from tests.support.worlds.broker_world import FEED, BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
 LEVELS = (Level.NAMESPACE, Level.TOPIC, Level.TENANT)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import EARLIEST, Position
-from tests.support.subscription_world import World
+from tests.support.worlds.subscription_world import World
 
 PICK = st.integers(0, 10_000)
 

@@ -16,8 +16,8 @@ from controlplane.denials import Denials
 from tenants import maintenance_requests
 from tenants.models import User
 from tenants.pulsar.brokers import health
-from tests.support.control_plane import Connected, connected
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.control_plane import Connected, connected
+from tests.support.brokers.memory_broker import MemoryBroker
 from tests.tenants.world import Caller, World
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from controlplane.cli import main
 from tenants.models import AuditRecord, Tenant
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, run_of, tenant_of, use
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, run_of, tenant_of, use
 from tests.tenants.world import World
 from workers.billing.closing import finalize
 from workers.billing.drafts import refresh

@@ -10,7 +10,7 @@ import time_machine
 from django.conf import settings as django_settings
 
 from tenants.models import AuditRecord, Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, run_of, use, with_plan
 from tests.tenants.world import World
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.budgets import check

@@ -13,13 +13,13 @@ from django.test import Client
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.adminrpc.methods import FEED_APPLY, FEED_PULL
-from messaging.broker.core.feed_plan import FullFeed
+from messaging.broker.core.control.feed_plan import FullFeed
 from messaging.errors import PreconditionFailed
 from messaging.identity import create_secrets, issue_token, service_token
 from messaging.settings import Settings
 from tenants import actions, feed
 from tenants.models import FeedHead, Grant, OutboxChange
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.memory_broker import MemoryBroker
 from tests.tenants.world import World
 
 

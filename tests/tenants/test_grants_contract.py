@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from admin_ui.access import visible_tenants as console_visible
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
 from messaging.policies.resolution import defaults
 from tenants import feed

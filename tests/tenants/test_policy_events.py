@@ -58,7 +58,7 @@ def events(world: World) -> list[tuple[str, dict[str, Any] | None]]:
 
 
 def test_each_change_is_one_event_in_order(call: Caller, world: World) -> None:
-    """As Pulsar, see tests/messaging/broker/core/change_events.json, but for changes that change nothing."""
+    """As Pulsar, see tests/messaging/broker/core/change_events/change_events.json, but for changes that change nothing."""
     other = "persistent://acme/orders/other"
     world.broker.add(other)
     for path, value in (("maxProducers", 3), ("maxProducers", 3), ("messageTTL", 60)):

@@ -24,7 +24,7 @@ from messaging.adminrpc.methods import (
 from messaging.adminrpc.subscriptions import SubscriptionCreate
 from tenants import actions
 from tenants.models import AuditRecord
-from tests.support import batches
+from tests.support.clients import batches
 from tests.tenants.world import Caller, World, status
 
 Call = Callable[..., Any]

@@ -17,7 +17,7 @@ from tenants import actions
 from tenants.access import Actor, actor_of_user
 from tenants.first_rows import create_first_rows
 from tenants.models import Key, User
-from tests.support.control_plane import Connected
+from tests.support.brokers.control_plane import Connected
 
 
 class World:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from messaging.settings import Settings, load
-from tests.support.worker_broker import Clock, WorkerBroker, worker_broker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker, worker_broker
 from workers.environment import Environment
 from workers.process import Worker
 

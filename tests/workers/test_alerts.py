@@ -16,7 +16,7 @@ import pytest
 from messaging.errors import InvalidValue, NotAllowed
 from messaging.protocol.names import parse_topic
 from tenants.models import Key, Tenant
-from tests.support.worker_broker import START, Clock, WorkerBroker
+from tests.support.brokers.worker_broker import START, Clock, WorkerBroker
 from workers import mail
 from workers.alerts import tasks, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget

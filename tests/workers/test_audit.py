@@ -9,7 +9,7 @@ from messaging.adminrpc.methods import AUDIT_TAKE
 from messaging.errors import AuthenticationFailed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from tenants.models import AuditRecord
-from tests.support.worker_broker import WorkerBroker
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.environment import Environment
 from workers.models import AuditCursor
 from workers.runs import run_recorded

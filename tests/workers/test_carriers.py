@@ -14,8 +14,8 @@ from messaging.errors import NotReady
 from messaging.permissions.model import tenant_role
 from messaging.settings import Settings
 from tenants.models import Tenant
+from tests.support.brokers.worker_broker import WorkerBroker
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import WorkerBroker
 from workers import carriers as carriers_module
 from workers.carriers import Carriers, Turn
 from workers.environment import Environment

@@ -15,7 +15,7 @@ from messaging.adminrpc.methods import COMPACTION_BEGIN, TOPICS_COMPACT, TOPICS_
 from messaging.adminrpc.topics import TopicRef
 from messaging.errors import NotReady
 from messaging.settings import Settings
-from tests.support.worker_broker import Clock, WorkerBroker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from workers import part_files
 from workers.compaction import compact_topic
 from workers.environment import Environment, Stopping

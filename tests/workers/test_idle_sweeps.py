@@ -8,7 +8,7 @@ import time
 import pytest
 
 from messaging.storage.meta_store import TopicRecord
-from tests.support.worker_broker import Clock, WorkerBroker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.runs import run_recorded
 from workers.schedule import COMPACT_TOPICS, EXPIRE_MESSAGES

@@ -8,7 +8,7 @@ import pytest
 
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.worker_broker import Clock
+from tests.support.brokers.worker_broker import Clock
 from workers import mail
 from workers.alerts import platform
 from workers.alerts.models import Notice, PlatformAlert

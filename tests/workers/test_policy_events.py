@@ -13,10 +13,10 @@ from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.change_events import LOOKED_AT_MAX
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.protocol.frames import as_text
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from tests.support.change_events import stored_events
 from tests.support.compacting import read_all
 from tests.support.waiting import eventually
-from tests.support.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.tasks.compaction import compact_topics
 from workers.tasks.expiry import expire_messages

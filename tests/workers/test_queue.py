@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from messaging.errors import NotReady, PreconditionFailed
-from tests.support.worker_broker import Clock
+from tests.support.brokers.worker_broker import Clock
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun
 from workers.queue import LEASE_S, SKEW_S, ask_for, discard, requeue, take

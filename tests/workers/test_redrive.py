@@ -10,13 +10,13 @@ import pytest
 
 from messaging.adminrpc.methods import REDRIVE_MOVE
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveMove, RedriveMoved
-from messaging.broker.core.redrive import REDRIVEN, TOO_OFTEN
+from messaging.broker.core.dead_letters.redrive import REDRIVEN, TOO_OFTEN
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import NotReady
 from messaging.permissions.model import tenant_role
 from messaging.protocol.names import parse_topic
 from tenants.models import Tenant
-from tests.support.worker_broker import Clock, WorkerBroker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget
 from workers.environment import Environment
 from workers.redrive import task

@@ -10,7 +10,7 @@ import pytest
 from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceRun
 from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS
 from messaging.storage.ledger_store import Unavailable
-from tests.support.worker_broker import Clock, WorkerBroker
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from workers.environment import Environment
 from workers.models import TaskRun, UsageRun
 from workers.queue import LEASE_S, take

@@ -14,7 +14,7 @@ from spark_jobs.checksum import HOUR_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result
 from tenants.models import Tenant
 from tenants.scoping import OutsideScope, platform_scope, tenant_scope
-from tests.support.worker_broker import START
+from tests.support.brokers.worker_broker import START
 from workers.environment import Stopping
 from workers.models import UsageHour, UsagePartition, UsageRun
 from workers.usage_load import known_inputs, publish

@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.checksum import DETAIL_COLUMNS, checksum_text, row_digest
 from spark_jobs.config import HourResult, Result, details_directory
 from tenants.models import Tenant
-from tests.support.worker_broker import START, Clock
+from tests.support.brokers.worker_broker import START, Clock
 from workers.detail_models import UsageDetail
 from workers.environment import Environment
 from workers.models import UsageHour, UsageRun

@@ -14,8 +14,8 @@ import pytest
 
 from messaging.settings import Settings
 from spark_jobs.config import Progress
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import Clock, WorkerBroker
 from workers import usage_run
 from workers.environment import Environment, Stopping
 from workers.models import TaskRun, UsageRun

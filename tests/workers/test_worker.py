@@ -16,8 +16,8 @@ import pytest
 from django.db import OperationalError, transaction
 
 from messaging.settings import ConfigError, Settings
+from tests.support.brokers.worker_broker import WorkerBroker
 from tests.support.waiting import eventually_sync
-from tests.support.worker_broker import WorkerBroker
 from workers import transport
 from workers.beat import PREFIX, Beat, ensure_schedule
 from workers.environment import Environment

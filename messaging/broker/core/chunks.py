@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
+from messaging.broker.core.producers.producer_sequences import NO_PARTS, ChunkPart
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import ProtocolError, as_text, parse_metadata
 from messaging.protocol.hot import CHUNK, SendFrame

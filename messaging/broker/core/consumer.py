@@ -8,11 +8,11 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import bitmap_bytes
-from messaging.broker.core.client_info import LOCAL_CLIENT
+from messaging.broker.core.clients.client_info import LOCAL_CLIENT
+from messaging.broker.core.clients.open_sessions import OpenSession
+from messaging.broker.core.dispatch.key_shared_mode import AUTO_SPLIT
+from messaging.broker.core.dispatch.unacked import UnackedMessages, stays_blocked
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import AUTO_SPLIT
-from messaging.broker.core.open_sessions import OpenSession
-from messaging.broker.core.unacked import UnackedMessages, stays_blocked
 from messaging.limits.sizes import PERMITS_MAX
 from messaging.storage.ledger_store import Position
 

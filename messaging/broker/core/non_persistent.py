@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.dispatch.assignment import Assignment
+from messaging.broker.core.dispatch.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.strategies import DROPPING
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
 from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from messaging.broker.core import ack_sets, bitmaps, client_usage
+from messaging.broker.core import bitmaps
+from messaging.broker.core.clients import client_usage
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.cursor_deltas import of_entries, of_range
-from messaging.broker.core.dead_letters import DeadLetters
+from messaging.broker.core.cursors import ack_sets
+from messaging.broker.core.cursors.cursor import Cursor
+from messaging.broker.core.cursors.cursor_deltas import of_entries, of_range
+from messaging.broker.core.dead_letters.dead_entries import DeadLetters
 from messaging.broker.core.dispatch.assignment import Assignment
+from messaging.broker.core.dispatch.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import DispatchState, Due
 from messaging.broker.core.dispatch.strategies import STRATEGIES
 from messaging.broker.core.dispatch.strategy import DispatchStrategy
+from messaging.broker.core.dispatch.unacked import UnackedMessages
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import DEFAULT_SETTINGS, KeySharedSettings
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import DELAYING, TYPE_NAMES, SubscriptionType
-from messaging.broker.core.unacked import UnackedMessages
 from messaging.errors import ConsumerBusy, NotReady, QuotaExceeded
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from messaging.adminrpc.base import Answer
 from messaging.adminrpc.methods import METHODS
-from messaging.broker.core.ingress_limiter import IngressLimiter
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.ingress_limiter import IngressLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.messages import LocalService
 from messaging.broker.runtime.peers import Peers
 from messaging.errors import AuthenticationFailed

@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime.feed.client import fetch as fetch_page
 from messaging.broker.runtime.feed.follower import FeedFollower, Fetch
 from messaging.broker.runtime.feed.store import FeedStore

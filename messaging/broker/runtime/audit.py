@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable
 
 from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
-from messaging.broker.core.audit_events import AuditEvents, Entry, Event
-from messaging.broker.core.control_view import ControlView
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.clients.audit_events import AuditEvents, Entry, Event
+from messaging.broker.core.control.view import ControlView
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import AuthenticationFailed

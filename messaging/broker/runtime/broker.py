@@ -12,16 +12,16 @@ from typing import Protocol
 import structlog
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.control.effective_policies import EffectivePolicies
+from messaging.broker.core.cursors.cursor_memory import CursorMemory
 from messaging.broker.core.delayed.seal_size import seal_entries
-from messaging.broker.core.effective_policies import EffectivePolicies
-from messaging.broker.core.frame_progress import WINDOW_S
-from messaging.broker.core.ingress_limiter import IngressLimiter
-from messaging.broker.core.key_shared_mode import KeySharedSettings
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
+from messaging.broker.core.limits.topic_quota import TopicQuota
+from messaging.broker.core.memory.ingress_limiter import IngressLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.topic_discovery import TopicDiscovery
-from messaging.broker.core.topic_quota import TopicQuota
+from messaging.broker.core.topics.discovery import TopicDiscovery
+from messaging.broker.core.turns.frame_progress import WINDOW_S
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
 from messaging.broker.runtime.compaction.compactions import Compactions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.errors import MagnetarError, NotReady, StorageFailed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.limits.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.seek_target import SeekTarget
-from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.limits.admission import check_creation_by_use, check_subscribe_rate

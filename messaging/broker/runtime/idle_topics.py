@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messaging.broker.core.backlog_quota import BacklogQuota, LedgerSize, bytes_after
-from messaging.broker.core.inactivity import TOPIC, InactivityPolicies
+from messaging.broker.core.backlog.quota import BacklogQuota, LedgerSize, bytes_after
+from messaging.broker.core.maintenance.inactivity import TOPIC, InactivityPolicies
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.errors import TopicNotFound
 from messaging.storage.block_header import decode

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Protocol, runtime_checkable
 
-from messaging.broker.core.access_modes import AccessMode
-from messaging.broker.core.producer_table import ProducerTable
+from messaging.broker.core.producers.access_modes import AccessMode
+from messaging.broker.core.producers.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.errors import NotReady
 from messaging.fairness.turns import FairTurns
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from messaging.broker.core.inactivity import non_persistent_kept_ms
+from messaging.broker.core.maintenance.inactivity import non_persistent_kept_ms
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotReady
 from messaging.protocol.names import TopicName

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
+from messaging.broker.core.limits.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.last_frames import LastFrames
 from messaging.broker.runtime.wire.listings import Listings

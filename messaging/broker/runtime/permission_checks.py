@@ -15,8 +15,8 @@ from collections.abc import Iterable
 import structlog
 
 from messaging.background import ONE_OFF, BackgroundLoops
-from messaging.broker.core.control_view import ControlView
-from messaging.broker.core.open_sessions import OpenSession, OpenSessions
+from messaging.broker.core.clients.open_sessions import OpenSession, OpenSessions
+from messaging.broker.core.control.view import ControlView
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.identity import SUPERUSER_KEY_ID
 from messaging.permissions.model import require

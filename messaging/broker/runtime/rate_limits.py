@@ -7,8 +7,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.rate_limits import LevelLimiter, RateLevel, RateLimit
-from messaging.broker.core.subscribe_rates import SubscribeRates
+from messaging.broker.core.limits.rate_limits import LevelLimiter, RateLevel, RateLimit
+from messaging.broker.core.limits.subscribe_rates import SubscribeRates
 from messaging.broker.runtime.rate_timers import RateTimers
 from messaging.protocol.names import TopicName
 from messaging.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.rate_limits import LevelLimiter, RateLimit
+from messaging.broker.core.limits.rate_limits import LevelLimiter, RateLimit
 
 
 class RateTimers:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.core.schemas import registry
 from messaging.broker.core.schemas.comparison import Comparison
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion

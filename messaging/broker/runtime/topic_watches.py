@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.core.memory_charge import MemoryCharge
-from messaging.broker.core.topic_pattern import TopicPattern
+from messaging.broker.core.memory.memory_charge import MemoryCharge
+from messaging.broker.core.topics.pattern import TopicPattern
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.fairness.in_thread import in_thread

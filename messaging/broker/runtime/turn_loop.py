@@ -1,4 +1,4 @@
-"""Runs the turns of the event loop: waiting connections continue as `core/turn_budget.py` decides."""
+"""Runs the turns of the event loop: waiting connections continue as `core/turns/turn_budget.py` decides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from messaging.background import BackgroundLoop
-from messaging.broker.core.turn_budget import SLICE_COST, TURN_COST, TurnBudget
+from messaging.broker.core.turns.turn_budget import SLICE_COST, TURN_COST, TurnBudget
 
 Item = TypeVar("Item")
 

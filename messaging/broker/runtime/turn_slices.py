@@ -1,4 +1,4 @@
-"""Work of a task in slices of the turns of the event loop, which it shares with connections as `core/turn_budget.py` decides."""
+"""Work of a task in slices of the turns of the event loop, shared with connections as `core/turns/turn_budget.py` decides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import TypeVar
 
-from messaging.broker.core.turn_budget import TurnUsage
+from messaging.broker.core.turns.turn_budget import TurnUsage
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 
 AT_ONCE = 16  # partitions of a topic, for one: what is committed together continues in one turn
@@ -41,7 +41,7 @@ class TurnSlices:
         self.waits = 0  # for a turn
 
     async def spend(self, cost: int) -> None:
-        """Waits for a turn where the slice is used up. `cost`: in units of `core/command_costs.py`."""
+        """Waits for a turn where the slice is used up. `cost`: in units of `core/turns/command_costs.py`."""
         while self._left <= 0:
             self.waits += 1
             self._begins = asyncio.get_running_loop().create_future()

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, ViewportSize, expect
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, PLAN, use, with_plan
-from tests.support.usage_year import fill_year
+from tests.support.billing.billing_rows import GIB, PLAN, use, with_plan
+from tests.support.billing.usage_year import fill_year
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.budgets import check
 from workers.billing.drafts import refresh

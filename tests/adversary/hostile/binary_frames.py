@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.commands import NUMBERS, at_and_over, client_bodies, empty, kind_of, limit_of, sized
+from tests.support.clients.commands import NUMBERS, at_and_over, client_bodies, empty, kind_of, limit_of, sized
 
 TOPICS = [f"persistent://public/default/hostile-{number}" for number in range(8)]
 NAMES = [*TOPICS, *TOPICS, *TOPICS, "", "t", "a/b", "persistent://public/default/", "non-persistent://public/default/h"]

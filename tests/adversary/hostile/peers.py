@@ -11,7 +11,7 @@ import websockets
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.adversary.hostile.binary_frames import Conversation
-from tests.support.raw_client import Closed, RawClient, send_frame
+from tests.support.clients.raw_client import Closed, RawClient, send_frame
 
 SERVED_S = 30.0  # whoever waits longer for an answer is not served
 

@@ -30,7 +30,7 @@ import django
 from django.conf import settings
 
 from tests.adversary.hostile.peers import SERVED_S, Canary, NotServed
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 
 VISITORS = 3  # at a time
 REQUESTS_A_VISIT = 20

@@ -71,7 +71,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.times import TIME_MS_MAX
 from tests.adversary.hostile.peers import SERVED_S, NotServed
-from tests.support.raw_client import Closed, RawClient
+from tests.support.clients.raw_client import Closed, RawClient
 
 NAMESPACE = "guest/house"
 TOPICS = [f"persistent://{NAMESPACE}/room-{number}" for number in range(6)]

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.compat.probes.install import INSTALLED, ROOT, Client
 from tests.compat.scenarios import Platform, World, topic_path
-from tests.support.chunking import chunk_frame
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.chunking import chunk_frame
+from tests.support.clients.raw_client import RawClient, send_frame
 
 TIMEOUT_S = 100
 INTERWOVEN = (

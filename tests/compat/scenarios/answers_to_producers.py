@@ -5,7 +5,7 @@ from __future__ import annotations
 from messaging.protocol import pulsar_pb2 as pb
 from tests.compat.scenarios.conversation import Conversation, converse
 from tests.compat.scenarios.world import Outcome, World, topic_path
-from tests.support.raw_client import batch_frame, send_frame
+from tests.support.clients.raw_client import batch_frame, send_frame
 
 _TEXT = pb.Schema(name="s", schema_data=b"", type=1)
 _NUMBER = pb.Schema(name="s", schema_data=b"", type=7)

@@ -20,7 +20,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from messaging.protocol import pulsar_pb2 as pb
 from tests.compat.scenarios.world import Outcome, World
-from tests.support.raw_client import Kind, RawClient, Received
+from tests.support.clients.raw_client import Kind, RawClient, Received
 
 _TEXTS = frozenset(
     {

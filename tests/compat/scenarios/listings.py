@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from messaging.protocol import pulsar_pb2 as pb
 from tests.compat.scenarios.world import Outcome, World, topic_path
-from tests.support.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient
 
 C = pb.Command
 MATCH_NOTHING = ("", " ", "|", "$^", "persistent://public/default/", "[^\\s\\S]")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pulsar
 
-from tests.support.standalone import Standalone
+from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
 COMPACTED_S = 60.0

@@ -15,8 +15,8 @@ from messaging.identity import read_secret
 from messaging.settings import Settings
 from tenants.first_rows import create_first_rows
 from tests.controlplane.web.asgi import request, websocket
-from tests.support.control_plane import connected
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.control_plane import connected
+from tests.support.brokers.memory_broker import MemoryBroker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ from messaging.adminrpc import methods
 from messaging.adminrpc.base import Method
 from messaging.adminrpc.methods import METHODS
 from messaging.broker.runtime.admin.binding import bound
-from tests.support.memory_broker import MemoryBroker
+from tests.support.brokers.memory_broker import MemoryBroker
 
 
 def test_a_method_is_called_what_its_constant_is_called() -> None:

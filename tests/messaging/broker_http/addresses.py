@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.http_edge import Edge, receive_json, send_json
+from tests.support.brokers.http_edge import Edge, receive_json, send_json
 
 TOPIC = "persistent://public/default/orders"
 PRODUCER = "/ws/v2/producer/persistent/public/default/orders"

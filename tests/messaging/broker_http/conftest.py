@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.http_edge import Edge, running_edge
+from tests.support.brokers.http_edge import Edge, running_edge
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from messaging.broker.http import handlers, start_http
 from messaging.caller import Caller, working_for
 from messaging.errors import Conflict, NotReady
 from messaging.permissions.model import Principal
-from tests.support.http_edge import Edge, bound, running_edge
-from tests.support.storage_broker import publish
+from tests.support.brokers.http_edge import Edge, bound, running_edge
+from tests.support.brokers.storage_broker import publish
 
 
 async def ask(port: int, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:

@@ -13,8 +13,8 @@ from messaging.permissions.model import Principal
 from messaging.permissions.table import WEBSOCKET
 from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PRODUCER, READER
 from tests.messaging.broker_http.websocket_peer import close_of
-from tests.support.http_edge import Edge, running_edge
-from tests.support.storage_broker import ADMIN
+from tests.support.brokers.http_edge import Edge, running_edge
+from tests.support.brokers.storage_broker import ADMIN
 
 
 class Forgetful(LocalSessions):

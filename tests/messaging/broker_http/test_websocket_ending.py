@@ -11,7 +11,7 @@ from messaging.errors import (
 )
 from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PRODUCER, TOPIC, publish
 from tests.messaging.broker_http.websocket_peer import close_of
-from tests.support.http_edge import Edge, receive_json, send_json
+from tests.support.brokers.http_edge import Edge, receive_json, send_json
 from tests.support.waiting import eventually
 
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from messaging.broker.core.ingress_limiter import PublishQuota
+from messaging.broker.core.memory.ingress_limiter import PublishQuota
 from messaging.broker.http.websocket.consumer import POSITION_BYTES
 from messaging.broker.http.websocket.producer import SLOT_BYTES
 from messaging.settings import Settings
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, TOPIC, publish
-from tests.support.http_edge import Edge, receive_json, send_json
+from tests.support.brokers.http_edge import Edge, receive_json, send_json
 from tests.support.waiting import eventually
 
 

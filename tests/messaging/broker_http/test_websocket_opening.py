@@ -23,7 +23,7 @@ from messaging.errors import (
     TopicTerminated,
 )
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, READER, TOPIC
-from tests.support.http_edge import Edge, receive_json, running_edge, send_json
+from tests.support.brokers.http_edge import Edge, receive_json, running_edge, send_json
 from tests.support.waiting import eventually
 
 

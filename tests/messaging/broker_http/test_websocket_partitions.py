@@ -15,8 +15,8 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from tests.messaging.broker_http.addresses import CONSUMER, PRODUCER, READER, TOPIC
 from tests.messaging.broker_http.websocket_peer import close_of
-from tests.support.batches import single, store
-from tests.support.http_edge import ROLES, Edge, changes, receive_json, running_edge, send_json
+from tests.support.brokers.http_edge import ROLES, Edge, changes, receive_json, running_edge, send_json
+from tests.support.clients.batches import single, store
 from tests.support.waiting import eventually
 
 NAME = parse_topic(TOPIC)

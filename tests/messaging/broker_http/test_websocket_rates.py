@@ -9,7 +9,7 @@ from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.topics import TopicRef
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from tests.messaging.broker_http.addresses import PRODUCER, TOPIC
-from tests.support.http_edge import GRANTS, Edge, receive_json, running_edge, send_json
+from tests.support.brokers.http_edge import GRANTS, Edge, receive_json, running_edge, send_json
 from tests.support.waiting import eventually
 
 SLOW = "persistent://acme/orders/orders"

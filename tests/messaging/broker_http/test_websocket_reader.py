@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.messaging.broker_http.addresses import READER, TOPIC, publish
-from tests.support.http_edge import Edge, receive_json, send_json
+from tests.support.brokers.http_edge import Edge, receive_json, send_json
 from tests.support.waiting import eventually
 
 

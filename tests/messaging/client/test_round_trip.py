@@ -10,7 +10,7 @@ import trustme
 
 from messaging import client as magnetar
 from messaging.client import errors
-from tests.support.http_edge import FIXED, bound, running_edge
+from tests.support.brokers.http_edge import FIXED, bound, running_edge
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"

@@ -10,7 +10,7 @@ import pytest
 from messaging.http_server import websocket
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
 from messaging.http_server.websocket import FRAMES_A_TURN, PONGS_BYTES_MAX, WebSocketProtocol
-from tests.support.raw_http import ask, get, peers
+from tests.support.clients.raw_http import ask, get, peers
 from tests.support.running_http_server import LARGE_BYTES, Running, running
 from tests.support.waiting import eventually
 

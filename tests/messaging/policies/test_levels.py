@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messaging.adminrpc.feed import FeedChange
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
 from messaging.policies.effective import in_force
 from messaging.policies.model import Level, Policy
 from messaging.policies.registry import ENFORCED, POLICIES

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import implausible
 from messaging.protocol.field_limits import over_limit, plan_of
-from tests.support.commands import Path, at_and_over, client_bodies, empty, limit_at, paths, put
+from tests.support.clients.commands import Path, at_and_over, client_bodies, empty, limit_at, paths, put
 
 CASES = [
     (body, path, what, at, over)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import build_send
 from tests.messaging.protocol.hot_variants import VARIANTS
-from tests.support.raw_client import send_frame
+from tests.support.clients.raw_client import send_frame
 
 each_variant = pytest.mark.parametrize("hot", VARIANTS.values(), ids=VARIANTS)
 TEXTS = st.text(max_size=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.ledger_list import LedgerList
 from tests.simulation.subscriptions.model import Stored

@@ -9,15 +9,15 @@ from itertools import accumulate, takewhile
 from random import Random
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.dead_letters import DeadLetterPolicy, DeadLetterRecord, DeadLetters
+from messaging.broker.core.cursors.cursor import Cursor
+from messaging.broker.core.dead_letters.dead_entries import DeadLetterPolicy, DeadLetterRecord, DeadLetters
 from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.delayed.run_jobs import Job, Load
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
 from messaging.broker.core.dispatch import key_shared
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import KeySharedSettings
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position

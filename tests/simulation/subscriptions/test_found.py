@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from messaging.broker.core.ack_sets import AckSets
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.ack_sets import AckSets
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.dispatch import key_shared
 from messaging.broker.core.subscription_type import SubscriptionType

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.dispatch.draining import DrainingSlots
 from messaging.broker.core.dispatch.holding import HoldingDispatch
 from messaging.broker.core.dispatch.redeliveries import Redeliveries

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pyroaring import BitMap
 
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursors.dropped_ledgers import forget
 from messaging.broker.core.delayed.changes import reached
 from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cancelled
-from messaging.broker.core.dropped_ledgers import forget
-from messaging.broker.core.reclaim import consumed, forget_gone
+from messaging.broker.core.maintenance.reclaim import consumed, forget_gone
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.storage.ledger_store import Position
 from messaging.storage.meta_store import LedgerRecord

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.clock import ExpiryClock
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import EARLIEST, Position, StoreError

@@ -11,8 +11,8 @@ from django.core import mail
 
 from messaging.settings import Settings
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, tenant_of, use, with_plan
-from tests.support.worker_broker import WorkerBroker
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, tenant_of, use, with_plan
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.alerts.tasks import send_notice
 from workers.billing.drafts import refresh
 from workers.environment import Environment

@@ -11,11 +11,11 @@ import pytest
 from messaging.errors import PreconditionFailed
 from messaging.settings import Settings
 from tenants.access import platform_actor
-from tests.support.account_books import Terms
-from tests.support.account_lives import BEGIN, live
-from tests.support.billing_rows import GIB, HOUR, PLAN, run_of, tenant_of, use, with_plan
-from tests.support.pure_account import plan_document
-from tests.support.worker_broker import WorkerBroker
+from tests.support.billing.account_books import Terms
+from tests.support.billing.account_lives import BEGIN, live
+from tests.support.billing.billing_rows import GIB, HOUR, PLAN, run_of, tenant_of, use, with_plan
+from tests.support.billing.pure_account import plan_document
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.billing import actions
 from workers.billing.models import Invoice
 from workers.environment import Environment

@@ -9,7 +9,7 @@ from django.db.models import Sum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, use_part, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, use_part, with_plan
 from workers.billing import attribution, costs, drafts, usage
 from workers.billing.attribution import NOBODY, handed_out
 from workers.billing.models import NANO, Charge

@@ -13,8 +13,8 @@ from django.core import mail
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
-from tests.support.worker_broker import WorkerBroker
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, with_plan
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.alerts import webhooks
 from workers.alerts.models import MailUsage, Notice, NotificationTarget
 from workers.billing import budget_actions, reports

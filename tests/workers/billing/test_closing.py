@@ -12,8 +12,8 @@ from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFaile
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, run_of, tenant_of, use, with_plan
-from tests.support.worker_broker import WorkerBroker
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, run_of, tenant_of, use, with_plan
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.billing import actions, closing, drafts
 from workers.billing.models import Charge, Immutable, Invoice, Issuer, PlanAssignment
 from workers.environment import Environment

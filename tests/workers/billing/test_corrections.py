@@ -11,7 +11,7 @@ import pytest
 from messaging.errors import PreconditionFailed
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, tenant_of, use, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, MAY, PLAN, tenant_of, use, with_plan
 from workers.billing import actions, drafts
 from workers.billing.models import Charge, Credit, Invoice, MonthCharge
 from workers.rating.money import minor_of

@@ -8,7 +8,7 @@ import pytest
 
 from tenants.access import platform_actor
 from tenants.models import MonthLabels
-from tests.support.billing_rows import APRIL, GIB, MARCH, MAY, tenant_of, use, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, MARCH, MAY, tenant_of, use, with_plan
 from workers.billing import actions, costs, drafts, reports
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ import pytest
 from arro3.io import read_parquet
 from django.db.models import Sum
 
-from tests.support.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, with_plan
+from tests.support.billing.billing_rows import APRIL, GIB, HOUR, MARCH, PLAN, tenant_of, use, with_plan
 from workers.billing import drafts, drilldown, usage
 from workers.billing.attribution import by_part
 from workers.billing.budget_models import Report

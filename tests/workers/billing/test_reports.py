@@ -19,8 +19,8 @@ from messaging.errors import InvalidValue, NotFound, PreconditionFailed
 from messaging.settings import Settings
 from tenants.access import platform_actor
 from tenants.models import Tenant
-from tests.support.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, use_part
-from tests.support.worker_broker import WorkerBroker
+from tests.support.billing.billing_rows import GIB, HOUR, MARCH, run_of, tenant_of, use, use_part
+from tests.support.brokers.worker_broker import WorkerBroker
 from workers.billing import budget_actions, budgets, costs, files, outlook, reports
 from workers.billing.budget_models import Budget, Report, ReportSchedule
 from workers.billing.drafts import refresh

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.account_lives import live
-from tests.support.pure_account import PureAccount
+from tests.support.billing.account_lives import live
+from tests.support.billing.pure_account import PureAccount
 from workers.rating import credit, credit_note, months
 from workers.rating.credit import Totals, tax_on
 from workers.rating.rate import Line

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.random_invoices import RandomInvoice, check
+from tests.support.billing.random_invoices import RandomInvoice, check
 from workers.rating.split import split
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.billing_rows import APRIL, MARCH
+from tests.support.billing.billing_rows import APRIL, MARCH
 from workers.rating.adjust import adjustments
 from workers.rating.rate import MINIMUM, USAGE, Line, line_id
 from workers.rating.statement import LineBalance

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from messaging.broker.core.backlog.read import BacklogRead
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.fairness.queue import FairQueue
 
 READS_MAX = 2  # under way at a time: more would delay commits, and bring nothing sooner

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from pyroaring import BitMap
 
-from messaging.broker.core.ack_sets import AckSets
 from messaging.broker.core.compaction.messages import batch_size_of, rewrite
+from messaging.broker.core.cursors.ack_sets import AckSets
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.overrides import Overrides

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from messaging.broker.core.ack_sets import clipped
+from messaging.broker.core.cursors.ack_sets import clipped
 from messaging.broker.core.delayed.overrides import (
     BATCH_BITS_BYTES_MAX,
     BATCHES_MAX,
@@ -13,8 +13,8 @@ from messaging.broker.core.delayed.overrides import (
     RESCHEDULED_MAX,
     Overrides,
 )
+from messaging.broker.core.diagnosis.trace import TraceState, trace_in
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import TraceState, trace_in
 from messaging.storage.ledger_store import Position
 
 NAMED_MAX = 10  # subscriptions that a refusal names

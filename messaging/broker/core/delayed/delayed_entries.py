@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.entries import EntryBlock

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ENTRY_IDS, bitmap_bytes
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.storage.ledger_store import Position
 
 EntrySets = dict[int, BitMap]

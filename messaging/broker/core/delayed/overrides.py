@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from pyroaring import BitMap
 
-from messaging.broker.core.ack_sets import ENTRY_BYTES, AckSets
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.ack_sets import ENTRY_BYTES, AckSets
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.delayed.time_slots import TimeSlots

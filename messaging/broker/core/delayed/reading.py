@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed.entry_sets import EntrySets
 from messaging.broker.core.dispatch.sources import ReadPosition
 from messaging.storage.ledger_store import Position

@@ -13,8 +13,8 @@ from __future__ import annotations
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import ranges_of
-from messaging.broker.core.compacted_block import CompactedBlock
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.compaction.compacted_block import CompactedBlock
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.dispatch.sources import ReadPosition
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.compacted_ids import compacted_id, original_position

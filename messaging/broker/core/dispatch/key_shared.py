@@ -18,13 +18,13 @@ from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.draining import DrainingSlots
 from messaging.broker.core.dispatch.holding import HoldingDispatch, ready
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode
 from messaging.broker.core.dispatch.known_hashes import KnownHashes
 from messaging.broker.core.dispatch.selectors.modes import make_selector
 from messaging.broker.core.dispatch.selectors.selector import slot_of, table_of
 from messaging.broker.core.dispatch.state import DispatchState
 from messaging.broker.core.dispatch.waiting import WaitingEntries
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import KeySharedMode
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy
 from messaging.protocol import hot

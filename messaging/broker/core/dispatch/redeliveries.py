@@ -3,7 +3,7 @@
 What a method costs follows the entries it is given, or the number of ledgers: never how many wait or are counted.
 
 Where the subscription has a dead-letter policy, entries that were redelivered too often are set aside in `dead`: they are sent to
-nobody, and are moved to another topic (`core/dead_letters.py`).
+nobody, and are moved to another topic (`core/dead_letters/dead_entries.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from pyroaring import BitMap
 
 from messaging.broker.core.bitmaps import BITMAP_BYTES, ENTRY_IDS, bitmap_bytes, ranges_of
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.dispatch.redelivery_counts import RedeliveryCounts
 from messaging.storage.ledger_store import EARLIEST, Position
 

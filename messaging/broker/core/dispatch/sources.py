@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 

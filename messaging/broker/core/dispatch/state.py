@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap
 
-from messaging.broker.core.compacted_block import CompactedBlock
+from messaging.broker.core.compaction.compacted_block import CompactedBlock
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed import entry_sets
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.entry_sets import EntrySets
@@ -18,11 +18,11 @@ from messaging.broker.core.delayed.topic_delays import DueRanges, TopicDelays
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.dispatch.compacted_reading import CompactedReading
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
 from messaging.broker.core.dispatch.redeliveries import Redeliveries
 from messaging.broker.core.dispatch.sources import EntrySource, ReadPosition
+from messaging.broker.core.dispatch.unacked import UnackedMessages
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.key_shared_mode import KeySharedSettings
-from messaging.broker.core.unacked import UnackedMessages
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger_list import LedgerList
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from messaging.broker.core.ingress_limiter import IngressLimiter, PublishQuota
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.ingress_limiter import IngressLimiter, PublishQuota
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 
 
 class TenantMemory:

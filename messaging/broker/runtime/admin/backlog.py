@@ -12,9 +12,9 @@ from messaging.adminrpc.methods import SUBSCRIPTIONS_ANALYZE_BACKLOG, TOPICS_BAC
 from messaging.broker.core.entries import from_log
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.admin.binding import answers
-from messaging.broker.runtime.admin.internal_stats import position_text
 from messaging.broker.runtime.admin.naming import check_plain, plain_topic, topic_name
-from messaging.broker.runtime.admin.stats import backlog_bytes
+from messaging.broker.runtime.admin.stats.internal_stats import position_text
+from messaging.broker.runtime.admin.stats.stats import backlog_bytes
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import NotAllowed, NotReady, StorageFailed

@@ -9,7 +9,7 @@ from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
 )
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer, DeadLetterPolicySet, SubscriptionRef
-from messaging.broker.core.dead_letters import default_target
+from messaging.broker.core.dead_letters.dead_entries import default_target
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, topic_name
 from messaging.broker.runtime.broker import Broker

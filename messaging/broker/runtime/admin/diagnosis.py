@@ -13,10 +13,10 @@ from messaging.adminrpc.diagnosis import (
     TracedSubscription,
 )
 from messaging.adminrpc.methods import MESSAGES_TRACE, SUBSCRIPTIONS_EXPLAIN
-from messaging.broker.core.delivery_health import judge_delivery
+from messaging.broker.core.diagnosis.delivery_health import judge_delivery
+from messaging.broker.core.diagnosis.explain import Finding, explain
+from messaging.broker.core.diagnosis.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.explain import Finding, explain
-from messaging.broker.core.trace import DeliveryRecord, SubscriptionTrace, TraceState, trace_in
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import plain_topic
 from messaging.broker.runtime.broker import Broker

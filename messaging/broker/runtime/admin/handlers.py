@@ -19,9 +19,9 @@ from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
+from messaging.broker.runtime.admin.stats.topic_stats import TopicStatsHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
 from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
-from messaging.broker.runtime.admin.topic_stats import TopicStatsHandlers
 from messaging.broker.runtime.admin.topics import TopicHandlers
 from messaging.broker.runtime.admin.usage import UsageHandlers
 from messaging.broker.runtime.broker import Broker

@@ -13,8 +13,8 @@ from messaging.adminrpc.base import Empty
 from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceResult, MaintenanceRun, MaintenanceTopics
 from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS, TOPICS_TRIM
 from messaging.adminrpc.topics import TopicRef
-from messaging.broker.core.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
-from messaging.broker.core.maintenance_round import MaintenanceRound, PageRequest
+from messaging.broker.core.maintenance.inactivity import NEVER, InactivityPolicies, inactive_after_ms, inactivity_policies
+from messaging.broker.core.maintenance.round import MaintenanceRound, PageRequest
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.naming import parts_of, stored_topic_name
 from messaging.broker.runtime.admin.positions import expire

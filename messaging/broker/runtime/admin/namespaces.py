@@ -7,8 +7,8 @@ import structlog
 from messaging.adminrpc.base import Empty
 from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_LIVE, NAMESPACES_PURGE, TOPICS_LIST
 from messaging.adminrpc.topics import NamespaceLive, NamesSearch, SearchResult, SubscriptionFound, TopicNames, TopicsList
-from messaging.broker.runtime.admin import live_stats
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.stats import live_stats
 from messaging.broker.runtime.broker import Broker
 from messaging.errors import PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic

@@ -8,8 +8,8 @@ from typing import Any
 
 from messaging.adminrpc.methods import POLICIES_PREVIEW
 from messaging.adminrpc.policies import EFFECTS_MAX, PolicyEffectFound, PolicyPreview, PolicyPreviewAnswer
-from messaging.broker.core.backlog_quota import bytes_after
-from messaging.broker.core.policy_effects import (
+from messaging.broker.core.backlog.quota import bytes_after
+from messaging.broker.core.control.policy_effects import (
     DELAYED,
     EFFECTS,
     PolicyEffect,

@@ -1,8 +1,8 @@
-"""Which ledgers of a topic are not needed although an older one is: see `core/reclaim.py`."""
+"""Which ledgers of a topic are not needed although an older one is: see `core/maintenance/reclaim.py`."""
 
 from __future__ import annotations
 
-from messaging.broker.core.reclaim import consumed
+from messaging.broker.core.maintenance.reclaim import consumed
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from messaging.adminrpc import redrive as schema
 from messaging.adminrpc.methods import REDRIVE_MOVE, REDRIVE_PREPARE, REDRIVE_SCAN
-from messaging.broker.core.dead_letter_moves import Move, Part
-from messaging.broker.core.dead_letters import DeadEntry
+from messaging.broker.core.dead_letters.dead_entries import DeadEntry
+from messaging.broker.core.dead_letters.moves import Move, Part
+from messaging.broker.core.dead_letters.redrive import Judged, RedriveConditions, judge, producer_name, redriven_frames
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.redrive import Judged, RedriveConditions, judge, producer_name, redriven_frames
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer

@@ -50,7 +50,7 @@ from messaging.storage.meta_store import MetaConflict
 
 Errors = type[MagnetarError] | tuple[type[MagnetarError], ...]
 
-CHANGE_COST, READ_COST = 1_000, 100  # of one partition, in units of `core/command_costs.py`
+CHANGE_COST, READ_COST = 1_000, 100  # of one partition, in units of `core/turns/command_costs.py`
 _LATEST = 2**63 - 1
 
 

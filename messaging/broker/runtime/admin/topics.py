@@ -53,7 +53,7 @@ from messaging.storage.managed.retention import NOTHING
 
 log = structlog.get_logger("broker.topics")
 
-CHANGE_COST = 1_000  # of one partition, in units of `core/command_costs.py`
+CHANGE_COST = 1_000  # of one partition, in units of `core/turns/command_costs.py`
 
 
 class TopicHandlers:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import structlog
 
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult, bytes_after, is_due
-from messaging.broker.core.effective_policies import EffectivePolicies
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.control.effective_policies import EffectivePolicies
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.runtime.compaction.session import PAGE_BYTES, CompactionSession, Page
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.registry import Topics

@@ -16,17 +16,17 @@ import msgspec
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.core.dead_letter_moves import Move, next_sequence_id, parts_of
-from messaging.broker.core.dead_letters import (
+from messaging.broker.core.dead_letters.dead_entries import (
     DeadEntry,
     DeadLetterPolicy,
     DeadLetterRecord,
     DeadLetters,
     producer_name,
 )
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.dead_letters.moves import Move, next_sequence_id, parts_of
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.dead_letters.parts import DeadLetterParts, select, wanted_of
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer, ensure_subscription
 from messaging.broker.runtime.topics.persistent import PersistentTopic

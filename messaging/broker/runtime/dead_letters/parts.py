@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import structlog
 
-from messaging.broker.core.dead_letter_moves import SEARCHED_MAX, FoundEntry, Move, MoveEntries, Part
-from messaging.broker.core.dead_letters import DeadEntry, DeadLetterPolicy, Origin, frames_of, producer_name
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.dead_letters.dead_entries import DeadEntry, DeadLetterPolicy, Origin, frames_of, producer_name
+from messaging.broker.core.dead_letters.moves import SEARCHED_MAX, FoundEntry, Move, MoveEntries, Part
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letters.producer import DeadLetterProducer
 from messaging.broker.runtime.topics.persistent import PersistentTopic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.dead_letters import move_extension
+from messaging.broker.core.dead_letters.dead_entries import move_extension
 from messaging.broker.runtime.broker_producer import BrokerProducer
 from messaging.broker.runtime.topics.limits.admission import check_creation_by_use
 from messaging.broker.runtime.topics.persistent import PersistentTopic

@@ -17,8 +17,8 @@ import structlog
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.background import BackgroundLoop
-from messaging.broker.core.control_view import ControlView
-from messaging.broker.core.feed_plan import FeedPlan, FullFeed, Key
+from messaging.broker.core.control.feed_plan import FeedPlan, FullFeed, Key
+from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime.feed.store import FeedStore
 from messaging.errors import InvalidValue, MagnetarError, StorageFailed
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
 
-TOPIC_COST = 200  # of one topic, in units of `core/command_costs.py`
+TOPIC_COST = 200  # of one topic, in units of `core/turns/command_costs.py`
 SUBSCRIPTION_COST = 8
 TOLD_AT_ONCE = 16  # topics that are told before `follow` returns
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from itertools import islice
 
-from messaging.broker.core.ack_sets import bits_of
-from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursors.ack_sets import bits_of
+from messaging.broker.core.cursors.ack_validation import MessageAck
 from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
 from messaging.broker.core.non_persistent import MESSAGE_ID

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import (
     EncryptionContext,
@@ -30,7 +30,7 @@ from messaging.storage.ledger_store import Position, StoreError
 
 
 class LocalProducer:
-    """A `ProducerHandle` to its client, a `messaging.broker.core.producers.ProducerSink` to the topic, and an `OpenSession` to the
+    """A `ProducerHandle` to its client, a `core.producers.producer.ProducerSink` to the topic, and an `OpenSession` to the
     permission checks."""
 
     action = Action.PRODUCE

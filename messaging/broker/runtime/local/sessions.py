@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from messaging.broker.core.subscribe_rates import ConsumerIdentity
+from messaging.broker.core.limits.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker

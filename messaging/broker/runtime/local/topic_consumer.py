@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from messaging.background import BackgroundLoops
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
@@ -29,7 +29,7 @@ from messaging.storage.ledger_store import EARLIEST, Position
 
 log = structlog.get_logger("broker.local")
 
-OPEN_COST = 1_000  # of one partition, in units of `core/command_costs.py`, as of a client that subscribes
+OPEN_COST = 1_000  # of one partition, in units of `core/turns/command_costs.py`, as of a client that subscribes
 PART_BYTES = 4 << 10  # what the consumer of one partition takes, as measured
 BACK_OFF_S, BACK_OFF_MAX_S = 0.1, 10.0  # before it is opened again, where that was refused
 ACKS_WAITING_MAX = 1_000  # acknowledgements kept until their partitions are opened again; what is more is delivered again

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.runtime.local.messages import DeliveredMessage, EncryptionContext, EncryptionKey, MessagePosition
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.fairness.turns import FairTurns

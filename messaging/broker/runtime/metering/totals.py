@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from messaging.broker.core import client_usage
+from messaging.broker.core.clients import client_usage
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.usage.record import DetailTotals, TopicTotals
 from messaging.errors import TopicNotFound

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from messaging.broker.core.inactivity import IdleTimes
-from messaging.broker.core.producer_table import ProducerTable
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.maintenance.inactivity import IdleTimes
+from messaging.broker.core.producers.producer import Producer
+from messaging.broker.core.producers.producer_table import ProducerTable
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic_rates import TopicRates
 from messaging.errors import MagnetarError

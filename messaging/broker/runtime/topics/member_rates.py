@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from messaging.broker.core.backlog_trend import BacklogTrend
+from messaging.broker.core.backlog.trend import BacklogTrend
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.rates import Rates
 from messaging.broker.core.subscription import Subscription
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from messaging.broker.core.entries import EntryBlock, for_log
 from messaging.broker.core.non_persistent import MESSAGE_ID
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.direct_dispatcher import DirectDispatcher
 from messaging.broker.runtime.topics.dispatch.dispatcher import READERS_AT_ONCE

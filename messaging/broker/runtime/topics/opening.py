@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from messaging.broker.core.inactivity import IdleTimes
+from messaging.broker.core.maintenance.inactivity import IdleTimes
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.non_persistent import NonPersistentTopic
 from messaging.broker.runtime.topics.persistent import PersistentTopic

@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from messaging.broker.core.delayed.overrides import Overrides
-from messaging.broker.core.inactivity import inactivity_policies
+from messaging.broker.core.maintenance.inactivity import inactivity_policies
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication

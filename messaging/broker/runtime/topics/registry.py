@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from messaging.broker.core.dead_letters import key_of as dead_letters_key_of
+from messaging.broker.core.dead_letters.dead_entries import key_of as dead_letters_key_of
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names

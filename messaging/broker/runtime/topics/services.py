@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from messaging.background import BackgroundLoop, BackgroundLoops
-from messaging.broker.core.cursor_memory import CursorMemory
+from messaging.broker.core.clients.open_sessions import OpenSession
+from messaging.broker.core.control.effective_policies import EffectivePolicies
+from messaging.broker.core.cursors.cursor_memory import CursorMemory
 from messaging.broker.core.delayed.newest import SEAL_ENTRIES
-from messaging.broker.core.effective_policies import EffectivePolicies
-from messaging.broker.core.key_shared_mode import KeySharedSettings
-from messaging.broker.core.limit_counts import ConnectedCounts, StoredCounts
-from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.core.open_sessions import OpenSession
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedSettings
+from messaging.broker.core.limits.limit_counts import ConnectedCounts, StoredCounts
+from messaging.broker.core.limits.topic_quota import TopicQuota
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.topic_quota import TopicQuota
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.delayed.counts import DelayedCounts

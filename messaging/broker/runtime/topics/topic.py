@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from messaging.broker.core.inactivity import IdleTimes
+from messaging.broker.core.maintenance.inactivity import IdleTimes
 from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.loaded_topic import TopicCounters

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from messaging.broker.core.client_info import ClientInfo
+from messaging.broker.core.clients.client_info import ClientInfo
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire import consumers as command_consumer
 from messaging.broker.runtime.wire import lookup as command_lookup

@@ -16,8 +16,8 @@ from typing import Protocol, cast
 
 import structlog
 
-from messaging.broker.core.client_info import LOCAL_CLIENT
-from messaging.broker.core.memory_charge import MemoryCharge
+from messaging.broker.core.clients.client_info import LOCAL_CLIENT
+from messaging.broker.core.memory.memory_charge import MemoryCharge
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.peers import Connected
 from messaging.broker.runtime.wire.endpoints import Endpoints

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.ack_sets import clipped
-from messaging.broker.core.ack_validation import MessageAck, signed
-from messaging.broker.core.command_costs import REDELIVERED_A_UNIT
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.key_shared_mode import KeySharedMode
+from messaging.broker.core.cursors.ack_sets import clipped
+from messaging.broker.core.cursors.ack_validation import MessageAck, signed
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode
+from messaging.broker.core.limits.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.seek_target import SeekTarget
-from messaging.broker.core.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
+from messaging.broker.core.turns.command_costs import REDELIVERED_A_UNIT
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, delete_subscription, open_subscription, seek_subscription
 from messaging.broker.runtime.liveness_probe import probe_consumers

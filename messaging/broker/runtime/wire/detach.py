@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from messaging.broker.core.turn_budget import SLICE_COST
+from messaging.broker.core.turns.turn_budget import SLICE_COST
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 
 DETACH_COST = 160  # of one producer or consumer: those of a Key_Shared subscription have a hundred points on a ring

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from messaging.broker.core.command_costs import ACK_RUN, BLOCK
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.memory_charge import MemoryCharge, memory_bytes
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.memory.memory_charge import MemoryCharge, memory_bytes
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.core.turns.command_costs import ACK_RUN, BLOCK
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.detach import DetachWorker

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.runtime.memory_turns import MemoryTurns
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from messaging.broker.core.frame_progress import FrameProgress, too_slow
+from messaging.broker.core.turns.frame_progress import FrameProgress, too_slow
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.receiver import Receiver
 from messaging.protocol import frames

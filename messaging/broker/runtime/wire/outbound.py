@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.errors import NotReady
 
 UNREAD_BYTES_PAUSE = 1 << 20  # bytes in our send buffer above which nothing more is dispatched to this peer

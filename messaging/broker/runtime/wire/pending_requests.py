@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from messaging.broker.core.memory_charge import MemoryCharge
+from messaging.broker.core.memory.memory_charge import MemoryCharge
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.protocol import pulsar_pb2 as pb
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.access_modes import AccessMode, Answer
-from messaging.broker.core.producers import NO_EPOCH, Producer
+from messaging.broker.core.producers.access_modes import AccessMode, Answer
+from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_producers

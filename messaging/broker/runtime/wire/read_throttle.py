@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from messaging.broker.core.ingress_limiter import IngressLimiter, PublishQuota
+from messaging.broker.core.memory.ingress_limiter import IngressLimiter, PublishQuota
 
 COUNTED_FRAME_BYTES = 4 << 10  # an incomplete frame counts from this size on
 

@@ -1,8 +1,8 @@
 """Processes the bytes received on one connection: in slices, with the rest waiting for its turn.
 
-A read is processed immediately as far as the budget of this turn of the event loop allows (`core/turn_budget.py`). The rest is
-charged to its tenant's memory, and reading pauses until it is processed. Processing continues in a later turn if the turn's budget
-was used up; when the read throttle permits if the disk is behind; and when requests were answered or responses read if too many are
+A read is processed immediately as far as the budget of this turn of the event loop allows (`core/turns/turn_budget.py`). The rest
+is charged to its tenant's memory, and reading pauses until it is processed. Processing continues in a later turn if the turn's
+budget was used up; when the read throttle permits if the disk is behind; and when requests were answered or responses read if too many are
 pending, which never closes a connection.
 
 Commands of one connection are processed in the order in which they arrived, whatever delays them.
@@ -14,9 +14,9 @@ from typing import Protocol
 
 import structlog
 
-from messaging.broker.core.command_costs import SEND_BYTES_A_UNIT, cost_of
-from messaging.broker.core.frame_progress import FrameProgress
-from messaging.broker.core.turn_budget import TurnUsage
+from messaging.broker.core.turns.command_costs import SEND_BYTES_A_UNIT, cost_of
+from messaging.broker.core.turns.frame_progress import FrameProgress
+from messaging.broker.core.turns.turn_budget import TurnUsage
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.endpoints import Endpoints
 from messaging.broker.runtime.wire.gathered_reads import GatheredReads

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
 
-from messaging.broker.core.access_modes import AccessMode
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.delayed.gathered_block import GatheredBlock
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.producers import NO_EPOCH, Producer
+from messaging.broker.core.producers.access_modes import AccessMode
+from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.core.schemas.model import encode_version
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.topic import Topic
@@ -25,7 +25,7 @@ VIEWED_BYTES = 16 << 10  # bytes of a message from which on passing a reference 
 
 
 class ReceiptSender:
-    """Implements `messaging.broker.core.producers.ProducerSink` for all producers of one connection."""
+    """Implements `messaging.broker.core.producers.producer.ProducerSink` for all producers of one connection."""
 
     __slots__ = ("_endpoints", "_out", "append_completed", "parked", "unparked")
 

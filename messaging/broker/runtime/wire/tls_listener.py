@@ -2,8 +2,8 @@
 
 A handshake costs a millisecond at its start, when the server signs. Without limits, a client that opens connections could start
 hundreds of handshakes in one turn, and a silent one would hold a connection that nothing counts. So a connection counts as
-unauthenticated as soon as it is accepted (`core/connection_shares.py`), nothing is spent on it before its first message arrives,
-and waiting handshakes start in turn by address, a few in each turn of the loop.
+unauthenticated as soon as it is accepted (`core/limits/connection_shares.py`), nothing is spent on it before its first message
+arrives, and waiting handshakes start in turn by address, a few in each turn of the loop.
 """
 
 from __future__ import annotations

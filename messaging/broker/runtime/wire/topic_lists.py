@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import NamedTuple
 
-from messaging.broker.core.topic_discovery import LOOKS_BYTES, ClientKey, Found
-from messaging.broker.core.topic_pattern import TopicPattern, matching
+from messaging.broker.core.topics.discovery import LOOKS_BYTES, ClientKey, Found
+from messaging.broker.core.topics.pattern import TopicPattern, matching
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topic_watches import Watch
 from messaging.broker.runtime.topics.topic import Topic

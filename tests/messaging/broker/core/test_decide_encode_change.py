@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messaging.broker.core import cursor_deltas as cursor_deltas
 from messaging.broker.core.bitmaps import bitmap_of
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors import cursor_deltas as cursor_deltas
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.ledger_list import LedgerList
-from tests.support.subscription_world import World
+from tests.support.worlds.subscription_world import World
 
 EDGES = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70]
 NUMBERS = st.one_of(st.integers(-3, 60), st.sampled_from(EDGES), st.sampled_from([-edge for edge in EDGES]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.errors import ConsumerBusy, NotReady
 from messaging.storage.ledger_store import Position
 from tests.support.raising import boom
-from tests.support.subscription_world import World, received
+from tests.support.worlds.subscription_world import World, received
 
 
 def test_a_second_exclusive_consumer_is_refused() -> None:

@@ -12,7 +12,7 @@ from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.storage.ledger_store import Position
 from tests.support.subscription_machine import PICK, AnySubscription
-from tests.support.subscription_world import World, counted
+from tests.support.worlds.subscription_world import World, counted
 
 
 class SubscriptionMachine(AnySubscription):

@@ -1,11 +1,11 @@
-"""Fixtures of the broker's tests; see `tests/support/broker_world.py`."""
+"""Fixtures of the broker's tests; see `tests/support/worlds/broker_world.py`."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support import policies
-from tests.support.broker_world import FEED, KEYS, BrokerWorld, MakeWorld, make_world, policy_level, world
+from tests.support.worlds.broker_world import FEED, KEYS, BrokerWorld, MakeWorld, make_world, policy_level, world
 
 __all__ = ["FEED", "KEYS", "BrokerWorld", "MakeWorld", "make_world", "policy_level", "world"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.topics import TopicRef
-from messaging.broker.core.dedup import SLICE_NAMES, Deduplication
+from messaging.broker.core.producers.deduplication import SLICE_NAMES, Deduplication
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import meter_usage
 from messaging.broker.runtime.topics.dispatch import entry_cache
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCache, EntryCaches
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Position
+from tests.support.brokers.storage_broker import ADMIN, NAMESPACE, Inbox, publish, storage_broker
 from tests.support.storage.memory_ledgers import MemoryLedgerStore, MemoryMetaStore
-from tests.support.storage_broker import ADMIN, NAMESPACE, Inbox, publish, storage_broker
 from tests.support.waiting import eventually
 
 ROUNDS, A_ROUND = 4, 150

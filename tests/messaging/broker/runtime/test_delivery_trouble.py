@@ -5,10 +5,10 @@ from __future__ import annotations
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.storage.ledger_store import Corrupt, Position, Unavailable
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.consuming import TOPIC, filled, texts
-from tests.support.raw_client import send_frame
+from tests.support.clients.consuming import TOPIC, filled, texts
+from tests.support.clients.raw_client import send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 C = pb.Command
 SHARED, EXCLUSIVE, FAILOVER = pb.Subscribe.Shared, pb.Subscribe.Exclusive, pb.Subscribe.Failover

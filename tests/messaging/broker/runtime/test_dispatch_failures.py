@@ -9,8 +9,8 @@ import pytest
 from messaging.broker.core.backlog.plan import BacklogPlan
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.due_ahead import DueAhead
+from messaging.broker.core.diagnosis.explain import Reason, explain
 from messaging.broker.core.dispatch.holding import HoldingDispatch
-from messaging.broker.core.explain import Reason, explain
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.dead_letters.parts import DeadLetterParts
 from messaging.broker.runtime.topics.backlog import reader as backlog_reader
@@ -18,12 +18,12 @@ from messaging.broker.runtime.topics.delayed import delivery as delayed_delivery
 from messaging.broker.runtime.topics.dispatch import retries as dispatch_retries
 from messaging.broker.runtime.wire.sinks import MessageSender
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
+from tests.support.clients.consuming import TOPIC, filled, id_of, texts
+from tests.support.clients.raw_client import RawClient, delayed_frame, send_frame
 from tests.support.clock import Clock, give
-from tests.support.consuming import TOPIC, filled, id_of, texts
 from tests.support.dead_letters import dead_letters, letters_of, moved, rejected, set_policy
-from tests.support.raw_client import RawClient, delayed_frame, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 C = pb.Command
 TYPES = [pb.Subscribe.Exclusive, pb.Subscribe.Shared, pb.Subscribe.Failover, pb.Subscribe.Key_Shared]

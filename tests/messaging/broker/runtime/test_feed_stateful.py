@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from messaging import background
 from messaging.adminrpc.feed import KINDS, FeedApply, FeedChange
 from messaging.background import BackgroundLoop
-from messaging.broker.core.control_view import ControlView
+from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime.feed import store as feed_store
 from messaging.broker.runtime.feed.follower import FeedFollower
 from messaging.broker.runtime.feed.store import FeedStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messaging.adminrpc.feed import FeedApply
 from messaging.protocol import pulsar_pb2 as pb
-from tests.support.broker_world import BrokerWorld
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://public/default/t"
 

@@ -20,8 +20,8 @@ from messaging.identity import create_secrets
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import AppendFailed, DiskFull
+from tests.support.brokers.storage_broker import ADMIN, Inbox
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
-from tests.support.storage_broker import ADMIN, Inbox
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"

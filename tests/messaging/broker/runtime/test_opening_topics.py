@@ -10,7 +10,7 @@ from messaging.errors import NotAllowed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.meta_store import PartitionedRecord
-from tests.support.broker_world import BrokerWorld
+from tests.support.worlds.broker_world import BrokerWorld
 
 pytestmark = pytest.mark.asyncio
 

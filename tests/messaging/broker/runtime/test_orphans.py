@@ -24,9 +24,9 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import Settings
 from messaging.storage.ledger_store import WHOLE, Fenced, StoreError, Unavailable
-from tests.support.broker_world import BrokerWorld
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 KEPT, DELETED = "persistent://acme/orders/kept", "persistent://acme/orders/deleted"
 RunBroker = Callable[[], Awaitable[Broker]]

@@ -9,23 +9,23 @@ from unittest import mock
 
 import pytest
 
-from messaging.broker.core.ack_validation import MessageAck
 from messaging.broker.core.chunks import Chunk
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursors.ack_validation import MessageAck
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.dispatch.chunk_sets import ChunkSets
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
-from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.broker.runtime.topics.subscriptions.acknowledgements import Acknowledgements
 from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.raw_client import send_frame
-from tests.support.subscription_world import Sink
+from tests.support.clients.raw_client import send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
+from tests.support.worlds.subscription_world import Sink
 
 NAME = parse_topic("persistent://acme/orders/t")
 UNACKED_MAX = 2

@@ -12,10 +12,10 @@ from messaging.errors import MagnetarError, NotReady, PreconditionFailed
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST, LATEST, DiskFull
-from tests.support.broker_world import BrokerWorld, MakeWorld
-from tests.support.consuming import TOPIC
-from tests.support.raw_client import RawClient
+from tests.support.clients.consuming import TOPIC
+from tests.support.clients.raw_client import RawClient
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 
 def pairs(**properties: str) -> list[pb.KeyValue]:

@@ -9,9 +9,9 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.clients.raw_client import RawClient, delayed_frame, send_frame
 from tests.support.clock import Clock, give
-from tests.support.raw_client import RawClient, delayed_frame, send_frame
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

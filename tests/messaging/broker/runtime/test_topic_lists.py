@@ -12,10 +12,10 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Unavailable
-from tests.support.broker_world import BrokerWorld
-from tests.support.consuming import texts
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.consuming import texts
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 C = pb.Command
 NAMESPACE = "acme/orders"

@@ -10,7 +10,7 @@ import pytest
 
 from messaging.adminrpc.backlog import BacklogAnalyze
 from messaging.adminrpc.redrive import KEY_SHOWN_MAX, RedriveScan
-from messaging.broker.core.redrive import Judged, judge
+from messaging.broker.core.dead_letters.redrive import Judged, judge
 from messaging.broker.runtime.admin import redrive
 from messaging.broker.runtime.admin.backlog import BacklogHandlers, ScanLimits
 from messaging.broker.runtime.admin.redrive import Redrive
@@ -19,10 +19,10 @@ from messaging.fairness.turns import FairTurns
 from messaging.permissions.audited import SUBSCRIPTION_CREATE
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import EARLIEST
-from tests.support.broker_world import BrokerWorld
-from tests.support.consuming import TOPIC, filled
-from tests.support.raw_client import send_frame
+from tests.support.clients.consuming import TOPIC, filled
+from tests.support.clients.raw_client import send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 
 def scan(**fields: object) -> RedriveScan:

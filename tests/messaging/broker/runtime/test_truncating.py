@@ -12,9 +12,9 @@ from messaging.errors import NotReady, TopicNotFound
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Position, Unavailable
-from tests.support.broker_world import BrokerWorld
-from tests.support.raw_client import RawClient, send_frame
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

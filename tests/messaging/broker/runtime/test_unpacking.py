@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.unpacking import INLINE_BYTES_MAX, THREADS, Packed, Unpacker
 from messaging.fairness.turns import FairTurns

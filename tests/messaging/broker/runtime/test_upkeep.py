@@ -17,10 +17,10 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, Position
 from messaging.storage.managed.retention import LedgerLimits
-from tests.support.broker_world import BrokerWorld, MakeWorld
+from tests.support.clients.raw_client import send_frame
 from tests.support.clock import Clock, give
-from tests.support.raw_client import send_frame
 from tests.support.waiting import eventually
+from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 TOPIC = "persistent://acme/orders/t"
 NAME = parse_topic(TOPIC)

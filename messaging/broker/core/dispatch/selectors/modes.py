@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode, KeySharedSettings
 from messaging.broker.core.dispatch.selectors.consistent_hashing import ConsistentHashingSelector
 from messaging.broker.core.dispatch.selectors.hash_range import HashRangeSelector
 from messaging.broker.core.dispatch.selectors.selector import Selector
 from messaging.broker.core.dispatch.selectors.sticky_ranges import StickyRangesSelector
-from messaging.broker.core.key_shared_mode import KeySharedMode, KeySharedSettings
 
 
 def make_selector(mode: KeySharedMode, settings: KeySharedSettings) -> Selector:

@@ -12,7 +12,7 @@ from messaging.storage.ledger_store import Position, StoreError
 REMEMBERED_MAX = 10_000  # number of positions kept, most recent last: while nobody acknowledges, nothing is read twice
 READS_MAX = 50  # limit for one answer; the age of further subscriptions is unknown
 UNKNOWN = -1
-LOOK_COST = 8  # at one subscription, in units of `core/command_costs.py`
+LOOK_COST = 8  # at one subscription, in units of `core/turns/command_costs.py`
 
 
 class BacklogAges:

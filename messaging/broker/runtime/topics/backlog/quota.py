@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from messaging.broker.core.backlog_quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
+from messaging.broker.core.backlog.quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.backlog.sizes import durable, first_unacknowledged, ledger_sizes
 from messaging.broker.runtime.topics.limits.admission import Policy

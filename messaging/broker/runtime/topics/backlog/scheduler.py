@@ -13,7 +13,7 @@ from typing import Protocol
 from messaging.background import BackgroundLoop
 from messaging.broker.core.backlog.read import BacklogRead
 from messaging.broker.core.backlog.read_queue import ReadQueue
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
 from messaging.fairness.queue import FairQueue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from messaging.broker.core.backlog_quota import LedgerSize
+from messaging.broker.core.backlog.quota import LedgerSize
 from messaging.broker.core.subscription import Subscription
 from messaging.storage.ledger_store import Position
 from messaging.storage.managed.ledger import ManagedLedger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from messaging.broker.core.compacted_block import CompactedBlock, compacted_block
+from messaging.broker.core.compaction.compacted_block import CompactedBlock, compacted_block
 from messaging.broker.core.delayed.delayed_entries import DelayedEntries
 from messaging.broker.core.delayed.due_ahead import DueAhead
 from messaging.broker.core.delayed.gathered_block import GatheredBlock

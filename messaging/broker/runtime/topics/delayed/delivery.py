@@ -17,7 +17,7 @@ from messaging.broker.core.delayed.overrides import Overrides, acknowledge_cance
 from messaging.broker.core.delayed.run_index import RunIndex
 from messaging.broker.core.delayed.time_slots import NEVER_MS
 from messaging.broker.core.delayed.topic_delays import DelayPolicy, TopicDelays
-from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.memory.memory_charge import Charge
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.delayed.due_reader import DueReader
 from messaging.broker.runtime.topics.delayed.index_jobs import IndexJobs
@@ -31,7 +31,7 @@ WAIT_S_MAX = 86_400.0  # a timer is set again after this time, because clocks dr
 KEPT_FREE = 8  # this part of the account stays free for what else is remembered of clients
 LEDGERS_A_MS = 10  # with so many, the memory of a topic is measured once a millisecond at most
 RETRY_S = 1.0  # after a wake that failed
-WAKE_COST = 150  # of one topic with some messages that are due, in units of `core/command_costs.py`
+WAKE_COST = 150  # of one topic with some messages that are due, in units of `core/turns/command_costs.py`
 SEALED_AT_CLOSE = 8_192  # from so many entries on, they are stored when a topic is unloaded; reading finds fewer again
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from messaging.broker.core.control.effective_policies import EffectivePolicies
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN, GivenDelays
-from messaging.broker.core.effective_policies import EffectivePolicies
 from messaging.broker.runtime.topics.limits.admission import Policy
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol.hot import SendFrame

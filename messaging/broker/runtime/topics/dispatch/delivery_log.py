@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from messaging.broker.core.diagnosis.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent, DeliveryRecord
 from messaging.broker.runtime.topics.dispatch.delivery_records import Records
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.ledger_store import Position

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Protocol
 
-from messaging.broker.core.memory_charge import Charge
-from messaging.broker.core.memory_limiter import MemoryAccount
-from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
+from messaging.broker.core.memory.memory_charge import Charge
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 
 RECORDS = 32  # of one topic
 RECORD_BYTES = 300

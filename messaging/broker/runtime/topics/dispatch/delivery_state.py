@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from messaging.broker.core.explain import DeliveryState
-from messaging.broker.core.rate_limits import NO_WAITS
+from messaging.broker.core.diagnosis.explain import DeliveryState
+from messaging.broker.core.limits.rate_limits import NO_WAITS
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 

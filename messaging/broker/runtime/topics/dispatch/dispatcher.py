@@ -2,8 +2,8 @@
 
 Dispatching starts here whenever something may have become possible: `dispatch` runs immediately when a block is durable;
 `dispatch_soon` runs once per turn of the event loop, however many consumers gained permits, acknowledged or became writable in it.
-Both send from memory, one slice at a time, in turn with all other subscriptions (`core/turn_budget.py`). Subscriptions behind the
-cache are sent blocks from storage by `dispatch_backlog`, in turn with all others that are behind (`backlog/scheduler.py`).
+Both send from memory, one slice at a time, in turn with all other subscriptions (`core/turns/turn_budget.py`). Subscriptions behind
+the cache are sent blocks from storage by `dispatch_backlog`, in turn with all others that are behind (`backlog/scheduler.py`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from messaging.broker.core.command_costs import BLOCK, OWN_HEAD, SEND_BYTES_A_UNIT
 from messaging.broker.core.delayed.overrides import Overrides
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock, delivery_times
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent
+from messaging.broker.core.turns.command_costs import BLOCK, OWN_HEAD, SEND_BYTES_A_UNIT
 from messaging.broker.runtime.topics.backlog.scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.backlog.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import deque
 
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.storage.ledger_store import Position
 
 STALE_MAX = 1_000  # places of blocks that are gone, among at least as many others

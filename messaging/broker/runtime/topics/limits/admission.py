@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from messaging.broker.core.producers import Producer
-from messaging.broker.core.subscribe_rates import ConsumerIdentity, SubscribeRates
+from messaging.broker.core.limits.subscribe_rates import ConsumerIdentity, SubscribeRates
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic

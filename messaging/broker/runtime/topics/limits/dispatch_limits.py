@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 from messaging.broker.core.dispatch.assignment import Delivery
 from messaging.broker.core.entries import EntryBlock
-from messaging.broker.core.rate_limits import NO_WAITS, UNLIMITED, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle, Waits
+from messaging.broker.core.limits.rate_limits import (
+    NO_WAITS,
+    UNLIMITED,
+    Allowance,
+    LevelLimiter,
+    RateLevel,
+    RateLimit,
+    Throttle,
+    Waits,
+)
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCache
 from messaging.broker.runtime.topics.limits.admission import Policy

@@ -1,7 +1,7 @@
 """The publish rate limits of one topic, and the messages that wait for them. A topic without limits has none of this.
 
 What exceeds the limits is parked: it is accepted and stored later, in the order of each producer, the producers in turn. It counts
-as in flight for its connection, which is not read while too much of it is parked (`core/ingress_limiter.py`).
+as in flight for its connection, which is not read while too much of it is parked (`core/memory/ingress_limiter.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from messaging.broker.core.producers import Producer
-from messaging.broker.core.rate_limits import NO_LIMIT, NOTHING_ALLOWED, Allowance, LevelLimiter, RateLevel, RateLimit, Throttle
+from messaging.broker.core.limits.rate_limits import (
+    NO_LIMIT,
+    NOTHING_ALLOWED,
+    Allowance,
+    LevelLimiter,
+    RateLevel,
+    RateLimit,
+    Throttle,
+)
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol import hot

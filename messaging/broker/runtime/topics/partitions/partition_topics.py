@@ -13,7 +13,7 @@ from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.meta_store import MetaConflict, MetaStore, TopicRecord
 
-# Of one partition, in units of `core/command_costs.py`.
+# Of one partition, in units of `core/turns/command_costs.py`.
 MAKE_COST, DELETE_COST, READ_COST = 500, 1_000, 100
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties

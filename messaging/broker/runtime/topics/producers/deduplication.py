@@ -8,9 +8,9 @@ import struct
 import structlog
 
 from messaging.broker.core.chunks import chunk_parts
-from messaging.broker.core.dedup import Deduplication
 from messaging.broker.core.entries import scanned
-from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.memory.memory_charge import Charge
+from messaging.broker.core.producers.deduplication import Deduplication
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage.block_header import decode
 from messaging.storage.ledger_store import Block, Corrupt, Position, StoreError

@@ -16,8 +16,8 @@ import structlog
 from messaging.broker.core.chunks import chunk_parts
 from messaging.broker.core.delayed.given_delays import NONE_GIVEN
 from messaging.broker.core.entries import EntryBlock, delivery_times, for_log, header_of, whole_bytes
-from messaging.broker.core.producer_sequences import NO_PARTS, ChunkPart
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
+from messaging.broker.core.producers.producer_sequences import NO_PARTS, ChunkPart
 from messaging.broker.runtime.topics.backlog.quota import QuotaTopic, TopicBacklogQuota, quota_of
 from messaging.broker.runtime.topics.loaded_topic import ConnectedProducers
 from messaging.broker.runtime.topics.producers.deduplication import TopicDeduplication

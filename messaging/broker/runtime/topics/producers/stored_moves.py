@@ -12,9 +12,9 @@ import asyncio
 import msgspec
 import structlog
 
-from messaging.broker.core.dead_letter_moves import Move
-from messaging.broker.core.dead_letters import move_extension, position_of
-from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.dead_letters.dead_entries import move_extension, position_of
+from messaging.broker.core.dead_letters.moves import Move
+from messaging.broker.core.memory.memory_charge import Charge
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.storage import block_header
 from messaging.storage.block_header import Extensions

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from messaging.broker.core.access_modes import AccessMode
-from messaging.broker.core.producer_table import Admission, ProducerTable
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.access_modes import AccessMode
+from messaging.broker.core.producers.producer import Producer
+from messaging.broker.core.producers.producer_table import Admission, ProducerTable
 from messaging.broker.runtime.topics.limits.admission import check_encryption, check_producer
 from messaging.broker.runtime.topics.limits.shared_limits import check_another_producer
 from messaging.broker.runtime.topics.producers.topic_publisher import TopicPublisher

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
-from messaging.broker.core.producers import Producer
+from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.delayed.limits import DelayCheck, DelayLimits, delay_limits
 from messaging.broker.runtime.topics.limits import publish_limits

@@ -12,10 +12,16 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from messaging.broker.core.ack_validation import CumulativeAck, IndividualAcks, MessageAck, check_cumulative, check_individual
 from messaging.broker.core.consumer import Consumer
+from messaging.broker.core.cursors.ack_validation import (
+    CumulativeAck,
+    IndividualAcks,
+    MessageAck,
+    check_cumulative,
+    check_individual,
+)
+from messaging.broker.core.diagnosis.trace import DeliveryEvent
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.trace import DeliveryEvent
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.broker.runtime.topics.topic_context import TopicContext

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from messaging.broker.core.consumer import Consumer
-from messaging.broker.core.explain import DeliveryState
+from messaging.broker.core.diagnosis.explain import DeliveryState
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.topics.dispatch.delivery_state import delivery_state

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from messaging.broker.core.dropped_ledgers import forget
+from messaging.broker.core.cursors.dropped_ledgers import forget
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.loaded_topic import KnownSubscriptions
 from messaging.broker.runtime.topics.services import TopicServices

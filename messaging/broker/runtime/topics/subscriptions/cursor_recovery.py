@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
-from messaging.broker.core.cursor import Cursor
-from messaging.broker.core.cursor_deltas import merged
-from messaging.broker.core.reclaim import forget_gone
+from messaging.broker.core.cursors.cursor import Cursor
+from messaging.broker.core.cursors.cursor_deltas import merged
+from messaging.broker.core.maintenance.reclaim import forget_gone
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.storage.managed.ledger_list import LedgerList
 from messaging.storage.meta_store import SubscriptionRecord

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from messaging.broker.core.memory_charge import Charge
+from messaging.broker.core.memory.memory_charge import Charge
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.protocol.names import TopicName
 from messaging.storage.managed.cursor_log import CursorLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
-from messaging.broker.core.dead_letters import (
+from messaging.broker.core.dead_letters.dead_entries import (
     DeadLetters,
     decode,
     encode,

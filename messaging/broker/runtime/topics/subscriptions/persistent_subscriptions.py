@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from messaging.broker.core.cursor import Cursor
+from messaging.broker.core.cursors.cursor import Cursor
 from messaging.broker.core.delayed.overrides import acknowledge_cancelled
-from messaging.broker.core.memory_charge import pairs_bytes
+from messaging.broker.core.memory.memory_charge import pairs_bytes
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.limits.admission import check_durable_subscription

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from messaging.broker.core.memory_charge import Charge
-from messaging.broker.core.memory_limiter import MemoryAccount
+from messaging.broker.core.memory.memory_charge import Charge
+from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.errors import NotReady, PreconditionFailed
 from messaging.limits.sizes import SUBSCRIPTIONS_PAIRS_BYTES_MAX
 

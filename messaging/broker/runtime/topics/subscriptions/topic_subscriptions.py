@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Protocol
 
-from messaging.broker.core.client_usage import DepartedSubscriptions
-from messaging.broker.core.memory_charge import pairs_bytes
+from messaging.broker.core.clients.client_usage import DepartedSubscriptions
+from messaging.broker.core.memory.memory_charge import pairs_bytes
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.dispatch.dispatcher import Dispatcher

@@ -1,0 +1,221 @@
+"""The broker's copy of the control plane: tenants, namespaces, grants, policies and keys, at one version of the feed.
+
+It decides permissions and policies while the web process or its database is unavailable. Pure: `plan` decides what a page of the
+feed changes, `swap` applies it, and everything else only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
+from messaging.broker.core.control.feed_plan import FeedPlan, plan
+from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
+from messaging.policies.dynamic import with_dynamic
+from messaging.policies.model import ROLE_PREFIX, Level
+from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
+from messaging.protocol.names import TopicName
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ControlView(InheritedGrants):
+    """Implements `messaging.permissions.model.Grants`."""
+
+    def __init__(
+        self,
+        *,
+        superuser_roles: Iterable[str],
+        policy_defaults: Mapping[str, Any],
+        anonymous_public: bool,
+        topic_policies: bool = True,
+    ) -> None:
+        """`topic_policies`: those of topics are in force."""
+        self._has_topic_policies = topic_policies
+        self.version = 0
+        self.feed_id = ""  # the database that the version belongs to
+        self.tenants: dict[str, dict[str, Any]] = {}
+        self.namespaces: dict[str, dict[str, Any]] = {}
+        self.keys: dict[str, dict[str, Any]] = {}
+        self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
+        self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
+        self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
+        self._superusers = frozenset(superuser_roles)
+        self.brokers: dict[str, dict[str, Any]] = {}  # settings that were changed while brokers run
+        self._configured = policy_defaults
+        self.defaults = policy_defaults  # of policies, with those settings
+        self._anonymous_public = anonymous_public
+        self._revoked_early: dict[str, int] = {}  # key id -> the version that revokes it
+        self.resolved_policies: dict[tuple[str, str], EffectivePolicy] = {}  # cache for dispatch; cleared with every change
+
+    def plan(self, feed: FeedApply) -> FeedPlan | None:
+        """What `feed` would change, or None if nothing. Does not change anything. Raises `InvalidValue` for a malformed feed."""
+        return plan(feed, self.version, self.feed_id, self._tables())
+
+    def swap(self, plan: FeedPlan) -> None:
+        """Applies a plan that was made for the current state. Cannot fail."""
+        tables = self._tables()
+        if plan.feed.full:
+            for table in tables.values():
+                table.clear()
+            self._topics_of.clear()
+        for change in plan.changes:
+            if change.state is None:
+                tables[change.kind].pop(change.key, None)
+            else:
+                tables[change.kind][change.key] = change.state
+            if change.kind == "topic":
+                self._keep_topic(change.key, change.state)
+        self.defaults = with_dynamic(self._configured, self.brokers.get(EVERY_BROKER, _NOTHING).get("settings", _NOTHING))
+        self.resolved_policies.clear()
+        self.version, self.feed_id = plan.feed.to_version, plan.feed.feed_id or self.feed_id
+        self._revoked_early = {key: version for key, version in self._revoked_early.items() if version > self.version}
+
+    def _keep_topic(self, text: str, state: dict[str, Any] | None) -> None:
+        namespace = text.partition("://")[2].rpartition("/")[0]
+        if not self._has_topic_policies:
+            return
+        if text in self._deleted:
+            if state == self._deleted[text]:
+                return  # told again in a full feed
+            del self._deleted[text]
+        topics = self._topics_of.setdefault(namespace, {})
+        if state is None:
+            topics.pop(text, None)
+        else:
+            topics[text] = state
+        if not topics:
+            del self._topics_of[namespace]
+
+    def topic_deleted(self, text: str) -> None:
+        """Policies of a topic end with it, whoever deleted it. After a restart of the broker the control plane has seen to it."""
+        state = self.topics.get(text)
+        if state is not None:
+            self._keep_topic(text, None)
+            self._deleted[text] = state
+            self.resolved_policies.clear()
+
+    def version_of(self, feed: FeedApply) -> int:
+        """The version held of the feed that this page is of; 0 of one that is not followed."""
+        return self.version if feed.feed_id in ("", self.feed_id) else 0
+
+    def revoke_early(self, plan: FeedPlan) -> None:
+        """The keys that the plan revokes are invalid from now on, although the plan is not saved yet. Kept until its version is
+        applied."""
+        self._revoked_early.update(dict.fromkeys(plan.revoked, plan.feed.to_version))
+
+    def apply(self, from_version: int, to_version: int, changes: list[FeedChange], *, full: bool) -> set[tuple[str, str]]:
+        """`plan` and `swap` in one step, for changes that are already saved. Returns the (kind, key) that changed."""
+        plan = self.plan(
+            FeedApply(from_version=from_version, to_version=to_version, full=full, changes=changes, feed_id=self.feed_id)
+        )
+        if plan is None:
+            return set()
+        self.swap(plan)
+        return plan.changed
+
+    def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
+        policies = {"topic": self.topics, "broker": self.brokers}
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, **policies}
+
+    def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
+        return [(kind, key, state) for kind, table in self._tables().items() for key, state in table.items()]
+
+    def dump(self) -> list[FeedChange]:
+        """Everything in the view, as changes at the current version."""
+        return [FeedChange(version=self.version, kind=kind, key=key, state=state) for kind, key, state in self.entities()]
+
+    # --- Grants
+
+    def is_superuser(self, role: str) -> bool:
+        return role in self._superusers
+
+    def tenant_admins(self, tenant: str) -> Collection[str]:
+        return self.tenants.get(tenant, {}).get("admin_roles", ())  # type: ignore[no-any-return]
+
+    def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
+        state = self.namespaces.get(namespace, _NOTHING)
+        grants = state.get("topic_grants", _NOTHING).get(topic) if topic else state.get("grants")
+        return grants or _NOTHING
+
+    def opens_public(self) -> bool:
+        return self._anonymous_public and ANONYMOUS_NAMESPACE in self.namespaces
+
+    def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
+        return self.namespaces.get(namespace, {}).get("subscription_roles", {}).get(subscription, ())  # type: ignore[no-any-return]
+
+    def prefixes_subscriptions(self, namespace: str) -> bool:
+        return bool(self.policy("subscription_auth_mode", namespace).value == ROLE_PREFIX)
+
+    # --- policies and keys
+
+    def policy(self, name: str, namespace: str, topic: TopicName | None = None) -> EffectivePolicy:
+        """For a topic of the namespace; None: for one that has no policies of its own."""
+        topics = self._topics_of.get(namespace)
+        if topics is not None and topic is not None and (text := policy_topic(topic)) in topics:
+            return self._policy_of_topic(name, namespace, text)
+        known = self.resolved_policies.get((name, namespace))
+        if known is not None:
+            return known
+        policy = resolve_policy(name, self.levels_of_namespace(namespace), self.defaults)
+        if namespace in self.namespaces:  # otherwise requests could make this grow without limit
+            self.resolved_policies[name, namespace] = policy
+        return policy
+
+    def policy_of_tenant(self, name: str, tenant: str) -> EffectivePolicy:
+        """Of one that limits a tenant as a whole."""
+        return resolve_policy(name, {Level.TENANT: self.policies_of_tenant(tenant)}, self.defaults)
+
+    def policies_of_tenant(self, tenant: str) -> Mapping[str, Any]:
+        """What is set on it."""
+        return self.tenants.get(tenant, _NOTHING).get("policies") or _NOTHING
+
+    def levels_of_namespace(self, namespace: str) -> dict[Level, Mapping[str, Any] | None]:
+        """What is set on it, and above."""
+        return {
+            Level.NAMESPACE: self.namespaces.get(namespace, _NOTHING).get("policies"),
+            Level.TENANT: self.policies_of_tenant(namespace.partition("/")[0]),
+        }
+
+    def _policy_of_topic(self, name: str, namespace: str, topic: str) -> EffectivePolicy:
+        known = self.resolved_policies.get((name, topic))
+        if known is None:
+            set_on_topic = self._topics_of[namespace][topic].get("policies")
+            levels = {Level.TOPIC: set_on_topic, **self.levels_of_namespace(namespace)}
+            known = self.resolved_policies[name, topic] = resolve_policy(name, levels, self.defaults)
+        return known
+
+    def subscriptions_with_policies(self, topic: TopicName) -> Collection[str]:
+        subscriptions: Mapping[str, Any] = self._state_of(topic).get("subscriptions", _NOTHING)
+        return subscriptions.keys()
+
+    def _state_of(self, topic: TopicName) -> Mapping[str, Any]:
+        topics = self._topics_of.get(str(topic.namespace))
+        return _NOTHING if topics is None else topics.get(policy_topic(topic), _NOTHING)
+
+    def policy_of_subscription(self, name: str, topic: TopicName, subscription: str) -> EffectivePolicy:
+        return resolve_policy(name, self.levels_of(topic, subscription), self.defaults)
+
+    def levels_of(self, topic: TopicName, subscription: str = "") -> dict[Level, Mapping[str, Any] | None]:
+        """What is set at each level."""
+        state = self._state_of(topic)
+        return {
+            Level.SUBSCRIPTION: state.get("subscriptions", _NOTHING).get(subscription),
+            Level.TOPIC: state.get("policies"),
+            **self.levels_of_namespace(str(topic.namespace)),
+        }
+
+    def key_revoked(self, key_id: str) -> bool | None:
+        """None if the key is unknown. A key of a deleted tenant is revoked, even if a new tenant has the same name."""
+        if key_id in self._revoked_early:
+            return True
+        state = self.keys.get(key_id)
+        if state is None:
+            return None
+        return bool(state.get("revoked")) or state.get("tenant_uid", "") != self.tenant_uid(state.get("tenant", ""))
+
+    def tenant_uid(self, tenant: str) -> str:
+        """ "" for an unknown tenant, or one from before tenants had a uid."""
+        return str(self.tenants.get(tenant, _NOTHING).get("uid", ""))

@@ -1,0 +1,1 @@
+"""What a subscription has acknowledged: its cursor and its deltas, acknowledgements and their validation, memory."""

@@ -1,0 +1,1 @@
+"""The stats of topics and subscriptions, with Pulsar's names and spellings."""

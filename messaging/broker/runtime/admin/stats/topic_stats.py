@@ -1,0 +1,169 @@
+"""Admin RPC: the figures of a topic, as Pulsar's tools read them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import msgspec
+
+from messaging.adminrpc.methods import (
+    TOPICS_FIGURES,
+    TOPICS_INTERNAL_INFO,
+    TOPICS_INTERNAL_STATS,
+    TOPICS_PARTITIONED_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_STATS,
+)
+from messaging.adminrpc.topics import Stats, TopicRef
+from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.naming import parts_of, read_topic, stored_topic_name, topic_name
+from messaging.broker.runtime.admin.stats import stats
+from messaging.broker.runtime.admin.stats.idle_stats import FIGURES_COST, IdleStats, alert_figures
+from messaging.broker.runtime.admin.stats.internal_info import internal_info
+from messaging.broker.runtime.admin.stats.internal_stats import internal_stats
+from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
+from messaging.broker.runtime.admin.stats.pulsar_stats import completed
+from messaging.broker.runtime.admin.stats.stats import ENCODED_ABOVE
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.memory_turns import MemoryTurns
+from messaging.broker.runtime.topics.backlog.age import BacklogAges
+from messaging.broker.runtime.topics.backlog.quota import quota_of
+from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices, all_in_slices
+from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.protocol.names import TopicName
+
+Figures = dict[str, Any]
+
+LOADED_TOGETHER = 100  # partitions of a topic
+ANSWERS_AT_ONCE = 4  # of different tenants
+SUBSCRIPTION_BYTES, MEMBER_BYTES, PARTITION_BYTES = 3_000, 1_000, 5_000  # of an answer, about
+ADD_COST, INFO_COST, LOAD_COST = 50, 10, 1_000  # a subscription, and a partition, in units of `core/turns/command_costs.py`
+
+
+class TopicStatsHandlers:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._backlog_ages = BacklogAges()
+        self._answers = MemoryTurns(ANSWERS_AT_ONCE)
+        self._idle = IdleStats()
+        broker.topics.on_loaded.append(self._idle.loaded)
+        broker.topics.on_unloaded.append(lambda topic: self._idle.unloaded(topic, self._backlog_ages.known(topic)))
+        broker.topics.on_deleted.append(self._idle.deleted)
+
+    @answers(TOPICS_STATS)
+    async def stats(self, request: TopicRef) -> Stats:
+        topic = await read_topic(self._broker, request.topic)
+        async with self._room_for(topic.name, _expected_bytes(topic)):
+            return Stats(stats=await self._stats(topic, self._slices(topic.name), encoded=True))
+
+    @answers(TOPICS_FIGURES)
+    async def figures(self, request: TopicRef) -> Stats:
+        """The stats that alerts are about; of a partitioned topic those of each partition that exists, under "partitions". Of a
+        topic that is not loaded those of when it was unloaded; it is loaded only where they are not known: when it is looked at
+        for the first time since the broker's start. Raises `TopicNotFound`."""
+        name = await topic_name(self._broker, request.topic)
+        parts, slices = await parts_of(self._broker, name), self._slices(name)
+        if not parts.partitioned:
+            return Stats(stats=await self._figures(name, slices))
+        found: dict[str, Figures] = {}
+        for part in parts.names:
+            try:
+                found[str(part.partition)] = await self._figures(part, slices)
+            except TopicNotFound:  # nobody has used it yet
+                continue
+        return Stats(stats={"partitions": found})
+
+    async def _figures(self, name: TopicName, slices: TurnSlices) -> Figures:
+        await slices.spend(FIGURES_COST)
+        idle = self._idle.look(str(name))
+        if idle is not None and str(name) not in self._broker.topics.loaded:
+            return idle.stats(self._broker.now_ms())
+        topic = await self._broker.topics.get(name, create=False)
+        oldest_ms = await self._backlog_ages.of(topic, slices)
+        return await alert_figures(topic, oldest_ms, self._broker.now_ms(), slices)
+
+    @answers(TOPICS_INTERNAL_STATS)
+    async def internal_stats(self, request: TopicRef) -> Stats:
+        topic = await read_topic(self._broker, request.topic)
+        async with self._room_for(topic.name, _expected_bytes(topic)):
+            return Stats(stats=await internal_stats(topic, self._slices(topic.name)))
+
+    @answers(TOPICS_PARTITIONED_STATS)
+    async def partitioned_stats(self, request: TopicRef) -> Stats:
+        """Sums over the partitions, and each partition's own under "partitions"."""
+        name, partitions = await self._partitions(request)
+        slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
+        async with self._room_for(name, PARTITION_BYTES * partitions):
+            async for topic in self._loaded(name, partitions):
+                figures = await self._stats(topic, slices)
+                await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
+                sums.add(figures)
+                parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if partitions > ENCODED_ABOVE else figures
+            return Stats(stats=sums.total(parts))
+
+    @answers(TOPICS_PARTITIONED_INTERNAL_STATS)
+    async def partitioned_internal_stats(self, request: TopicRef) -> Stats:
+        """Those of each partition."""
+        parts = await self._of_partitions(request, internal_stats)
+        return Stats(stats={"metadata": {"partitions": len(parts), "deleted": False}, "partitions": parts})
+
+    @answers(TOPICS_INTERNAL_INFO)
+    async def internal_info(self, request: TopicRef) -> Stats:
+        name = await stored_topic_name(self._broker, request.topic, "reading what is stored of", PreconditionFailed)
+        if await self._broker.topics.partitioned.get(name) is not None:
+            return Stats(stats={"version": 0, "partitions": await self._of_partitions(request, self._info)})
+        topic = await read_topic(self._broker, request.topic)
+        return Stats(stats=await self._info(topic, self._slices(topic.name)))
+
+    async def _info(self, topic: Topic, slices: TurnSlices) -> Figures:
+        await slices.spend(INFO_COST * (1 + len(topic.subscriptions.table)))
+        return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))
+
+    async def _partitions(self, request: TopicRef) -> tuple[TopicName, int]:
+        """Raises `TopicNotFound`."""
+        name = await topic_name(self._broker, request.topic)
+        record = await self._broker.topics.partitioned.get(name)
+        if record is None:
+            raise TopicNotFound(f"partitioned topic {name} does not exist")
+        return name, record.partitions
+
+    async def _loaded(self, name: TopicName, partitions: int) -> AsyncIterator[Topic]:
+        """Each partition, in order."""
+        topics, slices = self._broker.topics, self._slices(name)
+        for start in range(0, partitions, LOADED_TOGETHER):
+            names = [name.of_partition(index) for index in range(start, min(start + LOADED_TOGETHER, partitions))]
+            for topic in await all_in_slices(slices, names, LOAD_COST, lambda part: topics.get(part, create=True)):
+                yield topic
+
+    async def _of_partitions(
+        self, request: TopicRef, make: Callable[[Topic, TurnSlices], Awaitable[Figures]]
+    ) -> dict[str, Figures]:
+        """The figures of each partition, by its name and in order. Raises `TopicNotFound`."""
+        name, partitions = await self._partitions(request)
+        slices = self._slices(name)
+        async with self._room_for(name, PARTITION_BYTES * partitions):
+            return {topic.text: await make(topic, slices) async for topic in self._loaded(name, partitions)}
+
+    async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False) -> Figures:
+        oldest_ms = await self._backlog_ages.of(topic, slices)
+        broker = self._broker
+        result = broker.compactions.result(topic.text)
+        context = stats.StatsContext(broker.settings.broker_id, broker.now_ms(), oldest_ms, result)
+        quota = quota_of(topic.services.policies.value, topic.name)
+        limits = (quota.bytes_max, quota.age_max_s) if topic.keeps_messages else (0, 0)  # no backlog, no quota: as in Pulsar
+        return completed(await stats.topic_stats(topic, context, slices, encoded=encoded), *limits)
+
+    def _slices(self, name: TopicName) -> TurnSlices:
+        return self._broker.topics.services.loops.slices(name.tenant)
+
+    def _room_for(self, name: TopicName, size_bytes: int) -> AbstractAsyncContextManager[None]:
+        """A large answer is made in it, charged to the topic's tenant. Raises `NotReady`."""
+        return self._answers.turn(self._broker.memory_limiter.egress, name.tenant, size_bytes)
+
+
+def _expected_bytes(topic: Topic) -> int:
+    consumers = sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values())
+    return SUBSCRIPTION_BYTES * len(topic.subscriptions.table) + MEMBER_BYTES * (len(topic.producers) + consumers)
