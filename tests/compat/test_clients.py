@@ -5,15 +5,17 @@ The programs run side by side when the first of them is asked for. `make clients
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.compat.probes import CLIENTS, NOT_YET, OFFERED, Result, make_keys, page, probe_all
+from tests.compat.probes import CLIENTS, NOT_YET, OFFERED, Result, make_keys, page, probe_all, probe_tls
 from tests.compat.scenarios import Platform
 from tests.support.brokers.standalone import Standalone
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
+OVER_TLS = ["Java 4.0.8", "Go 0.19.0"]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,29 @@ def test_every_feature_that_a_client_offers(results: dict[str, Result], name: st
     assert [feature for feature, error in result.features.items() if not error and expected[feature]] == [], (
         "take them off the list"
     )
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A platform with TLS on every listener."""
+    folder = tmp_path_factory.mktemp("secure") / "data"
+    platform = Standalone(folder, "--tls", "self-signed", MAGNETAR_BROKER_TLS_PORT="0").start()
+    yield platform
+    platform.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", OVER_TLS)
+def test_clients_connect_over_tls_to_whom_they_trust(secure: Standalone, name: str) -> None:
+    """The stock Python client does in test_lifecycle.py."""
+    client = CLIENTS[name]
+    if not client.ready:
+        pytest.skip(f"the client {name} is not installed: make clients (needs {client.needs})")
+    url, authority = secure.ready["broker_url_tls"], str(secure.folder / "tls" / "ca.pem")
+    found = probe_tls(client, url, secure.admin_token, authority)
+    assert found.features == {"produce_and_consume": ""}, found.output
+    refused = probe_tls(client, url, secure.admin_token, "")
+    assert refused.features["produce_and_consume"], "who does not trust us gets nowhere"
 
 
 def test_the_page_of_clients_is_up_to_date(repository: Path) -> None:

@@ -15,6 +15,7 @@ A program gets one argument, a JSON object of strings:
     enforced                  a prefix of topics that only producers with a schema may use, where they have one
     deduplicated              a prefix of topics where deduplication is on
     public_key, private_key   files in PEM
+    trust                     a certificate in PEM to trust, where the connection is TLS
     only                      names of features, separated by commas: all, if it is missing
 
 `make clients` installs the clients; what each of them needs is in `install.py`. `features.json` says what each client offers, and
@@ -23,6 +24,19 @@ docs/client-matrix.md is made from it.
 
 from tests.compat.probes.install import CLIENTS, Client, install_all
 from tests.compat.probes.matrix import NOT_YET, OFFERED, PAGE, page
-from tests.compat.probes.run import Keys, Result, make_keys, probe_all
+from tests.compat.probes.run import Keys, Result, make_keys, probe_all, probe_tls
 
-__all__ = ["CLIENTS", "NOT_YET", "OFFERED", "PAGE", "Client", "Keys", "Result", "install_all", "make_keys", "page", "probe_all"]
+__all__ = [
+    "CLIENTS",
+    "NOT_YET",
+    "OFFERED",
+    "PAGE",
+    "Client",
+    "Keys",
+    "Result",
+    "install_all",
+    "make_keys",
+    "page",
+    "probe_all",
+    "probe_tls",
+]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import lru_cache
@@ -81,6 +82,18 @@ def _run(client: Client, platform: Platform, keys: Keys, only: str) -> Result:
         world.close()
     if only:
         plan["only"] = only
+    return _told(client, plan)
+
+
+def probe_tls(client: Client, broker_url_tls: str, token: str, trust: str) -> Result:
+    """Whether a client publishes and receives over TLS. `trust`: the path of a certificate, or ""."""
+    topic = f"persistent://public/default/{uuid.uuid4().hex}-"
+    plan = {"broker": broker_url_tls, "token": token, "topics": topic, "only": "produce_and_consume"}
+    return _told(client, plan | ({"trust": trust} if trust else {}))
+
+
+def _told(client: Client, plan: dict[str, str]) -> Result:
+    """What its program says when it was told this."""
     variables = {"PYTHONPATH": str(ROOT), "NODE_PATH": str(INSTALLED / "javascript" / "node_modules"), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [*client.command, json.dumps(plan, ensure_ascii=False)],

@@ -140,6 +140,8 @@ func run(name string) (result map[string]any) {
 	client := must(pulsar.NewClient(pulsar.ClientOptions{
 		URL: plan["broker"], Authentication: pulsar.NewAuthenticationToken(plan["token"]), OperationTimeout: 10 * time.Second,
 		Logger: log.DefaultNopLogger(),
+		// With a certificate to trust, over TLS, and only to a host that it is for.
+		TLSTrustCertsFilePath: plan["trust"], TLSValidateHostname: plan["trust"] != "",
 	}))
 	defer client.Close()
 	features[name](client)

@@ -82,11 +82,18 @@ public class Probe {
         throw new IllegalStateException("not refused");
     }
 
+    /** With a certificate to trust, over TLS, and only to a host that it is for. */
+    static PulsarClient client() throws Exception {
+        var builder = PulsarClient.builder().serviceUrl(plan.get("broker"))
+                .authentication(AuthenticationFactory.token(plan.get("token"))).operationTimeout(10, TimeUnit.SECONDS)
+                .ioThreads(1).listenerThreads(1);
+        if (plan.containsKey("trust")) builder.tlsTrustCertsFilePath(plan.get("trust")).enableTlsHostnameVerification(true);
+        return builder.build();
+    }
+
     static void run(String name) {
         String error = null;
-        try (PulsarClient client = PulsarClient.builder().serviceUrl(plan.get("broker"))
-                .authentication(AuthenticationFactory.token(plan.get("token"))).operationTimeout(10, TimeUnit.SECONDS)
-                .ioThreads(1).listenerThreads(1).build()) {
+        try (PulsarClient client = client()) {
             FEATURES.get(name).run(client);
         } catch (Throwable failure) {
             error = failure.getClass().getSimpleName() + ": " + String.valueOf(failure.getMessage()).replaceAll("[\\\\\"\\p{Cntrl}]", " ");
