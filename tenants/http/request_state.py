@@ -21,8 +21,8 @@ class RequestState:
 
 def state_of(request: HttpRequest) -> RequestState:
     """Made with the first question, and the same one from then on."""
-    found: RequestState | None = getattr(request, "magnetar", None)
-    if found is None:
-        found = RequestState()
-        request.magnetar = found  # type: ignore[attr-defined]
-    return found
+    state: RequestState | None = getattr(request, "magnetar", None)
+    if state is None:
+        state = RequestState()
+        request.magnetar = state  # type: ignore[attr-defined]
+    return state

@@ -89,10 +89,10 @@ def route(resources: Callable[[HttpRequest], list[Resource]] | None = None, /, *
         handler = handlers.get("GET" if request.method == "HEAD" else request.method or "")
         if handler is None:
             raise NotAllowed(f"{request.method} is not allowed here: use {', '.join(handlers)}")
-        found = handler(request, **arguments)
-        if isinstance(found, HttpResponse):
-            return found
-        return done() if found is None else json(found)
+        answer = handler(request, **arguments)
+        if isinstance(answer, HttpResponse):
+            return answer
+        return done() if answer is None else json(answer)
 
     view.methods = tuple(handlers)  # type: ignore[attr-defined]
     view.resources = resources  # type: ignore[attr-defined]

@@ -36,8 +36,8 @@ _TLS_BETWEEN_BROKERS: dict[str, Any] = {  # as of a Pulsar without any: there is
 def _addresses() -> dict[str, str]:
     """The addresses that the broker stored when it became ready; empty while it is down."""
     try:
-        found = json.loads((django_settings.MAGNETAR.data_path / "run" / "broker.json").read_bytes())
-        return {key: str(value) for key, value in found.items() if value}
+        addresses = json.loads((django_settings.MAGNETAR.data_path / "run" / "broker.json").read_bytes())
+        return {key: str(value) for key, value in addresses.items() if value}
     except (OSError, ValueError, AttributeError):
         return {}
 
@@ -150,14 +150,14 @@ def _get_health(request: HttpRequest) -> HttpResponse:
 
 def _lookup(request: HttpRequest, **parts: str) -> dict[str, str]:
     """The four keys that Pulsar always answers, because clients need them; those for TLS where there is TLS."""
-    found = broker.rpc().call(TOPICS_LOOKUP, TopicLookup(topic=str(existing(parts))))
+    owner = broker.rpc().call(TOPICS_LOOKUP, TopicLookup(topic=str(existing(parts))))
     secure = request.is_secure()
     return {
-        "brokerUrl": found.broker_url,
-        "httpUrl": found.http_url or ("" if secure else _our_url(request)),
-        "nativeUrl": found.broker_url,
-        "brokerUrlSsl": found.broker_url_tls,
-    } | _with_values(brokerUrlTls=found.broker_url_tls, httpUrlTls=found.http_url_tls or (_our_url(request) if secure else ""))
+        "brokerUrl": owner.broker_url,
+        "httpUrl": owner.http_url or ("" if secure else _our_url(request)),
+        "nativeUrl": owner.broker_url,
+        "brokerUrlSsl": owner.broker_url_tls,
+    } | _with_values(brokerUrlTls=owner.broker_url_tls, httpUrlTls=owner.http_url_tls or (_our_url(request) if secure else ""))
 
 
 def _with_values(**fields: str) -> dict[str, str]:

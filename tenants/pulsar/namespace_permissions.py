@@ -21,12 +21,12 @@ def _roles(namespace: Namespace, topic: str = "") -> dict[str, list[str]]:
 
 
 def _subscription_roles(namespace: Namespace) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    roles_of: dict[str, list[str]] = {}
     with tenant_scope(namespace.tenant_id):
         rows = SubscriptionGrant.objects.filter(namespace=namespace).values_list("subscription", "role")
         for subscription, role in rows:
-            found.setdefault(subscription, []).append(role)
-    return found
+            roles_of.setdefault(subscription, []).append(role)
+    return roles_of
 
 
 def auth_policies(namespace: Namespace) -> dict[str, Any]:

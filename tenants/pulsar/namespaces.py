@@ -61,18 +61,18 @@ def _list(request: HttpRequest, tenant: str) -> list[str]:
 
 def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
     """The whole Policies object. Field names mix styles, because that is what Pulsar's tools read."""
-    found = existing_namespace(tenant, namespace)
+    row = existing_namespace(tenant, namespace)
     cluster = django_settings.MAGNETAR.cluster_name
     whole: dict[str, Any] = {}
     for path in PATHS.values():
-        value = path.read(found.policies)
+        value = path.read(row.policies)
         whole[path.whole_key] = ({} if value is None else {cluster: value}) if path.by_cluster else value
     return whole | {
-        "auth_policies": auth_policies(found),
+        "auth_policies": auth_policies(row),
         "replication_clusters": [cluster],
         "clusterThatCanDeleteNamespace": cluster,
         "bundles": _BUNDLES,
-        "backlog_quota_map": backlog_quotas(found.policies),
+        "backlog_quota_map": backlog_quotas(row.policies),
         "clusterDispatchRate": {},
         "deleted": False,
         **_NOT_OURS,
@@ -135,7 +135,7 @@ def _strategy_of(automatic: Any) -> JsonPolicies:
 def _says_nothing(value: Any) -> bool:
     """Whether this is what tools send for a field that nobody set."""
     if isinstance(value, dict):
-        return all(_says_nothing(one) for one in value.values())
+        return all(_says_nothing(part) for part in value.values())
     return value in (None, False, "", -1) or value == []
 
 
@@ -145,8 +145,8 @@ def _delete(request: HttpRequest, tenant: str, namespace: str) -> None:
 
 def _topics(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
     mode = request.GET.get("mode", "PERSISTENT").upper()
-    found = shown(request, topic_names(tenant, namespace).topics)
-    return [topic for topic in found if mode == "ALL" or (topic.startswith("persistent://") == (mode == "PERSISTENT"))]
+    names = shown(request, topic_names(tenant, namespace).topics)
+    return [topic for topic in names if mode == "ALL" or (topic.startswith("persistent://") == (mode == "PERSISTENT"))]
 
 
 def _get_bundles(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
@@ -168,10 +168,10 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
         if not parse_topic(topic).persistent:  # what its subscriptions have ends with their consumers
             continue
         try:
-            found = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=topic)).subscriptions
+            subscriptions = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=topic)).subscriptions
         except TopicNotFound:
             continue
-        for subscription in found:
+        for subscription in subscriptions:
             if not only or subscription == only:
                 require(actor(request), Action.CONSUME, topic_resource(parse_topic(topic), subscription))
                 yield topic, subscription

@@ -116,8 +116,8 @@ _ROUTES: dict[tuple[str, str], Action] = {
 
 _POLICIES: dict[tuple[str, str], Action] = {
     (method, f"admin_v2:policy-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
-    for path, one in PATHS.items()
-    for method in ("GET", one.set_by, "DELETE")
+    for path, policy in PATHS.items()
+    for method in ("GET", policy.set_by, "DELETE")
 }
 
 _TOPIC_POLICIES: dict[tuple[str, str], Action] = {
@@ -130,8 +130,8 @@ _TOPIC_POLICIES: dict[tuple[str, str], Action] = {
     ("DELETE", "admin_v2:subscription-dispatch-rate"): Action.TENANT_ADMIN,
 } | {
     (method, f"admin_v2:topic-policy-{path}"): Action.TENANT_READ if method == "GET" else Action.TENANT_ADMIN
-    for path, one in TOPIC_PATHS.items()
-    for method in one.methods
+    for path, policy in TOPIC_PATHS.items()
+    for method in policy.methods
 }
 
 _UNSET: dict[tuple[str, str], Action] = {
@@ -212,8 +212,8 @@ _AUDITED_ROUTES: dict[tuple[str, str], str] = {
 
 _AUDITED_POLICIES: dict[tuple[str, str], str] = {
     (method, f"admin_v2:policy-{path}"): "namespace.set_policies"
-    for path, one in PATHS.items()
-    for method in (one.set_by, "DELETE")
+    for path, policy in PATHS.items()
+    for method in (policy.set_by, "DELETE")
 }
 
 _AUDITED_TOPIC_POLICIES: dict[tuple[str, str], str] = {
@@ -222,7 +222,7 @@ _AUDITED_TOPIC_POLICIES: dict[tuple[str, str], str] = {
         ("admin_v2:topic-policies", ("DELETE",)),
         ("admin_v2:topic-backlog-quota", ("POST", "DELETE")),
         ("admin_v2:subscription-dispatch-rate", ("POST", "DELETE")),
-        *((f"admin_v2:topic-policy-{path}", one.methods[1:]) for path, one in TOPIC_PATHS.items()),
+        *((f"admin_v2:topic-policy-{path}", policy.methods[1:]) for path, policy in TOPIC_PATHS.items()),
     )
     for method in methods
 }

@@ -101,12 +101,12 @@ class Published(NamedTuple):
 
 
 def _rows() -> tuple[Published, ...]:
-    found = []
+    routes = []
     for methods, paths in _TABLE.items():
         for path in paths.split():
             whole = re.sub(r"^T(?=/|$)", _T, re.sub(r"^N(?=/|$)", _N, path))
-            found.append(Published(whole, tuple(methods.split())))
-    return tuple(sorted(found))
+            routes.append(Published(whole, tuple(methods.split())))
+    return tuple(sorted(routes))
 
 
 PUBLISHED = _rows()
@@ -147,12 +147,12 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path) + "/?")
 
 
-_PATTERNS = tuple((_pattern(one.path), one) for one in sorted(PUBLISHED, key=lambda one: one.path.count("{")))
+_PATTERNS = tuple((_pattern(row.path), row) for row in sorted(PUBLISHED, key=lambda row: row.path.count("{")))
 
 
 def published(path: str) -> Published | None:
     """The row of a path below /admin/v2; one with fewer variables comes first."""
-    return next((one for pattern, one in _PATTERNS if pattern.fullmatch(path)), None)
+    return next((row for pattern, row in _PATTERNS if pattern.fullmatch(path)), None)
 
 
 class Service(NamedTuple):
@@ -173,4 +173,4 @@ SERVICES = (
 
 def service(path: str) -> Service | None:
     """Whose path below /admin this is."""
-    return next((one for one in SERVICES if path.startswith(one.paths)), None)
+    return next((row for row in SERVICES if path.startswith(row.paths)), None)

@@ -44,10 +44,10 @@ def existing_tenant(name: str) -> Tenant:
 def existing_namespace(tenant: str, namespace: str) -> Namespace:
     name = str(namespace_of(tenant, namespace))
     with tenant_scope(tenant):
-        found = Namespace.objects.filter(name=name).first()
-    if found is None:
+        row = Namespace.objects.filter(name=name).first()
+    if row is None:
         raise NotFound(f"Namespace does not exist: {name!r}")
-    return found
+    return row
 
 
 def shown(request: HttpRequest, names: Iterable[str]) -> list[str]:

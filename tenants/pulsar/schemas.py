@@ -42,7 +42,7 @@ def _key_value_data(text: str) -> bytes:
         data = [_part(parts[which]) for which in ("key", "value")]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidSchema("the schema of a KEY_VALUE is not a JSON object with key and value") from None
-    return b"".join(len(one).to_bytes(4, "big") + one for one in data)
+    return b"".join(len(part).to_bytes(4, "big") + part for part in data)
 
 
 def _part(part: Any) -> bytes:
@@ -64,10 +64,10 @@ def _definition(text: str) -> Any:
     if has_more_values(text, BODY_VALUES_MAX):  # the value of a type that is not described in JSON
         return text
     try:
-        found = jsonlib.loads(text)
+        definition = jsonlib.loads(text)
     except (ValueError, RecursionError):
         return text
-    return found if isinstance(found, dict | list) else text
+    return definition if isinstance(definition, dict | list) else text
 
 
 def _answer(stored: SchemaStored) -> dict[str, Any]:
@@ -89,14 +89,14 @@ def _get(request: HttpRequest, version: str | None = None, **parts: str) -> dict
 
 
 def _list(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
-    return {"getSchemaResponses": [_answer(one) for one in found]}
+    versions = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
+    return {"getSchemaResponses": [_answer(version) for version in versions]}
 
 
 def _metadata(request: HttpRequest, **parts: str) -> HttpResponse:
     """Which versions there are. Where they are stored is not told: in the ledger -1."""
-    found = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
-    index = [{"version": one.version, "ledgerId": -1, "entryId": 0} for one in found]
+    versions = broker.rpc().call(SCHEMAS_LIST, TopicRef(topic=str(_topic(parts)))).versions
+    index = [{"version": version.version, "ledgerId": -1, "entryId": 0} for version in versions]
     return value_or_nothing({"info": index[-1], "index": index} if index else None)
 
 
@@ -118,9 +118,9 @@ def _delete(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 def _check(request: HttpRequest, **parts: str) -> HttpResponse:
     """Pulsar answers 500 for an incompatible schema; here the field says so."""
-    found = broker.rpc().call(SCHEMAS_CHECK, _given(request, _topic(parts)))
-    answer: dict[str, Any] = {"schemaCompatibilityStrategy": found.strategy, "compatibility": not found.why_not}
-    return json(answer | ({"reason": found.why_not} if found.why_not else {}), 202)
+    verdict = broker.rpc().call(SCHEMAS_CHECK, _given(request, _topic(parts)))
+    answer: dict[str, Any] = {"schemaCompatibilityStrategy": verdict.strategy, "compatibility": not verdict.why_not}
+    return json(answer | ({"reason": verdict.why_not} if verdict.why_not else {}), 202)
 
 
 def _find(request: HttpRequest, **parts: str) -> dict[str, Any]:

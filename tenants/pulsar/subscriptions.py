@@ -107,17 +107,17 @@ def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str)
 
 def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     topic, age_s = existing(parts), number(seconds, "age", 1)
-    found = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions
-    for name in found:
+    subscriptions = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions
+    for name in subscriptions:
         require(actor(request), Action.CONSUME, topic_resource(topic, name))
     refused: list[Conflict] = []
-    for name in found:
+    for name in subscriptions:
         asked = SubscriptionExpire(topic=str(topic), subscription=name, older_than_s=age_s)
         try:
             move(request, SUBSCRIPTIONS_EXPIRE, asked, of_many=True)
         except Conflict as error:
             refused.append(error)
-    if refused and len(refused) == len(found):
+    if refused and len(refused) == len(subscriptions):
         raise refused[0]
 
 
@@ -156,11 +156,11 @@ def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> d
     asked = BacklogAnalyze(topic=topic, subscription=subscription_of(subscription))
     if start is not None:
         asked.ledger_id, asked.entry_id = start.ledger_id, start.entry_id + int(start.excluded)
-    found = broker.rpc().call(SUBSCRIPTIONS_ANALYZE_BACKLOG, asked)
-    answer = {"entries": found.entries, "messages": found.messages, "aborted": found.aborted}
+    backlog = broker.rpc().call(SUBSCRIPTIONS_ANALYZE_BACKLOG, asked)
+    answer = {"entries": backlog.entries, "messages": backlog.messages, "aborted": backlog.aborted}
     for what, count in (("Accepted", 1), ("Rejected", 0), ("Rescheduled", 0)):  # there are no filters
-        answer |= {f"filter{what}Entries": count * found.entries, f"filter{what}Messages": count * found.messages}
-    return answer | ({"firstMessageId": found.first, "lastMessageId": found.last} if found.entries else {})
+        answer |= {f"filter{what}Entries": count * backlog.entries, f"filter{what}Messages": count * backlog.messages}
+    return answer | ({"firstMessageId": backlog.first, "lastMessageId": backlog.last} if backlog.entries else {})
 
 
 def _backlog_size(request: HttpRequest, **parts: str) -> int:
@@ -175,18 +175,18 @@ def _backlog_size(request: HttpRequest, **parts: str) -> int:
 def _peek(request: HttpRequest, subscription: str, position: str, **parts: str) -> HttpResponse:
     topic = _single(existing(parts), "peeking at")
     nth = number(position, "position", 1)
-    found = broker.rpc().call(
+    message = broker.rpc().call(
         SUBSCRIPTIONS_PEEK, SubscriptionPeek(topic=topic, subscription=subscription_of(subscription), position=nth)
     )
-    return message_response(found)
+    return message_response(message)
 
 
-def message_response(found: PeekAnswer) -> HttpResponse:
+def message_response(message: PeekAnswer) -> HttpResponse:
     """A stored message, with its metadata as headers."""
-    response = HttpResponse(base64.b64decode(found.payload), content_type="application/octet-stream")
-    for name, value in header_fields(found.headers).items():
+    response = HttpResponse(base64.b64decode(message.payload), content_type="application/octet-stream")
+    for name, value in header_fields(message.headers).items():
         response.headers[name] = value
-    response.headers["X-Pulsar-Message-ID"] = f"{found.ledger_id}:{found.entry_id}"
+    response.headers["X-Pulsar-Message-ID"] = f"{message.ledger_id}:{message.entry_id}"
     return response
 
 

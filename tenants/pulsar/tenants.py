@@ -21,8 +21,8 @@ def _list(request: HttpRequest) -> list[str]:
 
 
 def _get(request: HttpRequest, tenant: str) -> dict[str, Any]:
-    found = existing_tenant(tenant)
-    return {"adminRoles": found.admin_roles, "allowedClusters": found.allowed_clusters}
+    row = existing_tenant(tenant)
+    return {"adminRoles": row.admin_roles, "allowedClusters": row.allowed_clusters}
 
 
 def _create(request: HttpRequest, tenant: str) -> None:

@@ -19,12 +19,12 @@ from tenants.scoping import tenant_scope
 def _get(request: HttpRequest, **parts: str) -> dict[str, list[str]]:
     """The effective permissions on the topic: its own grants and those of its namespace."""
     topic = _stored(existing(parts))
-    found: dict[str, set[str]] = {}
+    actions_of: dict[str, set[str]] = {}
     with tenant_scope(topic.tenant):
         rows = Grant.objects.filter(namespace=str(topic.namespace), topic__in=["", str(topic), str(topic.base)])
         for role, granted in rows.values_list("role", "actions"):
-            found.setdefault(role, set()).update(granted)
-    return {role: sorted(granted) for role, granted in found.items()}
+            actions_of.setdefault(role, set()).update(granted)
+    return {role: sorted(granted) for role, granted in actions_of.items()}
 
 
 def _stored(topic: TopicName) -> TopicName:
@@ -49,14 +49,14 @@ def _revoke(request: HttpRequest, role: str, **parts: str) -> None:
 
 def _given(request: HttpRequest) -> list[actions.TopicRoles]:
     """Raises `InvalidValue`, `InvalidName`."""
-    found = body(request, GRANTS_GIVEN, [])
-    return [actions.TopicRoles(parse_topic(one.topic), one.role, one.actions) for one in found]
+    grants = body(request, GRANTS_GIVEN, [])
+    return [actions.TopicRoles(parse_topic(grant.topic), grant.role, grant.actions) for grant in grants]
 
 
 def resources(request: HttpRequest) -> list[Resource]:
     """What the body names; of a body that names nothing, or cannot be read, nothing: that is allowed to superusers alone."""
     try:
-        return [topic_resource(one.topic) for one in _given(request)] or [NOTHING]
+        return [topic_resource(grant.topic) for grant in _given(request)] or [NOTHING]
     except MagnetarError:
         return [NOTHING]
 
@@ -64,10 +64,10 @@ def resources(request: HttpRequest) -> list[Resource]:
 def _in_one_namespace(request: HttpRequest) -> tuple[str, list[actions.TopicRoles]]:
     """The namespace, and what is given on its topics, all of which exist."""
     given = _given(request)
-    namespaces = {str(one.topic.namespace) for one in given}
+    namespaces = {str(grant.topic.namespace) for grant in given}
     if len(namespaces) != 1:
         raise InvalidValue("the request has to name topics of one namespace: send one request for each")
-    for topic in {one.topic for one in given}:
+    for topic in {grant.topic for grant in given}:
         _stored(topic)
     return namespaces.pop(), given
 

@@ -53,13 +53,13 @@ def partitions_of(topic: TopicName, *, creates: bool = False) -> list[str]:
 
 
 def _list(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    found = topic_names(tenant, namespace).topics
-    return [topic for topic in shown(request, found) if topic.startswith(f"{domain}://")]
+    names = topic_names(tenant, namespace).topics
+    return [topic for topic in shown(request, names) if topic.startswith(f"{domain}://")]
 
 
 def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    found = topic_names(tenant, namespace).partitioned
-    return sorted(topic for topic in shown(request, found) if topic.startswith(f"{domain}://"))
+    names = topic_names(tenant, namespace).partitioned
+    return sorted(topic for topic in shown(request, names) if topic.startswith(f"{domain}://"))
 
 
 # --- plain topics ------------------------------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def _delete(request: HttpRequest, **parts: str) -> None:
 def _get_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
     topic = existing(parts)
     asked = PartitionsGet(topic=str(topic), check_auto_creation=flag(request, "checkAllowAutoCreation"))
-    found = broker.rpc().call(TOPICS_PARTITIONS, asked)
-    answer: dict[str, Any] = {"partitions": found.partitions, "deleted": False}
-    return answer | {"properties": found.properties} if found.properties else answer
+    partitioned = broker.rpc().call(TOPICS_PARTITIONS, asked)
+    answer: dict[str, Any] = {"partitions": partitioned.partitions, "deleted": False}
+    return answer | {"properties": partitioned.properties} if partitioned.properties else answer
 
 
 def _create_partitioned(request: HttpRequest, **parts: str) -> None:
@@ -176,24 +176,30 @@ def _stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 def _with_values(stats: dict[str, Any]) -> dict[str, Any]:
     """Without the fields of a topic and of its parts that have no value: an absent one says so in every language."""
-    found = {name: value for name, value in stats.items() if value is not None and value != ""}
+    values = {name: value for name, value in stats.items() if value is not None and value != ""}
     for parts in ("subscriptions", "partitions"):
-        if parts in found:
-            found[parts] = {name: _with_values(part) for name, part in found[parts].items()}
+        if parts in values:
+            values[parts] = {name: _with_values(part) for name, part in values[parts].items()}
     for members in ("publishers", "consumers"):
-        if members in found:
-            found[members] = [_with_values(member) for member in found[members]]
-    return found
+        if members in values:
+            values[members] = [_with_values(member) for member in values[members]]
+    return values
 
 
 def _without(request: HttpRequest, stats: dict[str, Any]) -> dict[str, Any]:
     """Without the members that the caller does not want to see, and without what has no value."""
     if request.GET.get("subscriptionBacklogSize", "true").lower() == "false":
-        stats = {**stats, "subscriptions": {name: {**one, "backlogSize": -1} for name, one in stats["subscriptions"].items()}}
+        stats = {
+            **stats,
+            "subscriptions": {name: {**subscription, "backlogSize": -1} for name, subscription in stats["subscriptions"].items()},
+        }
     if flag(request, "excludePublishers"):
         stats = {**stats, "publishers": []}
     if flag(request, "excludeConsumers"):
-        stats = {**stats, "subscriptions": {name: {**one, "consumers": []} for name, one in stats["subscriptions"].items()}}
+        stats = {
+            **stats,
+            "subscriptions": {name: {**subscription, "consumers": []} for name, subscription in stats["subscriptions"].items()},
+        }
     return _with_values(stats)
 
 
@@ -210,10 +216,10 @@ def _partitioned_internal_stats(request: HttpRequest, **parts: str) -> dict[str,
 
 
 def _partitioned_stats(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(existing(parts)))).stats
+    stats = broker.rpc().call(TOPICS_PARTITIONED_STATS, TopicRef(topic=str(existing(parts)))).stats
     if request.GET.get("perPartition", "true").lower() == "false":
-        found = {**found, "partitions": {}}
-    return _without(request, found)
+        stats = {**stats, "partitions": {}}
+    return _without(request, stats)
 
 
 def _unload(request: HttpRequest, **parts: str) -> None:
@@ -221,9 +227,9 @@ def _unload(request: HttpRequest, **parts: str) -> None:
 
 
 def _terminate(request: HttpRequest, **parts: str) -> dict[str, Any]:
-    found = broker.rpc().call(TOPICS_TERMINATE, TopicRef(topic=str(existing(parts))))
-    actor(request).trail.after = {"last_message_id": f"{found.ledger_id}:{found.entry_id}"}
-    return message_id(found)
+    last = broker.rpc().call(TOPICS_TERMINATE, TopicRef(topic=str(existing(parts))))
+    actor(request).trail.after = {"last_message_id": f"{last.ledger_id}:{last.entry_id}"}
+    return message_id(last)
 
 
 def _compact(request: HttpRequest, **parts: str) -> None:
@@ -231,24 +237,24 @@ def _compact(request: HttpRequest, **parts: str) -> None:
 
 
 def _compaction_status(request: HttpRequest, **parts: str) -> dict[str, str]:
-    found = broker.rpc().call(TOPICS_COMPACTION_STATUS, TopicRef(topic=str(existing(parts))))
-    return {"status": found.status, "lastError": found.last_error}
+    compaction = broker.rpc().call(TOPICS_COMPACTION_STATUS, TopicRef(topic=str(existing(parts))))
+    return {"status": compaction.status, "lastError": compaction.last_error}
 
 
-def message_id(found: MessageIdAnswer) -> dict[str, int]:
+def message_id(position: MessageIdAnswer) -> dict[str, int]:
     return {
-        "ledgerId": found.ledger_id,
-        "entryId": found.entry_id,
-        "partitionIndex": found.partition,
-        "batchIndex": found.batch_index,
+        "ledgerId": position.ledger_id,
+        "entryId": position.entry_id,
+        "partitionIndex": position.partition,
+        "batchIndex": position.batch_index,
         "batchSize": 0,
     }
 
 
 def _terminate_partitions(request: HttpRequest, **parts: str) -> dict[str, Any]:
     last = broker.rpc().call(TOPICS_TERMINATE_PARTITIONS, TopicRef(topic=str(existing(parts)))).last
-    actor(request).trail.after = {"last_message_ids": [f"{one.ledger_id}:{one.entry_id}" for one in last]}
-    return {str(index): message_id(one) for index, one in enumerate(last)}
+    actor(request).trail.after = {"last_message_ids": [f"{position.ledger_id}:{position.entry_id}" for position in last]}
+    return {str(index): message_id(position) for index, position in enumerate(last)}
 
 
 def _truncate(request: HttpRequest, **parts: str) -> None:

@@ -58,15 +58,17 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     after = request.query_params.get("after", "")
     if "\x00" in after:
         raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
-    found = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
-    following = str(getattr(found[limit - 1], key)) if len(found) > limit else None
-    return Response({"items": [show(row) for row in found[:limit]], "next": following})
+    chosen = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
+    following = str(getattr(chosen[limit - 1], key)) if len(chosen) > limit else None
+    return Response({"items": [show(row) for row in chosen[:limit]], "next": following})
 
 
 def page_of_names(request: Request, names: list[str], show: Any) -> Response:
     limit, after = limit_of(request), request.query_params.get("after", "")
-    found = [name for name in sorted(names) if name > after]
-    return Response({"items": [show(name) for name in found[:limit]], "next": found[limit - 1] if len(found) > limit else None})
+    following = [name for name in sorted(names) if name > after]
+    return Response(
+        {"items": [show(name) for name in following[:limit]], "next": following[limit - 1] if len(following) > limit else None}
+    )
 
 
 def limit_of(request: Request) -> int:
@@ -79,10 +81,10 @@ def limit_of(request: Request) -> int:
 def existing_namespace(tenant: str, namespace: str) -> Namespace:
     name: NamespaceName = namespace_of(tenant, namespace)
     with tenant_scope(tenant):
-        found = Namespace.objects.filter(name=str(name)).first()
-    if found is None:
+        row = Namespace.objects.filter(name=str(name)).first()
+    if row is None:
         raise NotFound(f"namespace {str(name)!r} does not exist")
-    return found
+    return row
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:

@@ -56,8 +56,8 @@ class Policies(View):
     @describe("Replace all policies; missing ones are inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def put(self, request: Request, tenant: str, namespace: str) -> Response:
         given = self._given()
-        held = existing_namespace(tenant, namespace).policies
-        return self._set(tenant, namespace, {**dict.fromkeys([*POLICIES, *held]), **given})
+        present = existing_namespace(tenant, namespace).policies
+        return self._set(tenant, namespace, {**dict.fromkeys([*POLICIES, *present]), **given})
 
     @describe("Set some policies; null removes one, so that it is inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def patch(self, request: Request, tenant: str, namespace: str) -> Response:
@@ -74,9 +74,9 @@ class Policies(View):
 class NamespacePermissions(View):
     @describe("Permissions on a namespace", shapes.Permissions)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        found = existing_namespace(tenant, namespace)
+        row = existing_namespace(tenant, namespace)
         with tenant_scope(tenant):
-            rows = Grant.objects.filter(namespace=found, topic="").values_list("role", "actions")
+            rows = Grant.objects.filter(namespace=row, topic="").values_list("role", "actions")
             return Response(shapes.Permissions(permissions=dict(rows)))
 
 
@@ -96,12 +96,12 @@ class NamespacePermission(View):
 class Topics(View):
     @describe("Topics of a namespace; a partitioned topic counts as one", page_of(shapes.TopicShape), parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        found = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=existing_namespace(tenant, namespace).name))
-        plain = [topic for topic in found.topics if not _is_partition(topic, found.partitioned)]
+        names = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=existing_namespace(tenant, namespace).name))
+        plain = [topic for topic in names.topics if not _is_partition(topic, names.partitioned)]
         return page_of_names(
             request,
-            without_system_topics([*plain, *found.partitioned]),
-            lambda name: shapes.TopicShape(topic=name, partitions=found.partitioned.get(name, 0)),
+            without_system_topics([*plain, *names.partitioned]),
+            lambda name: shapes.TopicShape(topic=name, partitions=names.partitioned.get(name, 0)),
         )
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
@@ -143,5 +143,5 @@ class Stats(View):
     def get(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
         asked = TopicRef(topic=str(topic))
-        found = broker.rpc().call(TOPICS_PARTITIONED_STATS, asked) if partitions else broker.rpc().call(TOPICS_STATS, asked)
-        return Response(shapes.TopicStats(stats=found.stats))
+        answer = broker.rpc().call(TOPICS_PARTITIONED_STATS, asked) if partitions else broker.rpc().call(TOPICS_STATS, asked)
+        return Response(shapes.TopicStats(stats=answer.stats))

@@ -75,8 +75,8 @@ class TopicPolicies(View):
     def put(self, request: Request, **parts: str) -> Response:
         given = self.object_of("policies")
         topic, subscription = _named(parts)
-        held = _held(actions.topic_policies(topic), subscription)
-        return self._set(topic, subscription, {**dict.fromkeys([*POLICIES, *held]), **given})
+        present = _held(actions.topic_policies(topic), subscription)
+        return self._set(topic, subscription, {**dict.fromkeys([*POLICIES, *present]), **given})
 
     @describe("Set some policies of a topic; null removes one, so that it is inherited", shapes.POLICIES, shapes.POLICIES_GIVEN)
     def patch(self, request: Request, **parts: str) -> Response:

@@ -51,5 +51,5 @@ def _with_limit(schema: Schema, limit: Limit) -> Schema:
         if isinstance(schema.get(inner), dict):
             more[inner] = _with_limit(schema[inner], limit._replace(minimum=None, maximum=None, count_max=None))
     if "anyOf" in schema:
-        more["anyOf"] = [_with_limit(one, limit) for one in schema["anyOf"]]
+        more["anyOf"] = [_with_limit(branch, limit) for branch in schema["anyOf"]]
     return {**schema, **more}

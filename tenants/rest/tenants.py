@@ -38,10 +38,10 @@ def visible_tenants(actor: Actor) -> Any:
 
 def existing(name: str) -> Tenant:
     with tenant_scope(name):
-        found = Tenant.objects.first()
-    if found is None:
+        row = Tenant.objects.first()
+    if row is None:
         raise NotFound(f"tenant {name!r} does not exist")
-    return found
+    return row
 
 
 class Me(View):
@@ -115,10 +115,10 @@ class KeyOne(View):
     @describe("A key", shapes.KeyShape)
     def get(self, request: Request, tenant: str, key_id: str) -> Response:
         with tenant_scope(tenant):
-            found = Key.objects.filter(id=key_id).first()
-        if found is None:
+            key = Key.objects.filter(id=key_id).first()
+        if key is None:
             raise NotFound(f"key {key_id[:64]!r} does not exist")
-        return Response(shapes.show_key(found))
+        return Response(shapes.show_key(key))
 
     @describe("Revoke a key; its connections are closed", shapes.KeyShape)
     def delete(self, request: Request, tenant: str, key_id: str) -> Response:
@@ -164,5 +164,5 @@ class PlatformAudit(View):
 
 def _audit_page(request: Request) -> Response:
     asked = {name: request.query_params.get(name, "") for name in ("after", "action", "role")}
-    found, following = audit_page(AuditRecord.objects.all(), limit=limit_of(request), **asked)
-    return Response({"items": [shapes.show_audit(row) for row in found], "next": following})
+    records, following = audit_page(AuditRecord.objects.all(), limit=limit_of(request), **asked)
+    return Response({"items": [shapes.show_audit(row) for row in records], "next": following})
