@@ -25,10 +25,10 @@ def serves(certificate_file: Path, key_file: Path, names: list[str], now: dateti
     """Whether there is a certificate for all of `names` that is not about to end."""
     try:
         certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
-        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        certified = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, x509.ExtensionNotFound):
         return False
-    covered = {*held.get_values_for_type(x509.DNSName), *map(str, held.get_values_for_type(x509.IPAddress))}
+    covered = {*certified.get_values_for_type(x509.DNSName), *map(str, certified.get_values_for_type(x509.IPAddress))}
     until = certificate.not_valid_after_utc - datetime.timedelta(days=RENEW_BEFORE_DAYS)
     return key_file.exists() and set(names) <= covered and now < until
 

@@ -225,10 +225,10 @@ class StorageFailed(PlatformError):
 
 def _tree(root: type[MagnetarError]) -> dict[str, type[MagnetarError]]:
     """Code -> class. A group has no code of its own."""
-    found = {root.code: root} if "code" in vars(root) else {}
+    classes = {root.code: root} if "code" in vars(root) else {}
     for sub in root.__subclasses__():
-        found.update(_tree(sub))
-    return found
+        classes.update(_tree(sub))
+    return classes
 
 
 def from_code(code: str, message: str) -> MagnetarError:

@@ -63,15 +63,15 @@ def rotate(settings: Settings) -> str:
 def retire(settings: Settings, retired_id: str) -> None:
     """Every token that this key signed is refused from now on, and its connections end. Raises `ConfigError`."""
     with _locked(settings):
-        held = verify_keys(settings)
-        if retired_id not in held:
+        keys = verify_keys(settings)
+        if retired_id not in keys:
             raise ConfigError(f"key {retired_id!r} does not exist: `magnetar keys list` shows all keys")
         if retired_id == signing_key_id(settings):
             raise ConfigError(
                 f"key {retired_id} signs new tokens: create another signing key first with `magnetar keys rotate-signing`"
             )
-        del held[retired_id]
-        _write(settings, held)
+        del keys[retired_id]
+        _write(settings, keys)
 
 
 def _write(settings: Settings, keys: dict[str, PublicKey]) -> None:
