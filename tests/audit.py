@@ -33,19 +33,18 @@ def judge(report: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]], t
     """`report`: what pip-audit prints as JSON. `allowed`: advisory -> {"reason", "until"}."""
     problems, unknown, known = [], [], 0
     used = set()
-    for one in report["dependencies"]:
-        if "skip_reason" in one:
-            unknown.append(one["name"])
+    for dependency in report["dependencies"]:
+        if "skip_reason" in dependency:
+            unknown.append(dependency["name"])
             continue
         known += 1
-        for advisory in one["vulns"]:
+        for advisory in dependency["vulns"]:
             names = {advisory["id"], *advisory.get("aliases", ())}
             entry = next((name for name in sorted(names) if name in allowed), None)
             if entry is None:
                 fixed = ", ".join(advisory.get("fix_versions", ())) or "no release"
-                problems.append(
-                    f"{one['name']} {one['version']}: {advisory['id']} ({_aliases(names, advisory['id'])}fixed in {fixed})"
-                )
+                package = f"{dependency['name']} {dependency['version']}"
+                problems.append(f"{package}: {advisory['id']} ({_aliases(names, advisory['id'])}fixed in {fixed})")
                 continue
             used.add(entry)
             if allowed[entry]["until"] < today:
@@ -61,11 +60,11 @@ def _aliases(names: Iterable[str], but: str) -> str:
 
 
 def allowed() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = tomllib.loads(ALLOWED_FILE.read_text())
-    for name, entry in found.items():
+    entries: dict[str, dict[str, Any]] = tomllib.loads(ALLOWED_FILE.read_text())
+    for name, entry in entries.items():
         if not entry.get("reason") or not isinstance(entry.get("until"), datetime.date):
             raise ValueError(f"{ALLOWED_FILE.name}: {name} needs a reason and a date `until`")
-    return found
+    return entries
 
 
 def main() -> int:

@@ -14,12 +14,12 @@ from tests.growth.measure import measured
 def main(sizes: list[int]) -> int:
     failed = 0
     for entry_point in ENTRY_POINTS:
-        found = measured(entry_point, sizes)
-        failed += found.grows
-        print(found.row, flush=True)
+        steps = measured(entry_point, sizes)
+        failed += steps.grows
+        print(steps.row, flush=True)
     print(f"{failed} of {len(ENTRY_POINTS)} entry points grow faster than they may")
     return min(failed, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(one) for one in sys.argv[1:]] or [1_000, 10_000, 100_000]))
+    sys.exit(main([int(size) for size in sys.argv[1:]] or [1_000, 10_000, 100_000]))

@@ -232,7 +232,7 @@ def _leave(size: int, kind: SubscriptionType) -> Act:
 @of_types("all consumers leave", Growth.LINEAR, SHARED, FAILOVER, KEY_SHARED)
 def _all_leave(size: int, kind: SubscriptionType) -> Act:
     world, consumers = with_consumers(size, kind)
-    return lambda: [world.subscription.detach(one) for one in consumers]
+    return lambda: [world.subscription.detach(consumer) for consumer in consumers]
 
 
 @entry_point("a consumer with many sticky ranges comes and leaves", Growth.LINEAR)

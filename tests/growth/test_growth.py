@@ -14,8 +14,8 @@ SIZES = [200, 2_000]
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS, ids=lambda entry_point: entry_point.name)
 def test_work_does_not_grow_faster_than_it_may(entry_point: EntryPoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("messaging.broker.core.dispatch.chunk_sets.CHUNKS_MAX", 1 << 30)
-    found = measured(entry_point, SIZES)
-    assert not found.grows, found.row
+    steps = measured(entry_point, SIZES)
+    assert not steps.grows, steps.row
 
 
 def test_work_that_grows_with_the_square_is_noticed() -> None:

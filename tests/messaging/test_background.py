@@ -108,7 +108,7 @@ async def test_until_done_tries_until_it_succeeds_and_no_longer(loops: Backgroun
     assert not loops.loops["checkpoint"].failing
 
 
-async def test_what_is_done_once_counts_for_its_loop_or_for_all_that_have_none(loops: BackgroundLoops) -> None:
+async def test_a_failure_of_single_work_counts_for_its_loop_or_for_all_that_have_none(loops: BackgroundLoops) -> None:
     async def work() -> None:
         raise KeyError("gone")
 
@@ -119,7 +119,7 @@ async def test_what_is_done_once_counts_for_its_loop_or_for_all_that_have_none(l
     assert not loops.tasks
 
 
-async def test_one_item_that_raises_keeps_nobody_from_the_others(loops: BackgroundLoops, clock: Clock) -> None:
+async def test_an_item_that_raises_keeps_no_other_from_being_served(loops: BackgroundLoops, clock: Clock) -> None:
     served: list[int] = []
 
     def act(item: int) -> None:
@@ -153,7 +153,7 @@ async def test_a_failure_that_repeats_is_logged_once_a_minute_with_how_often(
     assert len(loop.last_error) <= background.ERROR_CHARACTERS_MAX
 
 
-async def test_what_a_callback_of_the_event_loop_raises_is_counted(loops: BackgroundLoops) -> None:
+async def test_an_exception_of_a_callback_of_the_event_loop_is_counted(loops: BackgroundLoops) -> None:
     running = asyncio.get_running_loop()
     loops.watch(running)
 
@@ -174,7 +174,9 @@ async def test_cancel_ends_every_loop(loops: BackgroundLoops, clock: Clock) -> N
     assert all(task.cancelled() for task in tasks) and not loops.tasks
 
 
-async def test_what_does_not_come_again_is_forgiven_after_a_while(loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_of_a_loop_that_does_not_recur_is_forgiven_after_a_while(
+    loops: BackgroundLoops, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_ms = 1_000
     monkeypatch.setattr(background, "boottime_ms", lambda: now_ms)
     once, again = loops.register("once", recurs=False), loops.register("again")

@@ -73,7 +73,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "sentence"), WRONG, ids=[sentence[:40] for _, sentence in WRONG])
-def test_what_is_wrong_is_said_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_a_malformed_body_is_refused_in_a_single_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         convert(given, Order)
     assert refused.value.message == sentence

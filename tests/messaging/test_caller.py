@@ -8,7 +8,7 @@ from messaging.caller import Caller, current_caller, working_for
 from messaging.errors import NotReady
 
 
-def test_whoever_leaves_ends_what_is_done_for_them_now() -> None:
+def test_a_caller_that_leaves_ends_the_work_under_way_for_it() -> None:
     caller, ended = Caller("acme"), []
     with working_for(caller), caller.ending(lambda: ended.append("before")):
         assert current_caller() is caller
@@ -20,7 +20,7 @@ def test_whoever_leaves_ends_what_is_done_for_them_now() -> None:
     assert not current_caller().left, "nobody else has left"
 
 
-def test_what_ended_by_itself_is_not_ended_again() -> None:
+def test_work_that_ended_by_itself_is_not_ended_again() -> None:
     """What it used, such as a connection, may serve another caller by then."""
     caller, entered, leaving, ended = Caller("acme"), threading.Event(), threading.Event(), threading.Event()
     too_late: list[bool] = []

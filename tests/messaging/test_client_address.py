@@ -39,7 +39,7 @@ def test_a_long_header_is_read_at_its_end_only() -> None:
     assert client_address("10.1.1.1", header.rstrip(", "), PROXIES) == "10.0.0.1"
 
 
-def test_what_is_no_network_is_named() -> None:
+def test_a_malformed_network_is_named() -> None:
     with pytest.raises(ValueError, match=r"proxy\.example"):
         networks(("10.0.0.0/8", "proxy.example"))
 

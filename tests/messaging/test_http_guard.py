@@ -33,7 +33,7 @@ def test_a_loopback_listener_knows_no_other_name(host: str) -> None:
     "host",
     [None, "", " ", "a b", "localhost@evil.example", "localhost/x", "localhost,evil.example", "local\nhost", "[::1", "a:b", "é"],
 )
-def test_what_is_no_host_is_refused(host: str | None) -> None:
+def test_a_malformed_host_header_is_refused(host: str | None) -> None:
     reason = check_host(host, View())
     assert reason is not None and "Host header" in reason
 

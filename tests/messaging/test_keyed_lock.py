@@ -9,7 +9,7 @@ import pytest
 from messaging.keyed_lock import keyed_lock
 
 
-async def test_one_at_a_time_for_a_key_and_others_meanwhile() -> None:
+async def test_a_key_is_locked_by_a_single_task_and_other_keys_meanwhile() -> None:
     under_way: dict[str, asyncio.Future[None]] = {}
     inside: list[str] = []
     go_on = asyncio.Event()

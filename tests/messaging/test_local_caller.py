@@ -24,5 +24,7 @@ from messaging.local_caller import is_local_caller
         ("127.0.0.1", "127.0.0.1", "127.0.0.1", ["VIA"], False),
     ],
 )
-def test_who_is_on_this_machine(host: str, peer: str, own: str | None, headers: list[str], local: bool) -> None:
+def test_a_local_caller_comes_by_loopback_without_a_proxy(
+    host: str, peer: str, own: str | None, headers: list[str], local: bool
+) -> None:
     assert is_local_caller(host, peer, own, headers) is local

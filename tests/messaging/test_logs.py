@@ -164,11 +164,11 @@ def test_a_flood_of_one_event_leaves_room_for_others(lines: Lines, monkeypatch: 
     log.info("broker.ready")
     monkeypatch.setattr(logs, "monotonic", lambda: 6.0)
     log.info("connection.refused", peer="last")
-    found = lines()
-    assert sum(line["event"] == "connection.refused" for line in found) == BURST + 1
-    assert sum(line["event"] == "cursor.damaged" for line in found) == 10 * BURST
-    assert found[-2]["event"] == "broker.ready"
-    assert found[-1]["lines_left_out"] == 9 * BURST
+    logged = lines()
+    assert sum(line["event"] == "connection.refused" for line in logged) == BURST + 1
+    assert sum(line["event"] == "cursor.damaged" for line in logged) == 10 * BURST
+    assert logged[-2]["event"] == "broker.ready"
+    assert logged[-1]["lines_left_out"] == 9 * BURST
 
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -181,10 +181,10 @@ def test_each_level_leaves_out_what_is_below_it(tmp_path: Path, lines: Lines, le
     stream = io.StringIO()
     logs.setup("broker", msgspec.convert({"data_dir": str(tmp_path), "log_level": level, "log_format": "json"}, Settings), stream)
     log = structlog.get_logger("levels")
-    for one in LEVELS:
-        getattr(log, one)(f"said.{one}")
+    for each_level in LEVELS:
+        getattr(log, each_level)(f"said.{each_level}")
     said = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
-    assert said == [f"said.{one}" for one in LEVELS[LEVELS.index(level) :]]
+    assert said == [f"said.{each_level}" for each_level in LEVELS[LEVELS.index(level) :]]
 
 
 @pytest.mark.parametrize(("log_format", "is_json"), [("json", True), ("console", False), ("auto", True)])

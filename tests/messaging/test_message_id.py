@@ -33,7 +33,7 @@ def test_fields_of_later_versions_are_passed_over() -> None:
 @pytest.mark.parametrize(
     "text", ["", "CAM=", "no base64!", "CAMQBw", "é", "A" * 5000, "CA==", "CP//////////////AQ==", "CAMQBzoF", "DAMQBw=="]
 )
-def test_what_is_no_message_id_is_refused(text: str) -> None:
+def test_a_malformed_message_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="not a message id"):
         decode_message_id(text)
 

@@ -12,11 +12,11 @@ TOPIC = ("acme", "acme/orders", "persistent://acme/orders/new")
 
 
 def read(text: bytes) -> dict[str, float]:
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
-            found[sample.name + "".join(f",{k}={v}" for k, v in sorted(sample.labels.items()))] = sample.value
-    return found
+            values[sample.name + "".join(f",{k}={v}" for k, v in sorted(sample.labels.items()))] = sample.value
+    return values
 
 
 def test_samples_come_out_in_prometheus_format() -> None:
@@ -38,7 +38,7 @@ def test_names_of_tenants_are_only_in_private_answers() -> None:
     )
 
 
-def test_what_is_not_in_the_table_is_an_error() -> None:
+def test_a_sample_that_is_not_in_the_table_is_an_error() -> None:
     with pytest.raises(KeyError, match="magnetar_surprise"):
         exposition([Sample("magnetar_surprise", 1)], private=True)
     with pytest.raises(ValueError, match="labels"):

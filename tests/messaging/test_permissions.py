@@ -101,7 +101,7 @@ def test_an_admin_of_the_tenant_may_all_of_it_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("local", ["__change_events", "__change_events-partition-0"])
 @pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
-def test_nobody_of_a_tenant_publishes_change_events(local: str, domain: str) -> None:
+def test_no_role_of_a_tenant_publishes_change_events(local: str, domain: str) -> None:
     grants = Grants(admins=["boss@acme"], namespace={"x@acme": ["produce", "consume"]}, superusers=["admin"])
     events = HERE._replace(topic=f"{domain}://acme/orders/{local}")
     for role in ("boss@acme", "tenant:acme", "x@acme"):
@@ -114,7 +114,7 @@ def test_nobody_of_a_tenant_publishes_change_events(local: str, domain: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("held", "actions"),
+    ("granted", "actions"),
     [
         ({"produce"}, {Action.PRODUCE, Action.LOOKUP, Action.NAMESPACE_READ}),
         ({"consume"}, {Action.CONSUME, Action.LOOKUP, Action.NAMESPACE_READ}),
@@ -124,9 +124,9 @@ def test_nobody_of_a_tenant_publishes_change_events(local: str, domain: str) -> 
     ],
 )
 @pytest.mark.parametrize("level", ["namespace", "topic"])
-def test_grants(held: set[str], actions: set[Action], level: str) -> None:
-    granted = {"x@acme": held}
-    grants = Grants(namespace=granted) if level == "namespace" else Grants(topic=granted)
+def test_grants(granted: set[str], actions: set[Action], level: str) -> None:
+    by_role = {"x@acme": granted}
+    grants = Grants(namespace=by_role) if level == "namespace" else Grants(topic=by_role)
     assert may(grants, "x@acme") & OF_A_TENANT == actions
     assert may(grants, "y@acme") & OF_A_TENANT == set()
     elsewhere = Resource("acme", "acme/other", "persistent://acme/other/t")
@@ -168,7 +168,7 @@ def test_members_read_their_tenant_and_change_nothing() -> None:
 
 
 @given(st.sampled_from(list(Action)), st.text(max_size=8), st.text(max_size=8), st.text(max_size=8))
-def test_nobody_is_let_into_what_no_grant_names(action: Action, role: str, tenant: str, local: str) -> None:
+def test_without_a_grant_every_action_is_refused(action: Action, role: str, tenant: str, local: str) -> None:
     resource = Resource(tenant, f"{tenant}/{local}", f"persistent://{tenant}/{local}/t")
     if action not in OPEN_TO_ALL and action is not Action.AUTHENTICATED:
         assert not allowed(Grants(), Principal(role), action, resource)

@@ -94,7 +94,7 @@ def test_no_more_is_searched_than_is_shown_and_a_little(monkeypatch: pytest.Monk
     assert len(searched) <= 5 * (1 + NESTED_ITEMS_MAX + 4)
 
 
-def test_what_is_nested_is_bounded_too() -> None:
+def test_nested_values_are_bounded_too() -> None:
     deep: Any = "x"
     for _ in range(100):
         deep = [deep, 1, 2]
@@ -104,7 +104,7 @@ def test_what_is_nested_is_bounded_too() -> None:
     assert loggable(2**100_000) == "a number of 100001 bits"
 
 
-def test_what_cannot_be_shown_does_not_break_the_line() -> None:
+def test_a_value_that_cannot_be_shown_does_not_break_the_line() -> None:
     class Broken:
         def __str__(self) -> str:
             raise RuntimeError("no")

@@ -16,7 +16,7 @@ def test_defaults() -> None:
 
 
 def test_variables_are_read_by_type() -> None:
-    found = load(
+    settings = load(
         {
             "MAGNETAR_BROKER_PORT": "0",
             "MAGNETAR_ANONYMOUS_PUBLIC": "false",
@@ -25,19 +25,19 @@ def test_variables_are_read_by_type() -> None:
             "MAGNETAR_CLUSTER_NAME": "east",
         }
     )
-    assert found.broker_port == 0
-    assert found.anonymous_public is False
-    assert found.superuser_roles == ("admin", "root")
-    assert found.durability == "lose-on-crash"
-    assert found.cluster_name == "east"
+    assert settings.broker_port == 0
+    assert settings.anonymous_public is False
+    assert settings.superuser_roles == ("admin", "root")
+    assert settings.durability == "lose-on-crash"
+    assert settings.cluster_name == "east"
 
 
 def test_variables_win_over_the_file_and_overrides_over_both(tmp_path: Path) -> None:
     file = tmp_path / "magnetar.toml"
     file.write_text('broker_port = 1\nweb_port = 1\nws_port = 1\nsuperuser_roles = ["a", "b"]\n')
-    found = load({"MAGNETAR_CONFIG": str(file), "MAGNETAR_WEB_PORT": "2", "MAGNETAR_WS_PORT": "2"}, ws_port=3, host=None)
-    assert (found.broker_port, found.web_port, found.ws_port, found.host) == (1, 2, 3, "127.0.0.1")
-    assert found.superuser_roles == ("a", "b")
+    settings = load({"MAGNETAR_CONFIG": str(file), "MAGNETAR_WEB_PORT": "2", "MAGNETAR_WS_PORT": "2"}, ws_port=3, host=None)
+    assert (settings.broker_port, settings.web_port, settings.ws_port, settings.host) == (1, 2, 3, "127.0.0.1")
+    assert settings.superuser_roles == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_variables_win_over_the_file_and_overrides_over_both(tmp_path: Path) -> 
         ("MAGNETAR_", "1", ["MAGNETAR_"]),
     ],
 )
-def test_what_cannot_be_is_named(name: str, value: str, words: list[str]) -> None:
+def test_a_malformed_variable_is_named(name: str, value: str, words: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
         load({name: value})
     for word in words:
@@ -71,7 +71,7 @@ def test_what_cannot_be_is_named(name: str, value: str, words: list[str]) -> Non
         ("not toml", ["TOML"]),
     ],
 )
-def test_what_cannot_be_in_a_file_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+def test_a_malformed_setting_in_a_file_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
     file = tmp_path / "magnetar.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -99,7 +99,7 @@ def test_variables_of_the_tests_are_no_settings() -> None:
         ("0.0.0.0", "broker.example", "broker.example"),
     ],
 )
-def test_what_clients_are_told_to_connect_to(host: str, advertised: str, told: str) -> None:
+def test_clients_are_told_the_advertised_host_or_that_of_the_listener(host: str, advertised: str, told: str) -> None:
     assert Settings(host=host, advertised_host=advertised).client_host == told
 
 

@@ -120,11 +120,11 @@ def test_off_is_no_context(tmp_path: Path) -> None:
 
 
 def test_a_key_of_another_certificate_is_an_error_that_says_so(tmp_path: Path) -> None:
-    one = tls.ensure_certificate(_settings(tmp_path / "one"))
+    first = tls.ensure_certificate(_settings(tmp_path / "one"))
     other = tls.ensure_certificate(_settings(tmp_path / "other"))
     mixed = tmp_path / "key.pem"
     shutil.copy(other.key, mixed)
-    settings = Settings(data_dir=str(tmp_path), tls="files", tls_cert_file=str(one.certificate), tls_key_file=str(mixed))
+    settings = Settings(data_dir=str(tmp_path), tls="files", tls_cert_file=str(first.certificate), tls_key_file=str(mixed))
     with pytest.raises(ConfigError, match=r"cannot be used .*: set tls_cert_file and tls_key_file"):
         tls.server_context(settings)
 

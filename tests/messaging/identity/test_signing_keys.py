@@ -30,10 +30,10 @@ def test_a_new_key_signs_and_the_former_one_goes_on_verifying_until_it_is_retire
     with pytest.raises(ConfigError, match="does not exist"):
         signing_keys.retire(settings, "unknown")
     signing_keys.retire(settings, former)
-    held = Principal("app@acme", "k1", signing_key_id=former)
-    assert verifier.still_verifies(held)
+    principal = Principal("app@acme", "k1", signing_key_id=former)
+    assert verifier.still_verifies(principal)
     verifier.reload(NOW_MS + 5000)
-    assert not verifier.still_verifies(held)
+    assert not verifier.still_verifies(principal)
     with pytest.raises(AuthenticationFailed):
         verifier.verify(before, NOW_MS + 5000)
     assert verifier.verify(after, NOW_MS + 5000).role == "app@acme"

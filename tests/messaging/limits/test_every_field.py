@@ -28,21 +28,21 @@ def messages_below(top: Descriptor, passed_over: frozenset[str] = frozenset()) -
     seen: set[str] = set()
     waiting = [top]
     while waiting:
-        one = waiting.pop()
-        if one.name in seen or one.name in passed_over:
+        message = waiting.pop()
+        if message.name in seen or message.name in passed_over:
             continue
-        seen.add(one.name)
-        yield one
-        waiting += [field.message_type for field in one.fields if field.message_type is not None]
+        seen.add(message.name)
+        yield message
+        waiting += [field.message_type for field in message.fields if field.message_type is not None]
 
 
 COMMANDS = list(messages_below(cast(Descriptor, pb.Command.DESCRIPTOR), binary.ANSWERS))
-FIELDS = [(one.name, field) for one in COMMANDS for field in one.fields]
+FIELDS = [(command.name, field) for command in COMMANDS for field in command.fields]
 OF_METADATA = [
-    (one.name, field)
+    (message.name, field)
     for top in (pb.Metadata.DESCRIPTOR, pb.SingleMetadata.DESCRIPTOR)
-    for one in messages_below(cast(Descriptor, top))
-    for field in one.fields
+    for message in messages_below(cast(Descriptor, top))
+    for field in message.fields
 ]
 
 
@@ -77,7 +77,7 @@ def unbounded(kind: Any) -> bool:
         return False
     if getattr(kind, "__origin__", None) is not None and "Literal" in str(kind.__origin__):
         return False
-    inner = [one for one in get_args(kind) if isinstance(one, type) or get_args(one)]
+    inner = [argument for argument in get_args(kind) if isinstance(argument, type) or get_args(argument)]
     is_container = getattr(kind, "__origin__", None) in (list, dict)
     return is_container or (any(map(unbounded, inner)) if inner else kind in (str, int, float, bytes))
 
@@ -93,7 +93,7 @@ def test_a_field_of_the_admin_rpc_has_the_same_limit_in_every_request() -> None:
     for struct in request_structs():
         for name, limit in limits_of(struct).items():
             limits.setdefault(name, set()).add(limit)
-    assert not {name: found for name, found in limits.items() if len(found) > 1}
+    assert not {name: of_name for name, of_name in limits.items() if len(of_name) > 1}
 
 
 def test_every_row_says_why_and_how_much() -> None:

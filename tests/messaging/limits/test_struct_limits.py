@@ -20,11 +20,11 @@ KINDS: tuple[type[msgspec.Struct], ...] = (*FRAMES, *PARAMETERS, *bodies.OBJECTS
 
 def kind_of(hint: Any) -> str:
     """text, number, list or map: what of the hint is not None."""
-    for one in (hint, *get_args(hint)):
-        origin = get_origin(one) or one
+    for part in (hint, *get_args(hint)):
+        origin = get_origin(part) or part
         if origin in (list, dict, str, int):
             return {list: "list", dict: "map", str: "text", int: "number"}[origin]
-        for inner in get_args(one):
+        for inner in get_args(part):
             if inner in (str, int):
                 return {str: "text", int: "number"}[inner]
     return ""
@@ -49,7 +49,7 @@ def holding(kind: type[msgspec.Struct], name: str, value: Any) -> msgspec.Struct
 @pytest.mark.parametrize(
     ("kind", "field", "what", "at", "over"), CASES, ids=[f"{case[0].__name__}.{case[1].name}-{case[2]}" for case in CASES]
 )
-def test_one_over_the_limit_is_refused_and_exactly_at_it_is_not(
+def test_a_value_over_its_limit_is_refused_and_exactly_at_it_is_not(
     kind: type[msgspec.Struct], field: Any, what: str, at: Any, over: Any
 ) -> None:
     assert over_limit(holding(kind, field.name, at)) is None
@@ -66,7 +66,7 @@ def test_every_row_with_numbers_is_tried() -> None:
         assert not numbers or large or name == "FeedChange.state" or name in tried, name
 
 
-def test_what_is_within_an_object_is_looked_at_too() -> None:
+def test_fields_of_a_nested_object_are_limited_too() -> None:
     feed = FeedApply(from_version=0, to_version=1, changes=[FeedChange(version=1, kind="k" * 65, key="", state=None)])
-    found = over_limit(feed)
-    assert found is not None and found[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"
+    over = over_limit(feed)
+    assert over is not None and over[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"

@@ -83,7 +83,7 @@ CHANGES = st.one_of(
     st.tuples(st.just("namespace"), st.sampled_from(NAMESPACES), HELD | st.none(), st.just({})),
     st.tuples(
         st.just("topic"),
-        st.sampled_from([str(one) for one in TOPICS]),
+        st.sampled_from([str(name) for name in TOPICS]),
         HELD | st.none(),
         st.dictionaries(st.sampled_from(SUBSCRIPTIONS), HELD),
     ),
@@ -94,13 +94,17 @@ CHANGES = st.one_of(
 @given(changes=st.lists(CHANGES, min_size=1, max_size=8), name=st.sampled_from(sorted(POLICIES)), full=st.booleans())
 def test_the_nearest_level_wins(changes: list[tuple[str, str, Any, Any]], name: str, full: bool) -> None:
     view, model = ControlView(superuser_roles=(), policy_defaults=BROKER, anonymous_public=False), Model()
-    for version, (kind, key, held, subscriptions) in enumerate(changes, 1):
-        state = None if held is None else {"policies": held, **({"subscriptions": subscriptions} if kind == "topic" else {})}
+    for version, (kind, key, policies, subscriptions) in enumerate(changes, 1):
+        state = (
+            None if policies is None else {"policies": policies, **({"subscriptions": subscriptions} if kind == "topic" else {})}
+        )
         view.apply(version - 1, version, [FeedChange(version=version, kind=kind, key=key, state=state)], full=False)
         model.set[LEVEL_OF[kind], key] = {} if state is None else state["policies"]
         if kind == "topic":
-            for one in SUBSCRIPTIONS:
-                model.set[Level.SUBSCRIPTION, f"{key} {one}"] = {} if state is None else subscriptions.get(one, {})
+            for subscription in SUBSCRIPTIONS:
+                model.set[Level.SUBSCRIPTION, f"{key} {subscription}"] = (
+                    {} if state is None else subscriptions.get(subscription, {})
+                )
         check(view, model, name)
     if full:  # as after a restart, or when the broker was away for long
         again = ControlView(superuser_roles=(), policy_defaults=BROKER, anonymous_public=False)
@@ -111,15 +115,15 @@ def test_the_nearest_level_wins(changes: list[tuple[str, str, Any, Any]], name: 
 def check(view: ControlView, model: Model, name: str) -> None:
     for topic in TOPICS:
         namespace = str(topic.namespace)
-        for one in (topic, topic.of_partition(2)):
-            assert view.policy(name, namespace, one) == model.value(name, one)
+        for part in (topic, topic.of_partition(2)):
+            assert view.policy(name, namespace, part) == model.value(name, part)
             for subscription in SUBSCRIPTIONS:
-                assert view.policy_of_subscription(name, one, subscription) == model.value(name, one, subscription)
+                assert view.policy_of_subscription(name, part, subscription) == model.value(name, part, subscription)
 
 
 @settings(max_examples=100, deadline=None)
 @given(tenant=HELD, namespace=HELD, topic=HELD, subscription=HELD)
-def test_what_is_shown_is_what_is_in_force(
+def test_shown_policies_are_those_in_force(
     tenant: dict[str, Any], namespace: dict[str, Any], topic: dict[str, Any], subscription: dict[str, Any]
 ) -> None:
     levels = {Level.TENANT: tenant, Level.NAMESPACE: namespace, Level.TOPIC: topic, Level.SUBSCRIPTION: subscription}
@@ -130,11 +134,11 @@ def test_what_is_shown_is_what_is_in_force(
         (Level.TOPIC, str(name)): topic,
         (Level.SUBSCRIPTION, f"{name} s"): subscription,
     }
-    found = in_force(levels, BROKER, Level.TOPIC)
-    assert [one.policy.name for one in found] == list(ENFORCED)
-    for one in found:
-        assert (one.value, one.level) == model.value(one.policy.name, name, "s")
-        assert one.text
-        assert msgspec.json.encode((one.value, one.text, dict(one.set_at)))
-        for level, value in one.set_at.items():
-            assert levels[level][one.policy.name] == value
+    effective = in_force(levels, BROKER, Level.TOPIC)
+    assert [policy_in_force.policy.name for policy_in_force in effective] == list(ENFORCED)
+    for policy_in_force in effective:
+        assert (policy_in_force.value, policy_in_force.level) == model.value(policy_in_force.policy.name, name, "s")
+        assert policy_in_force.text
+        assert msgspec.json.encode((policy_in_force.value, policy_in_force.text, dict(policy_in_force.set_at)))
+        for level, value in policy_in_force.set_at.items():
+            assert levels[level][policy_in_force.policy.name] == value

@@ -38,12 +38,12 @@ def test_every_policy_is_complete(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", ENFORCED.values(), ids=ENFORCED)
-def test_what_is_accepted_is_enforced_by_code_that_exists_and_has_a_test_of_its_effect(policy: Policy, repository: Path) -> None:
+def test_an_accepted_policy_is_enforced_by_code_and_has_a_test_of_its_effect(policy: Policy, repository: Path) -> None:
     module, _, path = policy.enforced_by.partition(":")
-    found: object = import_module(module)
+    target: object = import_module(module)
     for name in path.split("."):
-        found = getattr(found, name)
-    assert callable(found)
+        target = getattr(target, name)
+    assert callable(target)
     known = _test_names(repository)
     assert any(name.startswith(f"test_policy_{policy.name}_") for name in known), f"no test of the effect of {policy.name}"
 

@@ -13,9 +13,9 @@ from messaging.settings import Settings
 
 
 def test_every_policy_has_a_default() -> None:
-    found = defaults(Settings())
-    assert found.keys() == POLICIES.keys()
-    assert all(value is not None for value in found.values())
+    values = defaults(Settings())
+    assert values.keys() == POLICIES.keys()
+    assert all(value is not None for value in values.values())
 
 
 def test_the_namespace_wins_over_the_broker() -> None:
@@ -25,7 +25,7 @@ def test_the_namespace_wins_over_the_broker() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("auto_topic_creation", False), ("message_ttl_s", 0)])
-def test_what_is_set_to_nothing_is_set(name: str, value: Any) -> None:
+def test_false_and_zero_are_values_that_win_over_the_default(name: str, value: Any) -> None:
     assert resolve_policy(name, {Level.NAMESPACE: {name: value}}, {name: 5}) == (value, "namespace")
 
 

@@ -39,7 +39,7 @@ NUMBERS = [policy for policy in POLICIES.values() if msgspec.json.schema(policy.
         ("max_producers_per_topic", "unlimited", 0),
     ],
 )
-def test_what_people_type(name: str, text: str, value: int) -> None:
+def test_a_typed_value_is_read_in_the_units_of_people(name: str, text: str, value: int) -> None:
     assert parsed(POLICIES[name], text) == value
 
 
@@ -62,7 +62,7 @@ def test_what_people_type(name: str, text: str, value: int) -> None:
         ("max_producers_per_topic", "many"),
     ],
 )
-def test_what_cannot_be_is_named_with_an_example(name: str, text: str) -> None:
+def test_a_malformed_typed_value_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(InvalidValue, match=rf"^policy {name} cannot be") as refused:
         parsed(POLICIES[name], text)
     assert len(refused.value.message) < 300
@@ -84,12 +84,12 @@ def test_what_cannot_be_is_named_with_an_example(name: str, text: str) -> None:
         ("schema_compatibility", "FULL", "FULL"),
     ],
 )
-def test_what_people_read(name: str, value: Any, text: str) -> None:
+def test_a_value_is_told_in_words(name: str, value: Any, text: str) -> None:
     assert said(POLICIES[name], value) == text
 
 
 @given(policy=st.sampled_from(NUMBERS), data=st.data())
-def test_what_is_shown_can_be_typed(policy: Policy, data: st.DataObject) -> None:
+def test_a_shown_value_can_be_typed(policy: Policy, data: st.DataObject) -> None:
     schema = msgspec.json.schema(policy.kind)
     value = data.draw(st.integers(schema["minimum"], min(schema["maximum"], 2**40)))
     assert parsed(policy, typed(policy, value)) == value

@@ -25,7 +25,7 @@ def test_a_policy_that_is_not_enforced_is_refused_by_its_name_and_can_always_be_
     assert changed({name: policy.default, "message_ttl_s": 5}, {name: None}) == {"message_ttl_s": 5}
 
 
-def test_what_an_earlier_release_stored_stands_in_nobodys_way() -> None:
+def test_policies_that_an_earlier_release_stored_are_kept_and_can_be_removed() -> None:
     stored = {"from_the_future": {"a": 1}, "replicator_dispatch_rate_messages": 1}
     result = changed(stored, {"message_ttl_s": 5})
     assert result == {**stored, "message_ttl_s": 5}
@@ -76,16 +76,16 @@ def test_a_contradiction_that_is_stored_can_be_taken_back() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(POLICIES)), st.none() | st.booleans() | st.integers() | st.text(max_size=5)))
-def test_whatever_is_given_only_enforced_policies_are_added(changes: dict[str, Any]) -> None:
-    held = {"replicator_dispatch_rate_messages": 1, "message_ttl_s": 5}
-    before = dict(held)
+def test_a_change_adds_enforced_policies_alone(changes: dict[str, Any]) -> None:
+    stored = {"replicator_dispatch_rate_messages": 1, "message_ttl_s": 5}
+    before = dict(stored)
     try:
-        result = changed(held, changes)
+        result = changed(stored, changes)
     except (InvalidValue, PreconditionFailed):
         pass
     else:
         assert all(name in ENFORCED or result[name] == before[name] for name in result)
-    assert held == before
+    assert stored == before
 
 
 @pytest.mark.parametrize("tick", [0, -1, 3_600_001, 2**53 - 1])
