@@ -2,8 +2,8 @@
 
 A read is processed immediately as far as the budget of this turn of the event loop allows (`core/turns/turn_budget.py`). The rest
 is charged to its tenant's memory, and reading pauses until it is processed. Processing continues in a later turn if the turn's
-budget was used up; when the read throttle permits if the disk is behind; and when requests were answered or responses read if too many are
-pending, which never closes a connection.
+budget was used up; when the read throttle permits if the disk is behind; and when requests were answered or responses read if too
+many are pending, which never closes a connection.
 
 Commands of one connection are processed in the order in which they arrived, whatever delays them.
 """
