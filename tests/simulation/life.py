@@ -70,6 +70,7 @@ class Life:
         self.reads_fail: Callable[[], bool] = lambda: False
         self.problems: list[str] = []
         self.service: Broker
+        self.on_unloaded: Callable[[str], None] = lambda topic: None  # told the name of a topic that was closed
         self._settings = settings
         self._policies = {"deduplication": deduplicates}
         self._strict = strict
@@ -156,6 +157,7 @@ class Life:
         store.on_failed = self.service.store_failed
         self.service.topics.services.limits.delayed_delivery_strict = self._strict
         self.service.topics.services.memory.delayed_seal_entries = SEALED
+        self.service.topics.on_unloaded.append(lambda topic: self.on_unloaded(topic.text))
         self._commands = Commands(self.service)
         self.service.before_stop.append(self._commands.stop)
         feed = [

@@ -160,6 +160,7 @@ class Simulation:
             self._settings, self.clock, self.random, self.disk, self._meta, deduplicates=self.deduplicates, strict=self.strict
         )
         self.life.died = self._died
+        self.life.on_unloaded = self._unloaded
         self.life.reads_fail = lambda: self.reads_fail
         if self._left_behind is not None and self.random.random() < CRASHES_IN_RECOVERY:
             self.life.crash_at = self.random.randint(1, RECOVERY_OPERATIONS)
@@ -187,6 +188,10 @@ class Simulation:
         self.disk = self.disk.frozen()
         self.life.bury()
         self.begin_life()
+
+    def _unloaded(self, topic: str) -> None:
+        if self.web_sockets is not None:
+            self.web_sockets.topic_unloaded(topic)
 
     def _died(self) -> None:
         self._left_behind = self.disk.frozen()

@@ -125,6 +125,7 @@ class WebSocketConsumer(WebSocketClient):
         self.consumer: Consumer | None = None
         self.unacked: dict[str, tuple[str, Place]] = {}  # the id of each message, with its text
         self._last: Place = (-1, -1)
+        self._begins_anew = False  # its topic was unloaded: the next load sends again what is not acknowledged
         self._lives = 0
         self.path = f"/ws/v2/consumer/{_PATH}/{self.subscription}"
         query = f"subscriptionType={kind}&subscriptionInitialPosition=Earliest&receiverQueueSize=20&consumerName={name}"
@@ -143,7 +144,7 @@ class WebSocketConsumer(WebSocketClient):
     def _lost(self) -> None:
         super()._lost()
         self.unacked.clear()
-        self._last = (-1, -1)
+        self._last, self._begins_anew = (-1, -1), False
         if self.consumer is not None:
             self.world.checker.left(self.consumer)
             self.consumer = None
@@ -154,7 +155,9 @@ class WebSocketConsumer(WebSocketClient):
         text, place = _text(frame), _place(frame["messageId"])
         self.world.note(f"{self.name} < {text} {place}")
         if self.kind == "Exclusive":
-            if place <= self._last:
+            if place <= self._last and self._begins_anew:
+                self._begins_anew = False
+            elif place <= self._last:
                 raise Violated(f"{self.name} was sent {text} at {place} after {self._last}")
             self._last = place
         self.world.checker.delivered(self.consumer, place, [text], frame["redeliveryCount"])
@@ -162,6 +165,10 @@ class WebSocketConsumer(WebSocketClient):
 
     def _received(self, frame: Json) -> None:
         self.unacked[frame["messageId"]] = _text(frame), _place(frame["messageId"])
+
+    def topic_unloaded(self) -> None:
+        """The broker opens its consumer again without a word."""
+        self._begins_anew = True
 
     def acknowledge(self, identifiers: list[str]) -> None:
         assert self.consumer is not None
@@ -227,6 +234,11 @@ class WebSocketClients:
     @property
     def hold_messages(self) -> bool:
         return any(consumer.unacked for consumer in self.consumers) or any(reader.unread for reader in self.readers)
+
+    def topic_unloaded(self, topic: str) -> None:
+        if topic == TOPIC:
+            for consumer in self.consumers:
+                consumer.topic_unloaded()
 
     def take_everything(self) -> None:
         for consumer in self.consumers:
