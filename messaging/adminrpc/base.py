@@ -33,10 +33,10 @@ class Method(Generic[R, A]):
 
     `long_read`: it changes nothing and may take long; whoever leaves before the answer ends the work.
     `long_change`: it may be about thousands of partitions. It goes on whoever waits for it, and answers `under_way` where that
-    takes long; "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it, but for a creation, which
-    conflicts.
+    takes long; "changes.outcome" has its answer then. Who asks for the same one meanwhile joins it if it is `idempotent`.
     `thousands`: it reads of thousands of partitions, so its answer is awaited as long as `pulsar-admin` awaits one.
-    `idempotent` False: a second run answers `conflict` although the first one succeeded, so a lost answer must not lead to one.
+    `idempotent` False: a second run answers `conflict` although the first one succeeded, or does as much again, so a lost answer
+    must not lead to one.
     """
 
     name: str

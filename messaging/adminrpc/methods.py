@@ -145,7 +145,7 @@ NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=Tru
 SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames, long_read=True)
 SUBSCRIPTIONS_CREATE = Method("subscriptions.create", SubscriptionCreate, SubscriptionMoved, long_change=True, idempotent=False)
 SUBSCRIPTIONS_DELETE = Method("subscriptions.delete", SubscriptionDelete, SubscriptionMoved, long_change=True)
-SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved, long_change=True)
+SUBSCRIPTIONS_SKIP = Method("subscriptions.skip", SubscriptionSkip, SubscriptionMoved, long_change=True, idempotent=False)
 SUBSCRIPTIONS_RESET = Method("subscriptions.reset", SubscriptionReset, SubscriptionMoved, long_change=True)
 SUBSCRIPTIONS_EXPIRE = Method("subscriptions.expire", SubscriptionExpire, SubscriptionMoved, long_change=True)
 SUBSCRIPTIONS_DEAD_LETTER_POLICY = Method("subscriptions.dead_letter_policy", SubscriptionRef, DeadLetterPolicyAnswer)

@@ -14,17 +14,19 @@ import pytest
 
 from messaging import errors
 from messaging.adminrpc import client as client_module
-from messaging.adminrpc.base import Empty, Request
+from messaging.adminrpc.base import Empty, Method, Request
 from messaging.adminrpc.client import AdminRpc, broker_rpc_url
 from messaging.adminrpc.feed import FeedVersion
 from messaging.adminrpc.methods import (
     FEED_VERSION,
+    SUBSCRIPTIONS_SKIP,
     TOPICS_CREATE,
     TOPICS_LIST,
     TOPICS_PARTITIONED_STATS,
     TOPICS_STATS,
     TOPICS_UNLOAD,
 )
+from messaging.adminrpc.subscriptions import SubscriptionSkip
 from messaging.adminrpc.topics import TopicCreate, TopicNames, TopicRef, TopicsList
 from messaging.settings import Settings
 
@@ -163,13 +165,21 @@ def test_an_idempotent_call_is_repeated_once_after_a_break(broker: Broker, rpc: 
     assert len(broker.calls) == 4
 
 
-def test_a_call_that_is_not_idempotent_is_never_repeated(broker: Broker, rpc: AdminRpc) -> None:
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [(TOPICS_CREATE, TopicCreate(topic="t")), (SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic="t", subscription="s", entries=10))],
+)
+def test_a_call_that_is_not_idempotent_is_never_repeated(
+    broker: Broker, rpc: AdminRpc, method: Method[Any, Any], request_: Request
+) -> None:
+    """Skipping ten messages twice would lose ten that nobody has seen."""
+
     def answer(method: str) -> tuple[int, bytes]:
         raise ConnectionError
 
     broker.answer = answer
     with pytest.raises(errors.NotReady, match="whether it was done is not known"):
-        rpc.call(TOPICS_CREATE, TopicCreate(topic="t"))
+        rpc.call(method, request_)
     assert len(broker.calls) == 1
 
 

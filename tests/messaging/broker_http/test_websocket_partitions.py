@@ -10,6 +10,7 @@ from messaging.broker.http.websocket import producer as producer_module
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.local import topic_consumer
 from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.errors import NotReady
 from messaging.message_id import decode_message_id
 from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
@@ -140,6 +141,24 @@ async def test_partitions_that_are_added_are_consumed(edge: Edge) -> None:
     assert not edge.broker.topics.loaded.get(str(NAME.of_partition(3)))
 
 
+async def test_partitions_are_consumed_that_a_second_attempt_added(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one stored how many there will be and then failed; the second makes them before it looks at what was asked for."""
+    await partitioned(edge, 1)
+    async with edge.connect(SHARED) as consumer:
+        topics = edge.broker.topics.partitioned
+
+        async def refused(*_: object) -> None:
+            raise NotReady("the store is not there")
+
+        with monkeypatch.context() as failing:
+            failing.setattr(topics._parts, "make", refused)
+            with pytest.raises(NotReady):
+                await topics.grow(NAME, 2)
+        await topics.grow(NAME, 2)
+        await publish_on(edge, 1, 1)
+        assert partition_of(await receive_json(consumer)) == 1
+
+
 async def test_partitions_that_are_added_are_published_to(edge: Edge) -> None:
     await partitioned(edge, 1)
     async with edge.connect(PRODUCER + "?messageRoutingMode=RoundRobinPartition") as producer:
@@ -170,6 +189,18 @@ async def test_a_consumer_outlives_an_unload_of_its_topic(edge: Edge) -> None:
             await send_json(consumer, messageId=message["messageId"])
         await eventually(lambda: backlogs(edge, 2) == [0, 0])
         assert edge.broker.memory_limiter.egress.used_bytes == 0
+
+
+async def test_what_comes_again_after_an_unload_takes_one_place_of_the_window(edge: Edge) -> None:
+    """The client never acknowledges, and the timeout gives back one place for a message, however often it was sent."""
+    async with edge.connect(SHARED + "&receiverQueueSize=2&ackTimeoutMillis=600000") as consumer:
+        await store(edge.broker, TOPIC, single(b"x"), 1)
+        first = await receive_json(consumer)
+        for _ in range(3):
+            await edge.broker.topics.unload(NAME)
+            assert (await receive_json(consumer))["messageId"] == first["messageId"]
+        await store(edge.broker, TOPIC, single(b"y"), 1)
+        assert (await receive_json(consumer))["payload"] == "eQ=="
 
 
 async def test_a_consumer_tries_again_until_it_may_be_opened(edge: Edge) -> None:

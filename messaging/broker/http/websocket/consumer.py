@@ -180,6 +180,9 @@ class ConsumerSession(_Receiving):
         if message is None:
             return None
         if self._unacknowledged is not None:
+            if message.position in self._unacknowledged:  # sent before its topic was unloaded: the two have one place
+                self._window.acknowledged()
+                self._flush_soon()
             self._remember(self._unacknowledged, message.position)
         return message_frame(message)
 

@@ -91,6 +91,9 @@ class TimedPositions:
     def __len__(self) -> int:
         return len(self._due)
 
+    def __contains__(self, position: MessagePosition) -> bool:
+        return position in self._due
+
     def add(self, position: MessagePosition, now_s: float) -> None:
         """A position that is already there keeps its time."""
         self._due.setdefault(position, now_s + self.delay_s)

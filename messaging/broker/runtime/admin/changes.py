@@ -17,7 +17,7 @@ import msgspec
 
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.changes import ChangeProgress, ChangeRef, ChangesList, ChangesUnderWay
-from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME, SUBSCRIPTIONS_CREATE, SUBSCRIPTIONS_SKIP, TOPICS_CREATE
+from messaging.adminrpc.methods import CHANGES_LIST, CHANGES_OUTCOME
 from messaging.background import ONE_OFF
 from messaging.broker.runtime.admin.binding import Handler, answers
 from messaging.broker.runtime.broker import Broker
@@ -31,7 +31,6 @@ AT_ONCE, WAITING_MAX = 32, 1_000  # changes, in turns by tenant
 ENDED_MAX, ENDED_PER_TENANT_MAX = 1_000, 20  # long ones whose outcome is kept, the newest
 CHANGE_BYTES = 2_000  # of memory; that of an answer is about what it has in JSON, times `OBJECTS`
 OBJECTS = 4
-NOT_JOINED = frozenset({TOPICS_CREATE, SUBSCRIPTIONS_CREATE, SUBSCRIPTIONS_SKIP})  # the second one conflicts, or skips more
 
 
 class Change:
@@ -93,7 +92,7 @@ class LongChanges:
         """The handler of `method` as a job that `work` does."""
 
         async def handler(request: Request) -> Answer:
-            asked = method.name, uuid.uuid4().bytes if method in NOT_JOINED else msgspec.json.encode(request)
+            asked = method.name, msgspec.json.encode(request) if method.idempotent else uuid.uuid4().bytes
             change = self._same.get(asked)
             if change is None:
                 change = self._begin(asked, work, request)

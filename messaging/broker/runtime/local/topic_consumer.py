@@ -130,9 +130,17 @@ class TopicConsumer:
             parts = self._add_parts(self._initial)
             await all_in_slices(self._slices, parts, OPEN_COST, self._open)
             self._opened = True
+            self._go_on_after_opening()
         except BaseException:
             self.close()
             raise
+
+    def _go_on_after_opening(self) -> None:
+        """With what happened meanwhile. It had to wait, because one task at a time goes through the slices."""
+        if self._closed:
+            return
+        self._open_soon(*(self._add_parts("earliest") if self._count else []))
+        self.part_ended()
 
     def _add_parts(self, initial: InitialPosition) -> list[_Part]:
         """Those that are missing."""
@@ -173,7 +181,7 @@ class TopicConsumer:
         if self._closed:
             return
         self._to_open += parts
-        if not self._opening:
+        if self._to_open and self._opened and not self._opening:
             self._opening = True
             self._background.spawn(self._open_all(), f"open consumers of {self._topic}")
 

@@ -141,8 +141,6 @@ class Partitions:
             if partitions > record.partitions:
                 async with self._topics.reservations.reserved(name, partitions - record.partitions):
                     await self._finish_growth(name, await self._store(replace(record, growing_to=partitions)))
-                for tell in list(self._followers.get(str(name), ())):
-                    tell(partitions)
 
     def check_count(self, name: TopicName, partitions: int) -> None:
         """Raises `PreconditionFailed` where a topic may not have so many."""
@@ -268,6 +266,8 @@ class Partitions:
             carried |= more
         await self._parts.make(name, new, {})
         grown = await self._store(replace(record, partitions=record.growing_to, growing_to=0))
+        for tell in list(self._followers.get(str(name), ())):  # now, whatever fails after it
+            tell(grown.partitions)
         for late, properties in (await self._parts.subscriptions(name, record.partitions, carried)).items():
             for index in new:
                 topic = await self._topics.get(name.of_partition(index), create=False)
