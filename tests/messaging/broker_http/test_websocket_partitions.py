@@ -10,6 +10,7 @@ from messaging.broker.http.websocket import producer as producer_module
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.local import topic_consumer
 from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.broker.runtime.topics.partitions.partition_topics import PartitionTopics
 from messaging.errors import NotReady
 from messaging.message_id import decode_message_id
 from messaging.permissions.model import Principal
@@ -151,7 +152,7 @@ async def test_partitions_are_consumed_that_a_second_attempt_added(edge: Edge, m
             raise NotReady("the store is not there")
 
         with monkeypatch.context() as failing:
-            failing.setattr(topics._parts, "make", refused)
+            failing.setattr(PartitionTopics, "make", refused)
             with pytest.raises(NotReady):
                 await topics.grow(NAME, 2)
         await topics.grow(NAME, 2)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from messaging.background import BackgroundLoops
-from messaging.broker.core.memory_limiter import MemoryLimiter
+from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import ConsumerListener, InitialPosition, MessagePosition
 from messaging.broker.runtime.local.shared_permits import SharedPermits
