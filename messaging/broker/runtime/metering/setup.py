@@ -38,6 +38,8 @@ async def meter_stored_topics(service: Broker) -> None:
             record = await meta.get_topic(name) if name not in service.topics.loaded else None
             if record is not None and record.ledgers:
                 open_bytes = await _open_bytes(service, record)
+                if record.ledgers[-1].last_entry is None and await meta.get_topic(name) is None:  # deleted meanwhile
+                    continue
                 if name not in service.topics.loaded and service.metering.usage is not None:
                     tenant_uid = service.access.view.tenant_uid(name.partition("://")[2].partition("/")[0])
                     service.metering.usage.rest(totals_at_rest(record, open_bytes, tenant_uid))

@@ -85,6 +85,30 @@ async def test_a_topic_that_is_stored_is_metered_after_a_restart_without_being_l
     assert not after.service.topics.loaded
 
 
+async def test_a_topic_that_is_deleted_while_its_size_is_looked_up_holds_nothing(
+    world: BrokerWorld, make_world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await carried(world)
+    after = await make_world(after=world)  # killed: its last ledger is open, and its length is asked for
+    meter_usage(after.service, tmp_path)
+    usage, ledgers = after.service.metering.usage, after.service.storage.ledgers
+    assert usage is not None
+    changes: list[str] = []
+    monkeypatch.setattr(usage, "rest", lambda totals: changes.append(f"rest {totals.topic}"))
+    monkeypatch.setattr(usage, "gone", lambda topic: changes.append(f"gone {topic}"))
+    info = ledgers.info
+
+    async def deleted_meanwhile(ledger_id: int) -> object:
+        found = await info(ledger_id)
+        if not changes:
+            await after.service.topics.delete(parse_topic(TOPIC), force=True)
+        return found
+
+    monkeypatch.setattr(ledgers, "info", deleted_meanwhile)
+    await meter_stored_topics(after.service)
+    assert [change for change in changes if change.endswith(TOPIC)] == [f"gone {TOPIC}"]
+
+
 async def test_connections_are_counted_by_tenant_and_key(world: BrokerWorld) -> None:
     shares = world.service.peers.shares
     tenants = TenantTotals(shares.by_tenant_and_key, {"acme": "uid"}.get)
