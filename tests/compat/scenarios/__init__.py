@@ -12,45 +12,53 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.compat.scenarios import (
-    access_modes,
-    acknowledgements,
-    administration,
+from tests.compat.scenarios.binary import (
     answers_about_topics,
     answers_to_consumers,
     answers_to_producers,
-    batches,
-    chunks,
-    compaction,
-    creation,
+)
+from tests.compat.scenarios.consumers import (
+    acknowledgements,
     dead_letters,
-    deduplication,
-    delays,
-    delays_and_cursors,
-    encryption,
     failover,
-    frames_of_consumers,
-    frames_of_partitions,
-    frames_of_producers,
-    frames_of_readers,
-    identifiers,
     key_shared,
-    limits,
-    listings,
     many_topics,
-    non_persistent,
-    non_persistent_topics,
-    producers,
-    rates,
     readers,
     redelivery,
     seeks,
     shared,
-    statistics,
     subscriptions,
     table_views,
 )
+from tests.compat.scenarios.publishing import (
+    access_modes,
+    batches,
+    chunks,
+    deduplication,
+    delays,
+    delays_and_cursors,
+    encryption,
+    identifiers,
+    producers,
+)
 from tests.compat.scenarios.run import run_all, run_and_compare
+from tests.compat.scenarios.topics import (
+    administration,
+    compaction,
+    creation,
+    limits,
+    listings,
+    non_persistent,
+    non_persistent_topics,
+    rates,
+    statistics,
+)
+from tests.compat.scenarios.websocket import (
+    frames_of_consumers,
+    frames_of_partitions,
+    frames_of_producers,
+    frames_of_readers,
+)
 from tests.compat.scenarios.world import Outcome, Platform, Scenario, World, topic_path
 
 __all__ = [

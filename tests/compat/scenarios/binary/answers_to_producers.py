@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.protocol import pulsar_pb2 as pb
-from tests.compat.scenarios.conversation import Conversation, converse
+from tests.compat.scenarios.binary.conversation import Conversation, converse
 from tests.compat.scenarios.world import Outcome, World, topic_path
 from tests.support.clients.raw_client import batch_frame, send_frame
 

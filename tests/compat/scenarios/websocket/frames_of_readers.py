@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.compat.scenarios.frames import Frames, exchange
+from tests.compat.scenarios.websocket.frames import Frames, exchange
 from tests.compat.scenarios.world import Outcome, World, topic_path
 
 

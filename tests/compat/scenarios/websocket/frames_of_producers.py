@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.compat.scenarios.frames import Frames, exchange, payload
+from tests.compat.scenarios.websocket.frames import Frames, exchange, payload
 from tests.compat.scenarios.world import Outcome, World, topic_path
 
 _A = payload("a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from messaging.message_id import decode_message_id, encode_message_id
-from tests.compat.scenarios.frames import FrameClient, Frames, exchange, payload
+from tests.compat.scenarios.websocket.frames import FrameClient, Frames, exchange, payload
 from tests.compat.scenarios.world import Outcome, World, topic_path
 
 

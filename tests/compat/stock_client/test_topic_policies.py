@@ -12,7 +12,7 @@ from pulsar.schema import Integer, JsonSchema, Record, String
 
 from messaging.policies.pulsar_topics import TOPIC_PATHS
 from tests.compat.stock import Stock, nothing_more, receive
-from tests.compat.topic_case import Case
+from tests.compat.stock_client.topic_case import Case
 from tests.support.brokers.standalone import Standalone
 from tests.support.waiting import eventually_sync
 
