@@ -185,7 +185,7 @@ async def serve(folder: Path, count: int, start_ms: int) -> None:
             end.received, end.late_ms = 0, []
             clock.ahead_ms = start_ms + at_ms - lead_ms - service.storage.clock_ms()
             reads, cpu = service.topics.services.loops.backlog_scheduler.reads, time.process_time()
-            service.topics.services.loops.delay_timers.check_clock(clock.safe_expiry_ms(), 0)
+            service.topics.services.loops.delay_timers.check_clock(clock.safe_expiry_ms(), round(time.monotonic() * 1000))
             turns.taken()
             await end.wait_for(wanted, lead_ms / 1000 + 90)
             await asyncio.sleep(0.5)

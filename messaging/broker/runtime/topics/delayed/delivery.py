@@ -258,7 +258,9 @@ class DelayedDelivery:
         self._timer, self._timer_ms = None, wake_ms
         if wake_ms is not None:
             wait_s = min(max(0, wake_ms - now_ms) / 1000, WAIT_S_MAX)
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self.wake_soon)
+            loop, timers = asyncio.get_running_loop(), self._topic.services.loops.delay_timers
+            timers.timer_set(now_ms, round(loop.time() * 1000))
+            self._timer = loop.call_later(wait_s, self.wake_soon)
 
     def _measure(self, now_ms: int) -> None:
         """Each ledger takes a microsecond: topics with thousands are measured the less often."""

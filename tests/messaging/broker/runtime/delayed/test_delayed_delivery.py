@@ -89,6 +89,17 @@ async def test_a_timer_delivers_it(make_world: MakeWorld) -> None:
     assert world.service.now_ms() >= at_ms
 
 
+async def test_a_timer_set_by_a_clock_that_was_wrong_for_a_moment_is_set_anew(world: BrokerWorld, clock: Clock) -> None:
+    """An hour slow, and right again before the broker looks at it: the difference is in no two looks, and in the timer."""
+    consumer, producer = await world.connected("owner"), await producing(world)
+    await consumer.subscribe(TOPIC, permits=100)
+    clock.now_ms -= 3_600_000
+    await sent(producer, delayed_frame(0, b"late", clock() + 3_600_500))
+    clock.now_ms += 3_600_000
+    passes(world, clock, 800)
+    assert texts(await consumer.messages(1)) == [b"late"]
+
+
 @pytest.mark.parametrize("kind", [EXCLUSIVE, FAILOVER])
 async def test_other_types_get_it_at_once(world: BrokerWorld, clock: Clock, kind: int) -> None:
     producer, consumer = await producing(world), await world.connected("owner")
