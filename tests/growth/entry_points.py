@@ -19,6 +19,8 @@ from messaging.broker.core.dispatch.key_shared_mode import KeySharedMode
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription_type import SubscriptionType
+from messaging.broker.http.websocket.message_queue import MessageQueue
+from messaging.broker.runtime.local.messages import DeliveredMessage, MessagePosition
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.fairness.queue import FairQueue
 from messaging.storage.ledger_store import EARLIEST, Position
@@ -84,6 +86,13 @@ def _asking(size: int) -> Act:
         turns.pop(0)()
 
     return ask
+
+
+@entry_point("one partition is closed beside queued messages of many others")
+def _withdrawing(size: int) -> Act:
+    queue = MessageQueue()
+    queue.extend(DeliveredMessage(MessagePosition(1, number, -1, number), b"", 0) for number in range(size))
+    return lambda: queue.take_out(size // 2)
 
 
 class _Partition:

@@ -175,6 +175,9 @@ class ProducerLine:
 
         self._handle.publish(messages, receipt)
 
+    def leave(self) -> None:
+        self._handle.leave()
+
     def close(self) -> None:
         self._handle.close()
 

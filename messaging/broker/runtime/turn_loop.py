@@ -47,6 +47,10 @@ class TurnLoop(Generic[Item]):
         self.turns.wait(tenant, item)
         self.due()
 
+    def failed(self, error: Exception) -> None:
+        """A part of somebody's work did; the rest of it goes on."""
+        self._health.failed(error)
+
     def run_turn(self) -> None:
         self._due = False
         turns = self.turns
@@ -56,7 +60,7 @@ class TurnLoop(Generic[Item]):
             try:
                 tenant = self._work(item)
             except Exception as error:  # of one of them; the others continue
-                self._health.failed(error)
+                self.failed(error)
                 continue
             if tenant is not None:
                 again.append((tenant, item))

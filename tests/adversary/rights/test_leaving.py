@@ -6,8 +6,8 @@ import pytest
 
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.detach import DETACHED_AT_ONCE, DetachWorker
 from messaging.broker.runtime.topics.subscriptions.consumers import TopicConsumers
-from messaging.broker.runtime.wire.detach import DETACHED_AT_ONCE, DetachWorker
 from messaging.protocol import pulsar_pb2 as pb
 from tests.support.clients.consuming import TOPIC, filled
 from tests.support.waiting import eventually

@@ -8,6 +8,7 @@ from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.subscriptions import DeadLetterPolicySet
 from messaging.broker.http.websocket import producer as producer_module
 from messaging.broker.runtime.admin.handlers import AdminHandlers
+from messaging.broker.runtime.detach import DetachWorker
 from messaging.broker.runtime.local import topic_consumer
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.topics.partitions.partition_topics import PartitionTopics
@@ -283,6 +284,29 @@ async def test_consumers_of_partitions_count_as_memory_of_their_tenant(edge: Edg
     status, body = await edge.refused(SHARED)
     assert status == 503 and "name one partition" in body["message"]
     assert not consumers(edge)
+
+
+async def test_whoever_comes_while_a_client_of_many_partitions_leaves_has_its_place(
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not detached yet holds no subscription and no name."""
+    await partitioned(edge, 3)
+    detached: list[DetachWorker] = []
+    producer = PRODUCER + "?producerName=p&messageRoutingMode=RoundRobinPartition"
+    async with edge.connect(CONSUMER), edge.connect(producer) as publishing:
+        for _ in range(3):
+            await send_json(publishing, payload="AQ==")
+            await receive_json(publishing)
+        monkeypatch.setattr(DetachWorker, "begin", lambda worker: detached.append(worker))
+    await eventually(lambda: len(detached) == 2)
+    async with edge.connect(CONSUMER) as consumer, edge.connect(producer) as publishing:
+        for _ in range(6):
+            await send_json(consumer, messageId=(await receive_json(consumer))["messageId"])
+            await send_json(publishing, payload="AQ==")
+            assert (await receive_json(publishing))["result"] == "ok"
+        while any(worker.work() for worker in detached):
+            pass
+        assert consumers(edge) == 3
 
 
 async def test_a_producer_opens_no_more_partitions_than_there_is_memory_for(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from messaging.broker.http.websocket.frames import (
 )
 from messaging.broker.http.websocket.link import Link
 from messaging.broker.http.websocket.memory import MemoryReservation, TenantMemory
+from messaging.broker.http.websocket.message_queue import MessageQueue
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
 from messaging.broker.runtime.local.messages import ConsumerHandle, DeliveredMessage, MessagePosition
 from messaging.errors import InvalidValue, MagnetarError
@@ -47,7 +48,7 @@ class _Receiving:
         self._window = window
         self._counters = counters
         self._handle: ConsumerHandle | None = None
-        self._queue: deque[DeliveredMessage] = deque()
+        self._queue = MessageQueue()
         self._answers: deque[str] = deque()
         self._ended = False
         self._acknowledged: list[MessagePosition] = []
@@ -86,9 +87,8 @@ class _Receiving:
         self._link.end_for(error)
 
     def withdraw(self, partition: int) -> int:
-        gone = [message for message in self._queue if message.position.partition == partition]
+        gone = self._queue.take_out(partition)
         if gone:
-            self._queue = deque(message for message in self._queue if message.position.partition != partition)
             sizes = [_size_bytes(message) for message in gone]
             self._window.withdrawn(sizes)
             self._memory.give(sum(sizes))

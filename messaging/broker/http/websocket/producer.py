@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from messaging.broker.core.partition_routing import PartitionRouter
@@ -23,6 +24,7 @@ from messaging.broker.http.websocket.frames import (
 from messaging.broker.http.websocket.link import INTERNAL, Link
 from messaging.broker.http.websocket.memory import MemoryReservation, SessionThrottle
 from messaging.broker.http.websocket.parameters import ProducerParameters
+from messaging.broker.runtime.detach import DetachAll
 from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage, ProducerHandle, ProducerListener
 from messaging.errors import MagnetarError, NotReady
 
@@ -86,8 +88,10 @@ class ProducerSession:
         open_producer: OpenProducer,
         producers: MemoryReservation,
         router: PartitionRouter | None,
+        detach: DetachAll,
     ) -> None:
         """`router`: of a topic with partitions."""
+        self._detach = detach
         self._throttle = throttle
         self._open = open_producer
         self._name = parameters.producer_name
@@ -190,16 +194,20 @@ class ProducerSession:
 
     def close(self) -> None:
         """What was read before is still published; its answers have nobody to go to."""
+        if self._closed:
+            return
         self._closed = True
         self.unfollow()
         self._publish()
+        handles = []
         for producer in self._producers.values():
             if producer.opening is not None:
                 producer.opening.cancel()
             if producer.handle is not None:
-                producer.handle.close()
+                producer.handle.leave()
+                handles.append(producer.handle)
                 producer.handle = None
-        self._producers_memory.set(0)
+        self._detach([*(handle.close for handle in handles), partial(self._producers_memory.set, 0)])
         self._throttle.leave()
 
     def _publish(self) -> None:

@@ -9,6 +9,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from messaging.broker.http.websocket.parameters import (
 )
 from messaging.broker.http.websocket.producer import ProducerSession
 from messaging.broker.http.websocket.window import PushWindow
+from messaging.broker.runtime.detach import detach_all
 from messaging.broker.runtime.local.messages import InitialPosition, MessagePosition, ProducerHandle, ProducerListener
 from messaging.errors import (
     AuthenticationFailed,
@@ -110,6 +112,7 @@ async def open_producer(opening: Opening) -> Session:
         open_one,
         opening.positions,
         router,
+        partial(detach_all, context.broker.peers.turn_loop, opening.principal.tenant),
     )
     if count:
         session.unfollow = sessions.follow_partitions(topic, session.grown)

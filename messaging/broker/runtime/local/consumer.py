@@ -59,7 +59,7 @@ class LocalConsumer:
         self.subscription = subscription
         self.principal = principal
         self.open = True
-        self._stopped = False
+        self._stopped = self._leaves = False
         self._sink = sink
         self.consumer = Consumer(0, name or service.new_producer_name(), self, priority=priority, now_ms=service.now_ms())
         self.consumer.session = None if principal.service else self
@@ -158,6 +158,15 @@ class LocalConsumer:
         cursor = self.subscription.cursor
         return cursor.mark_delete, {position: bits_of(words) for position, words in islice(cursor.batches.items(), batches_max)}
 
+    def leave(self) -> None:
+        """Its client is gone: nothing is taken or handed over, and whoever wants its place gets it. `close` follows."""
+        self._stopped = self._leaves = True
+
+    def answers(self) -> None:
+        """Somebody is in want of its place."""
+        if self._leaves:
+            self.close()
+
     def close(self) -> None:
         if self.open:
             self.open = False
@@ -173,6 +182,8 @@ class LocalConsumer:
     def writable(self) -> bool:
         """Not while it has been given as many batches as it may hold unacknowledged, nor while there is no room in what its client
         asked for. It is served when there is some."""
+        if self._stopped:
+            return False
         if self._shared is not None and self._shared.room <= 0:
             self._shared.due(self)
             return False

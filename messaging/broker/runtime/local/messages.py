@@ -117,6 +117,9 @@ class ProducerHandle(Protocol):
     def publish(self, messages: Sequence[OutgoingMessage], on_receipt: Receipt) -> None:
         """Appends the messages as consecutive entries. `on_receipt` is called exactly once, later, in the order of publishing."""
 
+    def leave(self) -> None:
+        """From now on it takes nothing, and another producer may take its name. `close` follows."""
+
     def close(self) -> None:
         """Receipts still due are delivered with what became of them. Idempotent."""
 

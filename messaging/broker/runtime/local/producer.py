@@ -58,7 +58,7 @@ class LocalProducer:
         self._sent_bytes = 0  # of the first of `_unsent`
         self._sequence = self.last_sequence_id + 1
         self.open = True
-        self._stopped = False
+        self._stopped = self._leaves = False
         self._producer.encrypted = encrypts
         self._producer.session = None if principal.service else self
         topic.producers.attach(self._producer)
@@ -177,7 +177,7 @@ class LocalProducer:
         """See `promoted`."""
 
     def alive(self) -> bool:
-        return self.open
+        return self.open and not self._leaves
 
     def closed(self, producer: Producer) -> None:
         self.end(self.topic.closed or NotReady("the topic was closed: open the producer again"))
@@ -194,6 +194,9 @@ class LocalProducer:
                 self._due.popleft()[1](None, error)
             if self._sink is not None:
                 self._sink.closed(error)
+
+    def leave(self) -> None:
+        self._stopped = self._leaves = True
 
     def close(self) -> None:
         if self.open:

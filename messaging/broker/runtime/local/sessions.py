@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from messaging.broker.core.limits.subscribe_rates import ConsumerIdentity
 from messaging.broker.core.subscription import subscription_key
 from messaging.broker.core.subscription_type import SubscriptionType
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import count_subscribe, open_subscription
+from messaging.broker.runtime.detach import detach_all
 from messaging.broker.runtime.liveness_probe import probe_consumers, probe_producers
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
@@ -169,6 +171,7 @@ class LocalSessions:
             partitions=broker.topics.partitioned,
             memory=broker.memory_limiter.sessions,
             slices=broker.topics.services.loops.slices(principal.tenant),
+            detach=partial(detach_all, broker.peers.turn_loop, principal.tenant),
             background=broker.background,
         )
         await consumer.open(partitions)

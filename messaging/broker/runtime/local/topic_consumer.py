@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
+from messaging.broker.runtime.detach import DetachAll
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
@@ -69,8 +71,9 @@ class _Part:
         self._whole.deliver(messages)
 
     def end_of_topic(self) -> None:
-        self.ended = True
-        self._whole.part_ended()
+        if not self.ended:
+            self.ended = True
+            self._whole.part_ended()
 
     def closed(self, error: MagnetarError | None) -> None:
         consumer, self.consumer = self.consumer, None
@@ -98,6 +101,7 @@ class TopicConsumer:
         partitions: Partitions,
         memory: MemoryAccount,
         slices: TurnSlices,
+        detach: DetachAll,
         background: BackgroundLoops,
     ) -> None:
         self._topic = topic
@@ -109,10 +113,12 @@ class TopicConsumer:
         self._memory = memory
         self._charged_bytes = 0
         self._slices = slices
+        self._detach = detach
         self._background = background
         self._asked_for = SharedPermits()
         self._parts: dict[int, _Part] = {}
         self._count = 0
+        self._ended = 0  # of the parts
         self._acks: dict[_Part, list[MessagePosition]] = {}  # for those that are closed at present
         self._acks_waiting = 0
         self._to_open: list[_Part] = []
@@ -140,7 +146,7 @@ class TopicConsumer:
         if self._closed:
             return
         self._open_soon(*(self._add_parts("earliest") if self._count else []))
-        self.part_ended()
+        self._tell_end()
 
     def _add_parts(self, initial: InitialPosition) -> list[_Part]:
         """Those that are missing."""
@@ -215,7 +221,12 @@ class TopicConsumer:
             self._sink.deliver(messages)
 
     def part_ended(self) -> None:
-        if self._opened and all(part.ended for part in self._parts.values()):
+        """For the first time: a topic that was terminated stays so."""
+        self._ended += 1
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._opened and self._ended == len(self._parts):
             self._sink.end_of_topic()
 
     def part_closed(self, part: _Part, error: MagnetarError | None) -> None:
@@ -268,23 +279,37 @@ class TopicConsumer:
 
     async def unsubscribe(self) -> None:
         """Deletes the subscription of each partition, or of none. Raises `PreconditionFailed` while others are attached."""
-        consumers = [part.consumer for part in self._parts.values() if part.consumer is not None]
-        if self._closed or len(consumers) < len(self._parts):
+        if self._closed or any(part.consumer is None for part in self._parts.values()):
             raise NotReady("the consumer is closed: open it again")
-        for consumer in consumers:
-            consumer.check_alone()
-        self._stop()
-        await all_in_slices(self._slices, consumers, OPEN_COST, lambda consumer: consumer.unsubscribe())
-        self.close()
-
-    def close(self) -> None:
-        self._stop()
         for part in self._parts.values():
             if part.consumer is not None:
-                part.consumer.close()
-                part.consumer = None
-        self._memory.give(self._topic.tenant, self._charged_bytes)
-        self._charged_bytes = 0
+                part.consumer.check_alone()
+        self._stop()
+        consumers = self._take_consumers()
+        try:
+            await all_in_slices(self._slices, consumers, OPEN_COST, lambda consumer: consumer.unsubscribe())
+        finally:
+            self._leave(consumers)
+
+    def close(self) -> None:
+        """What was open is detached in slices, and counts as gone already."""
+        self._stop()
+        self._leave(self._take_consumers())
+
+    def _take_consumers(self) -> list[LocalConsumer]:
+        """Those that are open. They are no longer consumers of parts."""
+        consumers = [part.consumer for part in self._parts.values() if part.consumer is not None]
+        for part in self._parts.values():
+            part.consumer = None
+        return consumers
+
+    def _leave(self, consumers: list[LocalConsumer]) -> None:
+        if not consumers and not self._charged_bytes:
+            return
+        for consumer in consumers:
+            consumer.leave()
+        charged_bytes, self._charged_bytes = self._charged_bytes, 0
+        self._detach([*(consumer.close for consumer in consumers), partial(self._memory.give, self._topic.tenant, charged_bytes)])
 
     def _stop(self) -> None:
         self._closed = True

@@ -16,8 +16,8 @@ from messaging.broker.core.producers.producer import Producer
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.turns.command_costs import ACK_RUN, BLOCK
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.detach import detach_all
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.broker.runtime.wire.detach import DetachWorker
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
 from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, storable
@@ -65,8 +65,7 @@ class Endpoints:
             *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer in producers.values()),
             *(partial(_detach, topic, topic.consumers.detach, *held) for topic, *held in consumers.values()),
         ]
-        if detaches:
-            DetachWorker(self.service.peers.turn_loop, self.memory_charge.tenant, detaches).begin()
+        detach_all(self.service.peers.turn_loop, self.memory_charge.tenant, detaches)
 
     def wake_consumers(self) -> None:
         """The connection can be written to again."""

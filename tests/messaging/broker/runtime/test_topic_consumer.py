@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import pytest
 
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory.memory_limiter import MemoryLimiter
+from messaging.broker.core.turns.turn_budget import SLICE_COST, TURN_COST
+from messaging.broker.runtime.detach import DETACHED_AT_ONCE, detach_all
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import ConsumerListener, InitialPosition, MessagePosition
 from messaging.broker.runtime.local.shared_permits import SharedPermits
@@ -23,6 +26,7 @@ from messaging.storage.ledger_store import Position
 from tests.support.waiting import eventually
 
 TOPIC = parse_topic("persistent://public/default/orders")
+SLICES_A_TURN = TURN_COST // SLICE_COST
 
 
 class Part:
@@ -31,8 +35,12 @@ class Part:
     def __init__(self, sink: ConsumerListener) -> None:
         self.sink = sink
         self.open = True
+        self.left = False
 
     def serve(self, permits: int) -> None: ...
+
+    def leave(self) -> None:
+        self.left = True
 
     def close(self) -> None:
         self.open = False
@@ -66,6 +74,7 @@ class World:
         self._opened = opened
         self._tell: list[Callable[[int], None]] = []
         turns = TurnLoop[Worker](lambda worker: worker.work())
+        self.memory = MemoryLimiter(1 << 30).sessions
         self.consumer = TopicConsumer(
             TOPIC,
             self.client,
@@ -73,8 +82,9 @@ class World:
             "earliest",
             None,
             partitions=cast(Partitions, self),
-            memory=MemoryLimiter(1 << 30).sessions,
+            memory=self.memory,
             slices=TurnSlices(turns, "public"),
+            detach=partial(detach_all, turns, "public"),
             background=BackgroundLoops(),
         )
 
@@ -124,6 +134,31 @@ async def test_partitions_that_close_while_others_are_opened_are_opened_again() 
     world = World(100, opened)
     await world.open()
     await eventually(lambda: world.open_parts() == list(range(100)))
+
+
+async def test_a_consumer_of_very_many_partitions_leaves_in_slices() -> None:
+    """None of them is sent anything from then on, and others have turns of the loop in between."""
+    world = World(5 * DETACHED_AT_ONCE, lambda *_: None)
+    await world.open()
+    world.consumer.close()
+    left = len(world.open_parts())
+    assert left == 4 * DETACHED_AT_ONCE
+    assert all(part.left for parts in world.parts.values() for part in parts)
+    while left:
+        await asyncio.sleep(0)
+        assert left - len(world.open_parts()) <= DETACHED_AT_ONCE * SLICES_A_TURN
+        left = len(world.open_parts())
+    await eventually(lambda: not world.memory.used_bytes)
+
+
+async def test_the_end_of_a_topic_is_told_once_all_its_partitions_have_ended() -> None:
+    world = World(3, lambda *_: None)
+    await world.open()
+    for partition in (0, 1, 1, 0):
+        world.parts[partition][0].sink.end_of_topic()
+    assert not world.client.ends
+    world.parts[2][0].sink.end_of_topic()
+    assert world.client.ends == 1
 
 
 async def test_partitions_that_are_added_while_others_are_opened_are_opened() -> None:
