@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 from messaging.adminrpc import fields
-from messaging.adminrpc.base import Request
+from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.subscriptions import PeekAnswer
+from messaging.adminrpc.topics import MessageIdAnswer
 
 
 class MessageGet(Request, kw_only=True):
@@ -26,3 +32,43 @@ class MessageFind(Request, kw_only=True):
 
     topic: fields.Topic
     timestamp_ms: fields.TimestampMs
+
+
+class MessagesList(Request, kw_only=True):
+    """The entries behind (`ledger_id`, `entry_id`), -1/-1: from the first one on: at most `limit`, fewer where they are large."""
+
+    topic: fields.Topic
+    ledger_id: fields.LedgerId = -1
+    entry_id: fields.LedgerId = -1
+    limit: fields.MessagesLimit = 100
+
+
+class MessagesPage(Answer, kw_only=True):
+    """`more`: there are others behind the last one."""
+
+    messages: list[PeekAnswer]
+    more: bool
+
+
+class MessageGiven(msgspec.Struct, kw_only=True):
+    """`key` None: it has none. Times are milliseconds since 1970; 0: not set."""
+
+    payload: fields.Payload
+    key: fields.Key | None = None
+    properties: fields.Properties = {}
+    event_time_ms: fields.Milliseconds = 0
+    deliver_at_ms: fields.Milliseconds = 0
+
+
+class MessagesPublish(Request, kw_only=True):
+    """Publishes them in this order, to the partitions that their keys say. Whoever calls has checked the permission. Not
+    idempotent."""
+
+    topic: fields.Topic
+    messages: Annotated[list[MessageGiven], fields.MESSAGES]
+
+
+class MessagesPublished(Answer, kw_only=True):
+    """The ids, in the order of the request."""
+
+    ids: list[MessageIdAnswer]

@@ -41,7 +41,15 @@ from messaging.adminrpc.delayed import (
 from messaging.adminrpc.diagnosis import MessageTrace, MessageTraced, SubscriptionExplain, SubscriptionExplained
 from messaging.adminrpc.feed import FeedApply, FeedVersion
 from messaging.adminrpc.maintenance import MaintenancePage, MaintenanceResult, MaintenanceRun, MaintenanceTopics
-from messaging.adminrpc.messages import MessageExamine, MessageFind, MessageGet
+from messaging.adminrpc.messages import (
+    MessageExamine,
+    MessageFind,
+    MessageGet,
+    MessagesList,
+    MessagesPage,
+    MessagesPublish,
+    MessagesPublished,
+)
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
 from messaging.adminrpc.redrive import RedriveFoundPage, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan, RedriveTarget
 from messaging.adminrpc.schemas import SchemaCompatible, SchemaDelete, SchemaGet, SchemaGiven, SchemaVersionAnswer, SchemaVersions
@@ -160,6 +168,8 @@ SUBSCRIPTIONS_ANALYZE_BACKLOG = Method("subscriptions.analyze_backlog", BacklogA
 SUBSCRIPTIONS_EXPLAIN = Method("subscriptions.explain", SubscriptionExplain, SubscriptionExplained, long_read=True)
 
 MESSAGES_GET = Method("messages.get", MessageGet, PeekAnswer, long_read=True)
+MESSAGES_LIST = Method("messages.list", MessagesList, MessagesPage, long_read=True)
+MESSAGES_PUBLISH = Method("messages.publish", MessagesPublish, MessagesPublished, idempotent=False)
 MESSAGES_EXAMINE = Method("messages.examine", MessageExamine, PeekAnswer, long_read=True)
 MESSAGES_FIND = Method("messages.find", MessageFind, MessageIdAnswer, long_read=True)
 MESSAGES_TRACE = Method("messages.trace", MessageTrace, MessageTraced, long_read=True)

@@ -29,9 +29,12 @@ class SubscriptionCreate(Request, kw_only=True):
 
 
 class SubscriptionDelete(Request, kw_only=True):
+    """`dry_run`, here and below: nothing is changed; the answer, or the error, is what that of the change would be."""
+
     topic: fields.Topic
     subscription: fields.Name
     force: bool = False
+    dry_run: bool = False
 
 
 class SubscriptionSkip(Request, kw_only=True):
@@ -40,6 +43,7 @@ class SubscriptionSkip(Request, kw_only=True):
     topic: fields.Topic
     subscription: fields.Name
     entries: fields.Entries | None = None
+    dry_run: bool = False
 
 
 class SubscriptionReset(Request, kw_only=True):
@@ -51,6 +55,7 @@ class SubscriptionReset(Request, kw_only=True):
     ledger_id: fields.LedgerId | None = None
     entry_id: fields.LedgerId | None = None
     excluded: bool = False  # deliver from the entry after this one
+    dry_run: bool = False
 
 
 class SubscriptionExpire(Request, kw_only=True):
@@ -63,6 +68,7 @@ class SubscriptionExpire(Request, kw_only=True):
     ledger_id: fields.LedgerId | None = None
     entry_id: fields.LedgerId | None = None
     excluded: bool = False  # not this entry itself
+    dry_run: bool = False
 
 
 class SubscriptionPropertiesSet(Request, kw_only=True):
@@ -86,9 +92,11 @@ class Refused(msgspec.Struct, kw_only=True):
 
 class SubscriptionMoved(Answer, kw_only=True):
     """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
-    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions. `refused`: why it is not done on others."""
+    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions. `backlog_entries`: what all of them had not
+    acknowledged before. `refused`: why it is not done on others."""
 
     moved: dict[str, tuple[str, str]] = {}
+    backlog_entries: int = 0
     refused: Refused | None = None
 
 

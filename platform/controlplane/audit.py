@@ -72,7 +72,7 @@ class AuditTrail:
             _refuse(request, asked, DENIED, denied, response.status_code)
             return response
         action = AUDITED.get(asked)
-        if action is None or _recorded(request):
+        if action is None or _recorded(request) or state_of(request).dry_run:
             return response
         if action in _FAILED and response.status_code != 302:
             _refuse(request, asked, _FAILED[action], "", response.status_code)

@@ -12,11 +12,12 @@ from tenants.access import Actor
 @dataclass(slots=True)
 class RequestState:
     """`actor`: who makes the request, once somebody asked. `denied`: why it is refused, "" if it is not. `denied_tenant`: whose
-    resource that was about, where the path names none."""
+    resource that was about, where the path names none. `dry_run`: it only asked what a change would do, and changed nothing."""
 
     actor: Actor | None = None
     denied: str = ""
     denied_tenant: str = ""
+    dry_run: bool = False
 
 
 def state_of(request: HttpRequest) -> RequestState:

@@ -19,12 +19,12 @@ from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import parse_topic
 from tenants import actions, broker
 from tenants.access import require
+from tenants.actions.cursors import move
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
 from tenants.pulsar.bodies import POLICIES_GIVEN, BacklogQuota, CreationPolicies, GivenPermissions
-from tenants.pulsar.moved import move
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quota_changes, quota_type
 from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
@@ -180,14 +180,14 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
 def _clear_backlog(request: HttpRequest, tenant: str, namespace: str, subscription: str = "") -> None:
     only = subscription_of(subscription) if subscription else ""
     for topic, name in list(_subscriptions(request, tenant, namespace, only)):
-        move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name), of_many=True)
+        move(actor(request), SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name), of_many=True)
 
 
 def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
     failed: MagnetarError | None = None
     for topic, name in list(_subscriptions(request, tenant, namespace, subscription_of(subscription))):
         try:
-            move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name))
+            move(actor(request), SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name))
         except PreconditionFailed as error:
             failed = error
     if failed is not None:

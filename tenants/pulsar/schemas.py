@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -10,14 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from messaging.adminrpc.methods import SCHEMAS_ADD, SCHEMAS_CHECK, SCHEMAS_DELETE, SCHEMAS_FIND, SCHEMAS_GET, SCHEMAS_LIST
 from messaging.adminrpc.schemas import SchemaDelete, SchemaGet, SchemaGiven, SchemaStored
 from messaging.adminrpc.topics import TopicRef
-from messaging.errors import InvalidSchema, NotAcceptable, NotFound
-from messaging.limits.json_values import check_values, has_more_values
-from messaging.limits.rest import BODY_VALUES_MAX
+from messaging.errors import NotAcceptable, NotFound
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.http.views import actor, body, flag, json, number, route, value_or_nothing
 from tenants.pulsar.bodies import SchemaPayload
 from tenants.pulsar.topics import existing
+from tenants.schema_text import schema_data, schema_text
 
 
 def _topic(parts: dict[str, str]) -> TopicName:
@@ -29,45 +27,8 @@ def _given(request: HttpRequest, topic: TopicName) -> SchemaGiven:
     payload = body(request, SchemaPayload)
     if payload is None:
         raise NotAcceptable("the request body has no schema: send an object with type, schema and properties")
-    data = _key_value_data(payload.schema) if payload.type == "KEY_VALUE" else payload.schema.encode()
-    role = actor(request).principal.role
+    data, role = schema_data(payload.type, payload.schema), actor(request).principal.role
     return SchemaGiven(topic=str(topic), type=payload.type, data=data, properties=payload.properties or {}, role=role)
-
-
-def _key_value_data(text: str) -> bytes:
-    """Length and data of both parts, as clients send them."""
-    check_values(text, "the schema")
-    try:
-        parts = jsonlib.loads(text)
-        data = [_part(parts[which]) for which in ("key", "value")]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InvalidSchema("the schema of a KEY_VALUE is not a JSON object with key and value") from None
-    return b"".join(len(part).to_bytes(4, "big") + part for part in data)
-
-
-def _part(part: Any) -> bytes:
-    return (part if isinstance(part, str) else jsonlib.dumps(part, separators=(",", ":"))).encode()
-
-
-def _text(stored: SchemaStored) -> str:
-    if stored.type != "KEY_VALUE":
-        return stored.data.decode(errors="replace")
-    parts, rest = {}, stored.data
-    for which in ("key", "value"):
-        size = max(int.from_bytes(rest[:4], "big", signed=True), 0)
-        part, rest = rest[4 : 4 + size].decode(errors="replace"), rest[4 + size :]
-        parts[which] = _definition(part)
-    return jsonlib.dumps(parts, separators=(",", ":"))
-
-
-def _definition(text: str) -> Any:
-    if has_more_values(text, BODY_VALUES_MAX):  # the value of a type that is not described in JSON
-        return text
-    try:
-        definition = jsonlib.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return definition if isinstance(definition, dict | list) else text
 
 
 def _answer(stored: SchemaStored) -> dict[str, Any]:
@@ -75,7 +36,7 @@ def _answer(stored: SchemaStored) -> dict[str, Any]:
         "version": stored.version,
         "type": stored.type,
         "timestamp": stored.created_ms,
-        "data": _text(stored),
+        "data": schema_text(stored),
         "properties": stored.properties,
     }
 

@@ -39,11 +39,11 @@ from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import require
+from tenants.actions.cursors import move, raise_refused
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, number, route
 from tenants.names import subscription_of
 from tenants.pulsar.bodies import POSITION_GIVEN, PROPERTIES_GIVEN, ResetCursorData
-from tenants.pulsar.moved import move, raise_refused
 from tenants.pulsar.topics import existing, partitions_of
 
 _LATEST = 2**63 - 1
@@ -79,30 +79,32 @@ def _create(request: HttpRequest, subscription: str, **parts: str) -> None:
         entry_id=position.entry_id,
         properties=(given.properties or {}) if isinstance(given, ResetCursorData) else {},
     )
-    move(request, SUBSCRIPTIONS_CREATE, asked)
+    move(actor(request), SUBSCRIPTIONS_CREATE, asked)
 
 
 def _delete(request: HttpRequest, subscription: str, **parts: str) -> None:
     name, force = subscription_of(subscription), request.GET.get("force", "").lower() == "true"
-    move(request, SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=str(existing(parts)), subscription=name, force=force))
+    move(actor(request), SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=str(existing(parts)), subscription=name, force=force))
 
 
 def _skip_all(request: HttpRequest, subscription: str, **parts: str) -> None:
     name = subscription_of(subscription)
-    move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=str(existing(parts)), subscription=name))
+    move(actor(request), SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=str(existing(parts)), subscription=name))
 
 
 def _skip(request: HttpRequest, subscription: str, entries: str, **parts: str) -> None:
     topic = _single(existing(parts), "skipping on")
     count = number(entries, "number of messages")
-    move(request, SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count))
+    move(
+        actor(request), SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=subscription_of(subscription), entries=count)
+    )
 
 
 def _expire(request: HttpRequest, subscription: str, seconds: str, **parts: str) -> None:
     """409 only if none of the partitions has anything that could expire."""
     name, age_s = subscription_of(subscription), number(seconds, "age", 1)
     asked = SubscriptionExpire(topic=str(existing(parts)), subscription=name, older_than_s=age_s)
-    move(request, SUBSCRIPTIONS_EXPIRE, asked)
+    move(actor(request), SUBSCRIPTIONS_EXPIRE, asked)
 
 
 def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
@@ -114,7 +116,7 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     for name in subscriptions:
         asked = SubscriptionExpire(topic=str(topic), subscription=name, older_than_s=age_s)
         try:
-            move(request, SUBSCRIPTIONS_EXPIRE, asked, of_many=True)
+            move(actor(request), SUBSCRIPTIONS_EXPIRE, asked, of_many=True)
         except Conflict as error:
             refused.append(error)
     if refused and len(refused) == len(subscriptions):
@@ -124,7 +126,7 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
 def _reset_to_time(request: HttpRequest, subscription: str, timestamp: str, **parts: str) -> None:
     name, at_ms = subscription_of(subscription), number(timestamp, "timestamp")
     asked = SubscriptionReset(topic=str(existing(parts)), subscription=name, timestamp_ms=at_ms)
-    move(request, SUBSCRIPTIONS_RESET, asked)
+    move(actor(request), SUBSCRIPTIONS_RESET, asked)
 
 
 def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
@@ -134,7 +136,7 @@ def _reset(request: HttpRequest, subscription: str, **parts: str) -> None:
         raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
     move(
-        request,
+        actor(request),
         SUBSCRIPTIONS_RESET,
         SubscriptionReset(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded),
     )
@@ -147,7 +149,7 @@ def _expire_to(request: HttpRequest, subscription: str, **parts: str) -> None:
         raise InvalidValue("the request body has no message id: send ledgerId and entryId")
     name = subscription_of(subscription)
     asked = SubscriptionExpire(topic=topic, subscription=name, ledger_id=to.ledger_id, entry_id=to.entry_id, excluded=to.excluded)
-    move(request, SUBSCRIPTIONS_EXPIRE, asked)
+    move(actor(request), SUBSCRIPTIONS_EXPIRE, asked)
 
 
 def _analyze_backlog(request: HttpRequest, subscription: str, **parts: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
 from tenants.http.authentication import actor_of
 from tenants.http.errors import answer, answer_error
+from tenants.http.request_state import state_of
 from tenants.models import Namespace
 from tenants.names import namespace_of
 from tenants.scoping import tenant_scope
@@ -44,6 +45,18 @@ class View(APIView):
             raise InvalidValue(f"the request body is not a JSON object with {what}")
         check_depth(data)
         return dict(data)
+
+    def dry_run(self) -> bool:
+        """Whether the request only asks what would happen. The view then changes nothing, and nothing is recorded as done."""
+        asked = self.query_flag("dry_run")
+        state_of(self.request._request).dry_run = asked
+        return asked
+
+    def query_number(self, name: str, default: int, least: int, most: int) -> int:
+        text = self.request.query_params.get(name, str(default))
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+            raise InvalidValue(f"{name} {text[:20]!r} is not a number from {least} to {most}")
+        return int(text)
 
     def query_flag(self, name: str) -> bool:
         text = self.request.query_params.get(name, "false")

@@ -14,10 +14,12 @@ from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
 from messaging.protocol.system_topics import without_system_topics
 from tenants import actions, broker
+from tenants.actions import effects
 from tenants.models import Grant, Namespace
 from tenants.names import namespace_of, topic_of
 from tenants.rest import shapes
 from tenants.rest.base import View, existing_namespace, page, page_of_names
+from tenants.rest.outcome import Outcome
 from tenants.rest.schema import FORCE, PAGE, describe, page_of
 from tenants.rest.tenants import existing
 from tenants.scoping import tenant_scope
@@ -42,9 +44,13 @@ class NamespaceOne(View):
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
         return Response(shapes.show_namespace(existing_namespace(tenant, namespace)))
 
-    @describe("Delete a namespace", None, status=204, parameters=[FORCE])
+    @describe("Delete a namespace", None, status=204, parameters=[FORCE], dry_run=True)
     def delete(self, request: Request, tenant: str, namespace: str) -> Response:
-        actions.delete_namespace(self.actor(), str(namespace_of(tenant, namespace)), force=self.query_flag("force"))
+        name, force = str(namespace_of(tenant, namespace)), self.query_flag("force")
+        if self.dry_run():
+            affected = effects.deleted_namespace(self.actor(), name, force=force)
+            return Response(Outcome(dry_run=True, action="namespace.delete", resource=name, affected=affected))
+        actions.delete_namespace(self.actor(), name, force=force)
         return Response(status=204)
 
 
@@ -87,9 +93,40 @@ class NamespacePermission(View):
         actions.grant_permission(self.actor(), str(namespace_of(tenant, namespace)), role, given.actions)
         return Response(given)
 
-    @describe("Revoke all permissions of a role", None, status=204)
+    @describe("Revoke all permissions of a role", None, status=204, dry_run=True)
     def delete(self, request: Request, tenant: str, namespace: str, role: str) -> Response:
-        actions.revoke_permission(self.actor(), str(namespace_of(tenant, namespace)), role)
+        name = str(namespace_of(tenant, namespace))
+        if self.dry_run():
+            affected = effects.revoked_permission(self.actor(), name, role)
+            return Response(Outcome(dry_run=True, action="permission.revoke", resource=name, affected=affected))
+        actions.revoke_permission(self.actor(), name, role)
+        return Response(status=204)
+
+
+class TopicPermissions(View):
+    @describe("Permissions on a topic alone; those of its namespace hold beside them", shapes.Permissions)
+    def get(self, request: Request, **parts: str) -> Response:
+        topic, _ = found_topic(parts)
+        with tenant_scope(topic.tenant):
+            rows = Grant.objects.filter(namespace=str(topic.namespace), topic=str(topic)).values_list("role", "actions")
+            return Response(shapes.Permissions(permissions=dict(rows)))
+
+
+class TopicPermission(View):
+    @describe("Set the actions that a role may perform on a topic", shapes.PermissionActions, shapes.PermissionActions)
+    def put(self, request: Request, role: str, **parts: str) -> Response:
+        given = self.read(shapes.PermissionActions)
+        topic, _ = found_topic(parts)
+        actions.grant_permission(self.actor(), str(topic.namespace), role, given.actions, str(topic))
+        return Response(given)
+
+    @describe("Revoke the permissions of a role on a topic", None, status=204, dry_run=True)
+    def delete(self, request: Request, role: str, **parts: str) -> Response:
+        topic, _ = found_topic(parts)
+        if self.dry_run():
+            affected = effects.revoked_permission(self.actor(), str(topic.namespace), role, str(topic))
+            return Response(Outcome(dry_run=True, action="permission.revoke", resource=str(topic), affected=affected))
+        actions.revoke_permission(self.actor(), str(topic.namespace), role, str(topic))
         return Response(status=204)
 
 
@@ -131,9 +168,12 @@ class Topic(View):
         topic, partitions = found_topic(parts)
         return Response(shapes.TopicShape(topic=str(topic), partitions=partitions))
 
-    @describe("Delete a topic and its messages", None, status=204, parameters=[FORCE])
+    @describe("Delete a topic and its messages", None, status=204, parameters=[FORCE], dry_run=True)
     def delete(self, request: Request, **parts: str) -> Response:
         topic, partitions = found_topic(parts)
+        if self.dry_run():
+            affected = effects.deleted_topic(self.actor(), topic, partitions, force=self.query_flag("force"))
+            return Response(Outcome(dry_run=True, action="topic.delete", resource=str(topic), affected=affected))
         actions.delete_topic(self.actor(), topic, force=self.query_flag("force"), partitioned=partitions > 0)
         return Response(status=204)
 

@@ -61,6 +61,41 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:topic"): Action.LOOKUP,
     ("DELETE", "api:topic"): Action.TENANT_ADMIN,
     ("GET", "api:topic-stats"): Action.LOOKUP,
+    ("GET", "api:topic-internal-stats"): Action.LOOKUP,
+    ("GET", "api:topic-properties"): Action.LOOKUP,
+    ("PATCH", "api:topic-properties"): Action.TENANT_ADMIN,
+    ("POST", "api:topic-unload"): Action.TENANT_ADMIN,
+    ("POST", "api:topic-terminate"): Action.TENANT_ADMIN,
+    ("POST", "api:topic-truncate"): Action.TENANT_ADMIN,
+    ("POST", "api:topic-trim"): Action.TENANT_ADMIN,
+    ("POST", "api:missing-partitions"): Action.TENANT_ADMIN,
+    ("GET", "api:topic-compaction"): Action.TENANT_ADMIN,
+    ("POST", "api:topic-compaction"): Action.TENANT_ADMIN,
+    ("GET", "api:topic-permissions"): Action.TENANT_READ,
+    ("PUT", "api:topic-permission"): Action.TENANT_ADMIN,
+    ("DELETE", "api:topic-permission"): Action.TENANT_ADMIN,
+    ("GET", "api:schemas"): Action.LOOKUP,
+    ("POST", "api:schemas"): Action.PRODUCE,
+    ("DELETE", "api:schemas"): Action.TENANT_ADMIN,
+    ("GET", "api:schema"): Action.LOOKUP,
+    ("POST", "api:schema-check"): Action.LOOKUP,
+    ("GET", "api:messages"): Action.CONSUME,
+    ("POST", "api:messages"): Action.PRODUCE,
+    ("GET", "api:message"): Action.CONSUME,
+    ("GET", "api:last-message"): Action.CONSUME,
+    ("GET", "api:message-at"): Action.CONSUME,
+    ("GET", "api:subscriptions"): Action.CONSUME,
+    ("POST", "api:subscriptions"): Action.CONSUME,  # and on the subscription that the body names
+    ("GET", "api:subscription"): Action.CONSUME,
+    ("DELETE", "api:subscription"): Action.CONSUME,
+    ("GET", "api:subscription-properties"): Action.CONSUME,
+    ("PUT", "api:subscription-properties"): Action.CONSUME,
+    ("GET", "api:subscription-messages"): Action.CONSUME,
+    ("GET", "api:subscription-backlog"): Action.CONSUME,
+    ("POST", "api:subscription-clear"): Action.CONSUME,
+    ("POST", "api:subscription-skip"): Action.CONSUME,
+    ("POST", "api:subscription-reset"): Action.CONSUME,
+    ("POST", "api:subscription-expire"): Action.CONSUME,
     ("GET", "api:dead-letter-policy"): Action.CONSUME,
     ("PUT", "api:dead-letter-policy"): Action.CONSUME,  # and PRODUCE on the target, on behalf of which the broker publishes
     ("DELETE", "api:dead-letter-policy"): Action.CONSUME,
@@ -73,6 +108,13 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("PATCH", "api:delayed-message"): Action.PRODUCE,
     ("GET", "api:subscription-explain"): Action.LOOKUP,
     ("GET", "api:message-trace"): Action.LOOKUP,
+}
+
+# Routes that read, and whose answer holds what somebody published.
+PAYLOAD_READS: dict[tuple[str, str], str] = {
+    ("GET", "api:messages"): "message.read",
+    ("GET", "api:message"): "message.read",
+    ("GET", "api:subscription-messages"): "subscription.peek",
 }
 
 # Under which name a request is recorded in the audit log.
@@ -99,13 +141,32 @@ AUDITED: dict[tuple[str, str], str] = {
     ("DELETE", "api:permission"): "permission.revoke",
     ("POST", "api:topics"): "topic.create",
     ("DELETE", "api:topic"): "topic.delete",
+    ("PATCH", "api:topic-properties"): "topic.set_properties",
+    ("POST", "api:topic-unload"): "topic.unload",
+    ("POST", "api:topic-terminate"): "topic.terminate",
+    ("POST", "api:topic-truncate"): "topic.truncate",
+    ("POST", "api:topic-trim"): "topic.trim",
+    ("POST", "api:missing-partitions"): "topic.create_missing_partitions",
+    ("POST", "api:topic-compaction"): "topic.compact",
+    ("PUT", "api:topic-permission"): "permission.grant",
+    ("DELETE", "api:topic-permission"): "permission.revoke",
+    ("POST", "api:schemas"): "schema.add",
+    ("DELETE", "api:schemas"): "schema.delete",
+    ("POST", "api:messages"): "message.publish",
+    ("POST", "api:subscriptions"): "subscription.create",
+    ("DELETE", "api:subscription"): "subscription.delete",
+    ("PUT", "api:subscription-properties"): "subscription.set_properties",
+    ("POST", "api:subscription-clear"): "subscription.clear_backlog",
+    ("POST", "api:subscription-skip"): "subscription.skip",
+    ("POST", "api:subscription-reset"): "subscription.reset",
+    ("POST", "api:subscription-expire"): "subscription.expire",
     ("PUT", "api:dead-letter-policy"): "subscription.set_dead_letter_policy",
     ("DELETE", "api:dead-letter-policy"): "subscription.remove_dead_letter_policy",
     ("DELETE", "api:delayed"): "delayed.cancel",
     ("PATCH", "api:delayed"): "delayed.reschedule",
     ("DELETE", "api:delayed-message"): "delayed.cancel",
     ("PATCH", "api:delayed-message"): "delayed.reschedule",
-}
+} | PAYLOAD_READS
 
 # They change nothing, although their method says otherwise.
 QUESTIONS = frozenset(
@@ -114,5 +175,6 @@ QUESTIONS = frozenset(
         ("POST", "api:policies-preview"),
         ("POST", "api:topic-policies-preview"),
         ("POST", "api:subscription-policies-preview"),
+        ("POST", "api:schema-check"),
     }
 )

@@ -12,6 +12,7 @@ from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
 from tenants.rest import shapes
+from tenants.rest.outcome import Outcome
 from tenants.rest.struct_schema import REF, schemas_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,6 +26,8 @@ AUDIT_PAGE = [
     OpenApiParameter("action", str, description="Only records of this action, such as `key.create` or `denied`."),
     OpenApiParameter("role", str, description="Only records of this role, such as `user:olga` or `app@acme`."),
 ]
+PUBLISH_TIME = OpenApiParameter("publish_time_ms", int, required=True, description="Milliseconds since 1970.")
+DRY_RUN = OpenApiParameter("dry_run", bool, description="Answer what would happen, and change nothing.")
 FORCE = OpenApiParameter("force", bool, description="Also delete everything in it.")
 _PROBLEMS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 421, 429, 500, 503)
 
@@ -76,13 +79,19 @@ def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def describe(summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = ()) -> Callable[[F], F]:
+def describe(
+    summary: str, answer: Any, body: Any = None, status: int = 200, parameters: Any = (), *, dry_run: bool = False
+) -> Callable[[F], F]:
     """`answer` is the struct or the schema of the response body, or None, or by (status, media type) what is no JSON; `body` is the
     struct of the request body, or its schema by media type.
 
-    `parameters` are those of the query. A request with another one is refused (`tenants.http.queries`)."""
+    `parameters` are those of the query. A request with another one is refused (`tenants.http.queries`). `dry_run`: with that
+    parameter it changes nothing, and answers an `Outcome` (`tenants.rest.outcome`)."""
     by_status = isinstance(answer, dict) and all(isinstance(key, tuple) for key in answer)
     responses = answer if by_status else {status: OpenApiResponse(description="Done.") if answer is None else answer}
+    if dry_run:
+        parameters = [*parameters, DRY_RUN]
+        responses.setdefault(200, Outcome)
     decorate: Callable[[F], F] = extend_schema(summary=summary, request=body, responses=responses, parameters=list(parameters))
 
     def described(handler: F) -> F:

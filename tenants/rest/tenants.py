@@ -13,11 +13,13 @@ from messaging.errors import NotFound
 from messaging.permissions.model import Action, user_role
 from tenants import actions
 from tenants.access import Actor
+from tenants.actions import effects
 from tenants.audit_log import audit_page
 from tenants.models import AuditRecord, Key, Membership, Tenant
 from tenants.rest import shapes
 from tenants.rest.base import View, limit_of, page
-from tenants.rest.schema import AUDIT_PAGE, FORCE, PAGE, describe, page_of
+from tenants.rest.outcome import Outcome
+from tenants.rest.schema import AUDIT_PAGE, DRY_RUN, FORCE, PAGE, describe, page_of
 from tenants.scoping import platform_scope, tenant_scope
 
 
@@ -76,8 +78,11 @@ class TenantOne(View):
         changed = actions.update_tenant(self.actor(), tenant, **sent_fields(given))
         return Response(shapes.show_tenant(changed))
 
-    @describe("Delete a tenant", None, status=204, parameters=[FORCE])
+    @describe("Delete a tenant", None, status=204, parameters=[FORCE], dry_run=True)
     def delete(self, request: Request, tenant: str) -> Response:
+        if self.dry_run():
+            affected = effects.deleted_tenant(self.actor(), tenant, force=self.query_flag("force"))
+            return Response(Outcome(dry_run=True, action="tenant.delete", resource=tenant, affected=affected))
         actions.delete_tenant(self.actor(), tenant, force=self.query_flag("force"))
         return Response(status=204)
 
@@ -120,8 +125,10 @@ class KeyOne(View):
             raise NotFound(f"key {key_id[:64]!r} does not exist")
         return Response(shapes.show_key(key))
 
-    @describe("Revoke a key; its connections are closed", shapes.KeyShape)
+    @describe("Revoke a key; its connections are closed", shapes.KeyShape, parameters=[DRY_RUN])
     def delete(self, request: Request, tenant: str, key_id: str) -> Response:
+        if self.dry_run():
+            return Response(shapes.show_key(effects.revoked_key(self.actor(), tenant, key_id)))
         return Response(shapes.show_key(actions.revoke_key(self.actor(), tenant, key_id)))
 
 

@@ -47,14 +47,26 @@ BODIES |= {
     "NewReportSchedule": ("POST", "/api/v1/tenants/acme/report-schedules", {"name": "r", "every": "day", "by": "topic"}),
     "ReportScheduleChange": ("PATCH", "/api/v1/tenants/acme/report-schedules/s1", {}),
 }
-MAPS = ("document", "details", "amounts", "labels")
+BODIES |= {
+    "NewSubscription": ("POST", f"{N}/topics/t/subscriptions", {"name": "n"}),
+    "NewProperties": ("PUT", f"{N}/topics/t/subscriptions/s/properties", {}),
+    "Skip": ("POST", f"{N}/topics/t/subscriptions/s/skip", {}),
+    "Reset": ("POST", f"{N}/topics/t/subscriptions/s/reset", {}),
+    "Expire": ("POST", f"{N}/topics/t/subscriptions/s/expire", {}),
+    "NewMessages": ("POST", f"{N}/topics/t/messages", {}),
+    "NewSchema": ("POST", f"{N}/topics/t/schemas", {"type": "AVRO"}),
+    "TopicChange": ("PATCH", f"{N}/topics/t/properties", {}),
+}
+MAPS = ("document", "details", "amounts", "labels", "properties")
 API = rows_of(request_bodies())
-NUMBERS = (".partitions", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
+NUMBERS = (".partitions", ".entries", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 
 
 def kind_of(name: str) -> str:
     field = name.partition(".")[2]
+    if field == "messages":
+        return "objects"
     return "number" if name.endswith(NUMBERS) else "list" if field in LISTS else "map" if field in MAPS else "text"
 
 

@@ -26,10 +26,10 @@ def test_every_route_of_our_api_refuses_an_unknown_parameter_and_names_those_it_
     world.line.calls.clear()
     before = dict(world.broker.state)
     for method, path in OURS:
-        response = call(method, f"{path}?dry_run=true", {})
+        response = call(method, f"{path}?dryrun=true", {})
         assert response.status_code == 400, (method, path)
         detail = response.json()["detail"]
-        assert "'dry_run' is unknown" in detail, (method, path)
+        assert "'dryrun' is unknown" in detail, (method, path)
         assert set(re.findall(r"\w+", detail.partition("use ")[2])) == DECLARED[(path, method)], (method, path)
     assert (world.line.calls, world.broker.state) == ([], before)
     assert len(OURS) == len(DECLARED)

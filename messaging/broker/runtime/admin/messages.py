@@ -1,18 +1,38 @@
-"""Admin RPC: single messages of a topic, by their id, their number or the time."""
+"""Admin RPC: messages of a topic: by their id, their number or the time, in pages, and new ones."""
 
 from __future__ import annotations
 
-from messaging.adminrpc.messages import MessageExamine, MessageFind, MessageGet
-from messaging.adminrpc.methods import MESSAGES_EXAMINE, MESSAGES_FIND, MESSAGES_GET
+import asyncio
+from collections.abc import Sequence
+
+from messaging.adminrpc.messages import (
+    MessageExamine,
+    MessageFind,
+    MessageGet,
+    MessageGiven,
+    MessagesList,
+    MessagesPage,
+    MessagesPublish,
+    MessagesPublished,
+)
+from messaging.adminrpc.methods import MESSAGES_EXAMINE, MESSAGES_FIND, MESSAGES_GET, MESSAGES_LIST, MESSAGES_PUBLISH
 from messaging.adminrpc.subscriptions import PeekAnswer
 from messaging.adminrpc.topics import MessageIdAnswer
+from messaging.broker.core.partition_routing import PartitionRouter
 from messaging.broker.runtime.admin.binding import answers
-from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name
+from messaging.broker.runtime.admin.naming import plain_topic, stored_topic_name, topic_name
 from messaging.broker.runtime.admin.peek import shown_entry
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.local.messages import MessagePosition, OutgoingMessage
+from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import InvalidValue, NotFound, PreconditionFailed
+from messaging.errors import InvalidValue, MagnetarError, NotFound, PreconditionFailed
+from messaging.permissions.model import Principal
+from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import Position
+
+PAGE_BYTES = 1 << 19  # of base64: a page ends behind the message that passes it
+_PUBLISHER = Principal("service:web", service=True)  # who asked was allowed to: the control plane knows people, the broker does not
 
 
 class MessageHandlers:
@@ -42,6 +62,56 @@ class MessageHandlers:
         found = topic.ledger_list.resolve(topic.ledger_list.next_after(before))
         return MessageIdAnswer(ledger_id=found.ledger_id, entry_id=found.entry_id, partition=topic.name.partition)
 
+    @answers(MESSAGES_LIST)
+    async def list_page(self, request: MessagesList) -> MessagesPage:
+        topic = await self._topic(request.topic, "reading messages of")
+        ledgers, size = topic.ledger_list, 0
+        position = ledgers.resolve(ledgers.next_after(Position(request.ledger_id, request.entry_id)))
+        page: list[PeekAnswer] = []
+        while ledgers.holds(position) and len(page) < request.limit and size < PAGE_BYTES:
+            stored = await topic.entries.entry_at(position)
+            if stored is not None:
+                shown = await shown_entry(self._broker, topic, position, stored)
+                page.append(shown)
+                size += len(shown.payload) + sum(map(len, shown.headers.values()))
+            position = ledgers.resolve(ledgers.next_after(position))
+        return MessagesPage(messages=page, more=ledgers.holds(position))
+
+    @answers(MESSAGES_PUBLISH)
+    async def publish(self, request: MessagesPublish) -> MessagesPublished:
+        name = await topic_name(self._broker, request.topic)
+        if not request.messages:
+            raise InvalidValue("there is no message to publish")
+        partitions = await self._broker.partition_count(name, auto_create=True)
+        router = PartitionRouter(partitions, self._broker.now_ms(), in_turn=True, hashing="JavaStringHash") if partitions else None
+        chosen = [name.of_partition(router.choose(given.key)) if router else name for given in request.messages]
+        ids: dict[int, MessageIdAnswer] = {}
+        for part in dict.fromkeys(chosen):  # one after the other: at most one producer at a time
+            indexes = [index for index, topic in enumerate(chosen) if topic == part]
+            positions = await self._publish_to(part, [_outgoing(request.messages[index]) for index in indexes])
+            ids |= {index: _id(position) for index, position in zip(indexes, positions, strict=True)}
+        return MessagesPublished(ids=[ids[index] for index in range(len(chosen))])
+
+    async def _publish_to(self, name: TopicName, messages: Sequence[OutgoingMessage]) -> Sequence[MessagePosition]:
+        topic = await self._broker.open_topic(name, writable=True)
+        await topic.writable()
+        stored: asyncio.Future[Sequence[MessagePosition]] = asyncio.get_running_loop().create_future()
+
+        def received(positions: Sequence[MessagePosition] | None, error: MagnetarError | None) -> None:
+            if stored.done():
+                return
+            if error is not None or positions is None:
+                stored.set_exception(error or NotFound("there is no receipt"))
+            else:
+                stored.set_result(positions)
+
+        producer = LocalProducer(self._broker, topic, self._broker.new_producer_name(), None, _PUBLISHER)
+        try:
+            producer.publish(messages, received)
+            return await stored
+        finally:
+            producer.close()
+
     async def _topic(self, text: str, doing: str) -> Topic:
         await stored_topic_name(self._broker, text, doing)
         return await plain_topic(self._broker, text)
@@ -51,3 +121,19 @@ class MessageHandlers:
         if stored is None:
             raise NotFound(f"Message id not found: topic {topic.text} has no entry {position.ledger_id}:{position.entry_id}")
         return await shown_entry(self._broker, topic, position, stored)
+
+
+def _outgoing(given: MessageGiven) -> OutgoingMessage:
+    return OutgoingMessage(
+        given.payload,
+        properties=given.properties,
+        key=given.key,
+        event_time_ms=given.event_time_ms,
+        deliver_at_ms=given.deliver_at_ms,
+    )
+
+
+def _id(position: MessagePosition) -> MessageIdAnswer:
+    return MessageIdAnswer(
+        ledger_id=position.ledger_id, entry_id=position.entry_id, partition=position.partition, batch_index=position.batch_index
+    )

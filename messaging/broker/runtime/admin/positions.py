@@ -24,9 +24,14 @@ async def expire(topic: PersistentTopic, subscriptions: Iterable[Subscription], 
     waiting = [subscription for subscription in subscriptions if subscription.backlog_entries]
     if not waiting:
         return 0
-    last = await topic.entries.mark_delete_before_broker_time(cutoff_ms)
+    last = await expires_up_to(topic, cutoff_ms)
     topic.check_open()
     return await topic.acknowledgements.expire_each_up_to(waiting, last)
+
+
+async def expires_up_to(topic: PersistentTopic, cutoff_ms: int) -> Position:
+    """The last entry that the broker stored before `cutoff_ms`."""
+    return await topic.entries.mark_delete_before_broker_time(cutoff_ms)
 
 
 def nth_unacknowledged(subscription: Subscription, number: int) -> Position | None:

@@ -70,6 +70,7 @@ class MovedCursor(NamedTuple):
     topic: str
     before: str
     after: str
+    backlog_entries: int = 0
 
 
 class SubscriptionHandlers:
@@ -113,7 +114,10 @@ class SubscriptionHandlers:
     @answers(SUBSCRIPTIONS_DELETE)
     async def delete(self, request: SubscriptionDelete) -> SubscriptionMoved:
         async def delete(topic: Topic, subscription: Subscription) -> None:
-            await topic.subscriptions.delete(subscription.key, force=request.force)
+            if not request.dry_run:
+                await topic.subscriptions.delete(subscription.key, force=request.force)
+            elif not request.force:
+                topic.subscriptions.check_unused(subscription)
 
         return await self._change_each(request, delete, deletes=True)
 
@@ -121,15 +125,18 @@ class SubscriptionHandlers:
     async def skip(self, request: SubscriptionSkip) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "skipping messages of")
 
-        async def skip(topic: Topic, subscription: Subscription) -> None:
+        async def skip(topic: Topic, subscription: Subscription) -> Position:
             target = topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
-            await persistent(topic).acknowledgements.skip_to(subscription, target)
+            acknowledgements = persistent(topic).acknowledgements
+            if not request.dry_run:
+                await acknowledgements.skip_to(subscription, target)
+            return target
 
         return await self._change_each(request, skip)
 
     @answers(SUBSCRIPTIONS_RESET)
     async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
-        async def reset(topic: Topic, subscription: Subscription) -> None:
+        async def reset(topic: Topic, subscription: Subscription) -> Position:
             if request.timestamp_ms is not None:
                 mark_delete = await topic.entries.mark_delete_at_time(request.timestamp_ms)
             elif request.ledger_id is not None and request.entry_id is not None:
@@ -138,7 +145,9 @@ class SubscriptionHandlers:
                 mark_delete = topic.ledger_list.mark_for(start)
             else:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
-            await topic.subscriptions.seek(subscription, SeekTarget(mark_delete))
+            if not request.dry_run:
+                await topic.subscriptions.seek(subscription, SeekTarget(mark_delete))
+            return mark_delete
 
         return await self._change_each(request, reset)
 
@@ -147,6 +156,8 @@ class SubscriptionHandlers:
         await stored_topic_name(self._broker, request.topic, "expiring messages of")
         cutoff_ms = self._broker.storage.safe_expiry_ms() - request.older_than_s * 1000
         if not request.subscription:
+            if request.dry_run:
+                raise InvalidValue("a dry run is of one subscription: name it")
             parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
 
             async def expire_all(part: TopicName) -> None:
@@ -156,23 +167,37 @@ class SubscriptionHandlers:
             await self._in_slices(parts.names, CHANGE_COST, expire_all)
             return SubscriptionMoved()
 
-        async def expire(topic: Topic, subscription: Subscription) -> None:
-            if not await self._expire(topic, [subscription], request, cutoff_ms):
+        async def expire(topic: Topic, subscription: Subscription) -> Position:
+            mark_delete = subscription.cursor.mark_delete
+            if request.dry_run:
+                last = await self._last_expired(topic, request, cutoff_ms)
+                some = last > mark_delete or positions.may_expire(subscription) or request.ledger_id is not None
+            else:
+                some = await self._expire(topic, [subscription], request, cutoff_ms)
+                last = subscription.cursor.mark_delete
+            if not some:
                 raise Conflict(
                     f"no message of {request.topic} expired for subscription {request.subscription!r}: "
                     "it has no backlog, or a small one that its consumers are about to receive"
                 )
+            return max(mark_delete, last)
 
         return await self._change_each(request, expire, enough_of=(SubscriptionNotFound, Conflict))
 
     async def _expire(self, topic: Topic, subscriptions: list[Subscription], request: SubscriptionExpire, cutoff_ms: int) -> bool:
         """Whether there was something that might expire."""
-        if request.ledger_id is not None and request.entry_id is not None:
-            last = Position(request.ledger_id, request.entry_id - int(request.excluded))
-            await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, min(last, topic.ledger_list.last))
+        if request.ledger_id is not None:
+            last = await self._last_expired(topic, request, cutoff_ms)
+            await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, last)
             return True
         issued = any(map(positions.may_expire, subscriptions))
         return await positions.expire(persistent(topic), subscriptions, cutoff_ms) > 0 or issued
+
+    async def _last_expired(self, topic: Topic, request: SubscriptionExpire, cutoff_ms: int) -> Position:
+        if request.ledger_id is None or request.entry_id is None:
+            return await positions.expires_up_to(persistent(topic), cutoff_ms)
+        last = Position(request.ledger_id, request.entry_id - int(request.excluded))
+        return min(last, topic.ledger_list.last)
 
     @answers(SUBSCRIPTIONS_PROPERTIES)
     async def properties(self, request: SubscriptionRef) -> SubscriptionProperties:
@@ -200,20 +225,22 @@ class SubscriptionHandlers:
     async def _change_each(
         self,
         request: OfSubscription,
-        act: Callable[[Topic, Subscription], Awaitable[None]],
+        act: Callable[[Topic, Subscription], Awaitable[Position | None]],
         *,
         deletes: bool = False,
         enough_of: Errors = SubscriptionNotFound,
     ) -> SubscriptionMoved:
-        """Changes the subscription on the topic, or on each partition that has it. Raises `SubscriptionNotFound` where none has."""
+        """Changes the subscription on the topic, or on each partition that has it. Raises `SubscriptionNotFound` where none has.
+        `act` returns where the cursor would stand; what it changed stands where it does."""
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
 
         async def change(name: TopicName) -> MovedCursor:
             topic = await self._broker.topics.get(name, create=parts.partitioned)
             held = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
-            before = _place(held)
-            await act(topic, held)
-            return MovedCursor(topic.text, before, "" if deletes else _place(held))
+            before, backlog_entries = _place(held), held.backlog_entries
+            target = await act(topic, held)
+            after = _text(target) if target is not None and getattr(request, "dry_run", False) else _place(held)
+            return MovedCursor(topic.text, before, "" if deletes else after, backlog_entries)
 
         return await self._change(parts.names, change, enough_of=enough_of)
 
@@ -237,6 +264,7 @@ class SubscriptionHandlers:
         moves.sort(key=lambda move: parse_topic(move.topic).partition)
         return SubscriptionMoved(
             moved={move.topic: (move.before, move.after) for move in moves[:MOVED_SHOWN]},
+            backlog_entries=sum(move.backlog_entries for move in moves),
             refused=None if refused is None else Refused(code=refused.code, message=refused.message),
         )
 
@@ -245,5 +273,8 @@ class SubscriptionHandlers:
 
 
 def _place(subscription: Subscription) -> str:
-    position = subscription.cursor.mark_delete
+    return _text(subscription.cursor.mark_delete)
+
+
+def _text(position: Position) -> str:
     return f"{position.ledger_id}:{position.entry_id}"

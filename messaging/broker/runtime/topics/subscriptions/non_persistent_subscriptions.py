@@ -39,6 +39,9 @@ class NonPersistentSubscriptions(TopicSubscriptions):
             made.created_ms = topic.services.clock_ms()
             return self._add(made)
 
+    def check_unused(self, subscription: Subscription) -> None:
+        """It is deleted with its consumers: without them there is none."""
+
     async def delete(self, key: str, *, force: bool = True) -> None:
         """Even while it has consumers, as by Pulsar: without them there is none."""
         await super().delete(key)

@@ -168,6 +168,11 @@ class TopicSubscriptions(ABC):
                     await storage.meta.set_subscription_properties(storage.fence, self._topic.text, subscription.name, properties)
             subscription.properties = properties
 
+    def check_unused(self, subscription: Subscription) -> None:
+        """Raises `PreconditionFailed` where a deletion without `force` is refused."""
+        if subscription.consumers:
+            raise PreconditionFailed(f"subscription {subscription.name!r} has consumers: close them, or delete with force")
+
     async def delete(self, key: str, *, force: bool = True) -> None:
         """Without `force`, deletes the subscription only if it has no consumers. Does nothing if none has this key (the name of a
         durable one). Raises `PreconditionFailed`, `NotReady`, `StorageFailed`; it is then not deleted.
@@ -177,8 +182,8 @@ class TopicSubscriptions(ABC):
             subscription = self.table.get(key)
             if subscription is None:
                 return
-            if subscription.consumers and not force:
-                raise PreconditionFailed(f"subscription {subscription.name!r} has consumers: close them, or delete with force")
+            if not force:
+                self.check_unused(subscription)
             subscription.fenced = True
             try:
                 topic.consumers.close(subscription)

@@ -1,10 +1,8 @@
-"""Moves, creates or deletes subscriptions and records the old and new positions in the audit log."""
+"""Moves, creates and deletes subscriptions. The broker does it; the trail of the request gets the positions before and after."""
 
 from __future__ import annotations
 
 from typing import TypeVar
-
-from django.http import HttpRequest
 
 from messaging.adminrpc.base import Method
 from messaging.adminrpc.subscriptions import (
@@ -18,18 +16,19 @@ from messaging.adminrpc.subscriptions import (
 )
 from messaging.errors import from_code
 from tenants import broker
-from tenants.http.views import actor
+from tenants.access import Actor
 
 M = TypeVar("M", SubscriptionCreate, SubscriptionDelete, SubscriptionExpire, SubscriptionReset, SubscriptionSkip)
 
 
-def move(request: HttpRequest, method: Method[M, SubscriptionMoved], asked: M, *, of_many: bool = False) -> None:
+def move(actor: Actor, method: Method[M, SubscriptionMoved], asked: M, *, of_many: bool = False) -> SubscriptionMoved:
     """Calls an RPC method that returns `SubscriptionMoved` and records the first `MOVED_SHOWN` positions of one request. `of_many`:
     the same request also moves other subscriptions of these topics. Raises what one of the partitions refused, once what was done
-    on the others is recorded."""
+    on the others is recorded. Callers check permissions."""
     answer = broker.rpc().call(method, asked)
-    _record(request, asked, answer.moved, of_many=of_many)
+    _record(actor, asked, answer.moved, of_many=of_many)
     raise_refused(answer)
+    return answer
 
 
 def raise_refused(answer: SubscriptionMoved) -> None:
@@ -38,8 +37,8 @@ def raise_refused(answer: SubscriptionMoved) -> None:
         raise from_code(answer.refused.code, answer.refused.message)
 
 
-def _record(request: HttpRequest, asked: M, moved: dict[str, tuple[str, str]], *, of_many: bool) -> None:
-    trail = actor(request).trail
+def _record(actor: Actor, asked: M, moved: dict[str, tuple[str, str]], *, of_many: bool) -> None:
+    trail = actor.trail
     for topic, (before, after) in moved.items():
         if len(trail.before or trail.after or ()) >= MOVED_SHOWN:
             return
