@@ -155,7 +155,7 @@ class SubscriptionSkipEntries(View):
         return Response(outcome_of_move("subscription.skip", f"{topic}/{name}", answer, dry_run=dry_run))
 
 
-class SubscriptionResetTo(View):
+class SubscriptionPosition(View):
     @describe("Move a subscription to a message or a time", Outcome, shapes.Reset, dry_run=True)
     def post(self, request: Request, subscription: str, **parts: str) -> Response:
         dry_run, given = self.dry_run(), self.read(shapes.Reset)
@@ -175,7 +175,7 @@ class SubscriptionResetTo(View):
         return Response(outcome_of_move("subscription.reset", f"{asked.topic}/{name}", answer, dry_run=dry_run))
 
 
-class SubscriptionExpireOld(View):
+class SubscriptionExpiry(View):
     @describe("Acknowledge messages that are older, or up to one", Outcome, shapes.Expire, dry_run=True)
     def post(self, request: Request, subscription: str, **parts: str) -> Response:
         dry_run, given = self.dry_run(), self.read(shapes.Expire)

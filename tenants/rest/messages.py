@@ -74,7 +74,7 @@ class LastMessage(View):
         return Response(shapes.PositionShape(message_id=shapes.show_id(last)))
 
 
-class MessageAt(View):
+class MessageSearch(View):
     @describe("The id of the first message published at or after a time", shapes.PositionShape, parameters=[PUBLISH_TIME])
     def get(self, request: Request, **parts: str) -> Response:
         if "publish_time_ms" not in request.query_params:
