@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository.syntax import Facts, facts
+
 HERE = Path(__file__).parent
 PACKAGES = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform/controlplane")
 DATA_PLANE = ("messaging/protocol", "messaging/broker", "messaging/storage")
@@ -36,11 +38,11 @@ def _listed(repository: Path, *patterns: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sources(repository: Path) -> dict[str, ast.Module]:
-    """Path -> syntax tree, of every module of the product."""
+def sources(repository: Path) -> dict[str, Facts]:
+    """Every module of the product, by its path."""
     names = _listed(repository, *(f"{package}/*.py" for package in PACKAGES))
     kept = [name for name in names if "/migrations/" not in name and not name.endswith("_pb2.py")]
-    return {name: ast.parse((repository / name).read_text()) for name in kept}
+    return {name: facts(repository / name) for name in kept}
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +55,16 @@ def terms(repository: Path) -> set[str]:
     return set().union(*map(singulars, words))
 
 
-def _public_names(sources: dict[str, ast.Module]) -> Iterator[tuple[str, str]]:
+def _public_names(sources: dict[str, Facts]) -> Iterator[tuple[str, str]]:
     """(where, name) of every module, package and public class."""
-    for path, tree in sources.items():
+    for path, module in sources.items():
         for part in path.removeprefix("platform/").removesuffix(".py").split("/"):
             if not part.startswith("__"):
                 yield path, part
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                yield path, node.name
+        yield from ((path, name) for name in module.classes)
 
 
-def test_public_names_use_words_that_are_defined(sources: dict[str, ast.Module], terms: set[str]) -> None:
+def test_public_names_use_words_that_are_defined(sources: dict[str, Facts], terms: set[str]) -> None:
     unknown = {
         word: f"{word!r} in {name} ({path})"
         for path, name in _public_names(sources)
@@ -78,25 +78,13 @@ def test_public_names_use_words_that_are_defined(sources: dict[str, ast.Module],
     )
 
 
-def test_a_class_of_the_data_plane_has_a_name_of_its_own(sources: dict[str, ast.Module]) -> None:
+def test_a_class_of_the_data_plane_has_a_name_of_its_own(sources: dict[str, Facts]) -> None:
     paths_by_name: dict[str, list[str]] = {}
-    for path, tree in sources.items():
+    for path, module in sources.items():
         if path.startswith(DATA_PLANE):
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    paths_by_name.setdefault(node.name, []).append(path)
+            for name in module.classes:
+                paths_by_name.setdefault(name, []).append(path)
     assert {name: paths for name, paths in paths_by_name.items() if len(paths) > 1} == {}
-
-
-def _defined(tree: ast.Module) -> Iterator[str]:
-    """Names that a module defines: functions, classes, arguments, variables and attributes."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.id if isinstance(node, ast.Name) else node.attr
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +92,12 @@ def refused() -> dict[str, dict[str, str]]:
     return tomllib.loads((HERE / "refused_words.toml").read_text())
 
 
-def test_no_name_uses_a_refused_word(sources: dict[str, ast.Module], refused: dict[str, dict[str, str]]) -> None:
+def test_no_name_uses_a_refused_word(sources: dict[str, Facts], refused: dict[str, dict[str, str]]) -> None:
     words = refused["names"]
     uses = {
         f"{path}: {name}: say {words[word]!r}"
-        for path, tree in sources.items()
-        for name in (*_defined(tree), *path.removesuffix(".py").split("/"))
+        for path, module in sources.items()
+        for name in (*module.defined, *path.removesuffix(".py").split("/"))
         for word in words_of(name)
         if word in words
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.repository.syntax import Facts, facts, facts_of
 
 ROOTS = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform/controlplane")
 
@@ -14,30 +15,27 @@ Imports = Mapping[str, frozenset[str]]
 
 
 @pytest.fixture(scope="module")
-def sources(repository: Path) -> dict[str, ast.Module]:
-    """Module name -> its syntax tree."""
-    trees = {}
+def sources(repository: Path) -> dict[str, Facts]:
+    """By module name."""
+    modules = {}
     for root in ROOTS:
         for path in (repository / root).rglob("*.py"):
             parts = path.relative_to(repository).with_suffix("").parts
             parts = parts[1:] if parts[0] == "platform" else parts
-            trees[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text())
-    return trees
+            modules[".".join(parts).removesuffix(".__init__")] = facts(path)
+    return modules
 
 
-def imports_of(sources: Mapping[str, ast.Module]) -> dict[str, frozenset[str]]:
+def imports_of(sources: Mapping[str, Facts]) -> dict[str, frozenset[str]]:
     """Module -> those of ours that it imports, wherever in it the import stands."""
 
-    def targets(module: str, tree: ast.Module) -> Iterator[str]:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    yield whole if whole in sources else node.module
-            elif isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
+    def targets(module: Facts) -> Iterator[str]:
+        for imported in module.imports:
+            if not imported.level:
+                wholes = [f"{imported.module}.{name}" for name in imported.names]
+                yield from (whole if whole in sources else imported.module for whole in wholes or [imported.module])
 
-    return {name: frozenset(t for t in targets(name, tree) if t in sources and t != name) for name, tree in sources.items()}
+    return {name: frozenset(t for t in targets(module) if t in sources and t != name) for name, module in sources.items()}
 
 
 def cycles_in(imports: Imports) -> list[frozenset[str]]:
@@ -68,15 +66,10 @@ def cycles_in(imports: Imports) -> list[frozenset[str]]:
     return cycles
 
 
-def names_type_checking(tree: ast.Module) -> bool:
-    nodes = ast.walk(tree)
-    return any("TYPE_CHECKING" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes)
-
-
 def test_imports_for_the_type_checker_are_found() -> None:
     for source in ("from typing import TYPE_CHECKING", "import typing\nif typing.TYPE_CHECKING:\n    pass"):
-        assert names_type_checking(ast.parse(source))
-    assert not names_type_checking(ast.parse("from typing import Any"))
+        assert facts_of(source).for_type_checker
+    assert not facts_of("from typing import Any").for_type_checker
 
 
 def test_cycles_are_found() -> None:
@@ -85,12 +78,12 @@ def test_cycles_are_found() -> None:
     assert cycles_in({"a": frozenset("b"), "b": frozenset()}) == []
 
 
-def test_no_modules_import_each_other(sources: dict[str, ast.Module]) -> None:
+def test_no_modules_import_each_other(sources: dict[str, Facts]) -> None:
     """A cycle is one large module in several files. An import inside a function counts: it hides a cycle, it breaks none."""
     assert [sorted(cycle) for cycle in cycles_in(imports_of(sources))] == []
 
 
-def test_nothing_is_imported_for_the_type_checker_alone(sources: dict[str, ast.Module]) -> None:
+def test_nothing_is_imported_for_the_type_checker_alone(sources: dict[str, Facts]) -> None:
     """It hides from whoever reads the imports what a module depends on. Put the interface into a module of its own."""
-    hiding = {name for name, tree in sources.items() if names_type_checking(tree)}
+    hiding = {name for name, module in sources.items() if module.for_type_checker}
     assert sorted(hiding) == []

@@ -5,14 +5,13 @@ The lists of exceptions only shrink: a file may have fewer than it is allowed, a
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.repository.private_names import private_names
+from tests.repository.syntax import Facts, facts, facts_of
 
 LINES_MAX = 500
 
@@ -22,28 +21,28 @@ LARGER: dict[str, int] = {}
 
 
 @pytest.fixture(scope="module")
-def modules(repository: Path) -> dict[str, ast.Module]:
+def modules(repository: Path) -> dict[str, Facts]:
     """Every module below tests/, by its path."""
     files = sorted((repository / "tests").rglob("*.py"))
-    return {str(path.relative_to(repository)): ast.parse(path.read_text()) for path in files}
+    return {str(path.relative_to(repository)): facts(path) for path in files}
 
 
 def beyond(counts: Counter[str], allowed: dict[str, int]) -> dict[str, str]:
     return {name: f"{count}, allowed {allowed.get(name, 0)}" for name, count in counts.items() if count > allowed.get(name, 0)}
 
 
-def test_no_test_module_is_imported(modules: dict[str, ast.Module]) -> None:
+def test_no_test_module_is_imported(modules: dict[str, Facts]) -> None:
     """What several need is a helper: a module beside them, or in tests/support where several areas need it."""
-    imported = Counter(path for path, tree in modules.items() for name in _imported(tree) if _holds_tests(name))
+    imported = Counter(path for path, module in modules.items() for name in _imported(module) if _holds_tests(name))
     assert beyond(imported, IMPORTED_TEST_MODULES) == {}
 
 
-def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module]) -> None:
+def test_helpers_of_several_areas_stand_in_support(modules: dict[str, Facts]) -> None:
     shared = ("tests.support", "tests.simulation", "tests.benchmarks", "tests.adversary.hostile")
     strangers = [
         f"{path} imports {name}"
-        for path, tree in modules.items()
-        for name in _imported(tree)
+        for path, module in modules.items()
+        for name in _imported(module)
         if not name.startswith(shared)
         and not _holds_tests(name)
         and not path.startswith(name.rpartition(".")[0].replace(".", "/") + "/")
@@ -51,14 +50,14 @@ def test_helpers_of_several_areas_stand_in_support(modules: dict[str, ast.Module
     assert strangers == []
 
 
-def test_tests_do_not_touch_what_is_private(modules: dict[str, ast.Module]) -> None:
+def test_tests_do_not_touch_what_is_private(modules: dict[str, Facts]) -> None:
     """What a test has to see has a public name. Names that a module gives itself are its own affair."""
-    counts = Counter({path: len(private_names(list(ast.walk(tree)))) for path, tree in modules.items()})
+    counts = Counter({path: len(module.private_names) for path, module in modules.items()})
     assert beyond(counts, PRIVATE_NAMES) == {}
 
 
-def test_modules_can_be_read(repository: Path, modules: dict[str, ast.Module]) -> None:
-    long_modules = Counter({path: lines for path in modules if (lines := (repository / path).read_text().count("\n")) > LINES_MAX})
+def test_modules_can_be_read(modules: dict[str, Facts]) -> None:
+    long_modules = Counter({path: module.lines for path, module in modules.items() if module.lines > LINES_MAX})
     assert beyond(long_modules, LARGER) == {}
 
 
@@ -74,7 +73,7 @@ def test(monkeypatch, broker):
     monkeypatch.setattr(broker, "_stop", None)
     broker.limits._replace(count_max=1)
 """
-    assert private_names(list(ast.walk(ast.parse(source)))) == ["_hidden", "_topics", "_stop"]
+    assert list(facts_of(source).private_names) == ["_hidden", "_topics", "_stop"]
 
 
 def _holds_tests(module: str) -> bool:
@@ -82,10 +81,6 @@ def _holds_tests(module: str) -> bool:
     return last.startswith("test_") or last == "conftest"
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imported(module: Facts) -> Iterator[str]:
     """Names of modules below `tests` that are imported."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tests":
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "tests")
+    return (imported.module for imported in module.imports if not imported.level and imported.module.split(".")[0] == "tests")
