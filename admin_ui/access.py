@@ -138,6 +138,11 @@ def visible_tenants(actor: Actor, user: User) -> list[str]:
         return [name for name, roles in tenants if name in mine or user.role in roles]
 
 
+def usage_tenants(actor: Actor, user: User) -> list[str]:
+    """Of the visible tenants those whose usage the user may see."""
+    return [name for name in visible_tenants(actor, user) if actor.may(Action.USAGE_READ, Resource(name))]
+
+
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     address = reverse("console:sign_in")
     if request.method == "GET" and not request.headers.get("HX-Request"):

@@ -13,6 +13,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource
+from messaging.permissions.roles import OF_TENANT
 from tenants.models import Namespace
 from tenants.scoping import tenant_scope
 
@@ -22,25 +23,34 @@ THEMES = ("light", "dark")
 
 @dataclass
 class Navigation:
-    """What the side shows. `here` is the entry that is marked; `namespaces` are local names."""
+    """What the side shows. `here` is the entry that is marked; `namespaces` are local names. `may` are the actions that the user
+    has in the whole tenant, `may_here` those in the namespace: what leads to a refusal is not offered."""
 
     here: str
     superuser: bool
     may_administer: bool = False
+    may: frozenset[str] = frozenset()
+    may_here: frozenset[str] = frozenset()
     tenant: str = ""
     namespace: str = ""
     namespaces: list[str] = field(default_factory=list)
     more_namespaces: int = 0
 
 
-def navigation(request: ConsoleRequest, here: str, tenant: str = "", namespace: str = "") -> Navigation:
+def navigation(request: ConsoleRequest, entry: str, tenant: str = "", namespace: str = "") -> Navigation:
     actor = request.actor
-    nav = Navigation(here, actor.may(Action.SUPERUSER), tenant=tenant, namespace=namespace)
+    nav = Navigation(entry, actor.may(Action.SUPERUSER), tenant=tenant, namespace=namespace)
     if tenant:
-        nav.may_administer = actor.may(Action.TENANT_ADMIN, Resource(tenant))
-        if actor.may(Action.TENANT_READ, Resource(tenant)):
+        nav.may = frozenset(action for action in OF_TENANT if actor.may(action, Resource(tenant)))
+        here = Resource(tenant, f"{tenant}/{namespace}")
+        nav.may_here = frozenset(action for action in OF_TENANT if actor.may(action, here)) if namespace else nav.may
+        nav.may_administer = Action.TENANT_ADMIN in nav.may
+        if actor.may(Action.TENANT_SEE, Resource(tenant)):
             with tenant_scope(tenant):
                 rows = Namespace.objects.values_list("name", flat=True)
+                if not actor.may(Action.NAMESPACE_READ, Resource(tenant)):  # only some of them
+                    names = [name for name in rows if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
+                    rows = rows.filter(name__in=names)
                 nav.namespaces = [name.partition("/")[2] for name in rows[:NAMESPACES_IN_SIDE]]
                 nav.more_namespaces = max(0, rows.count() - NAMESPACES_IN_SIDE) if len(nav.namespaces) == NAMESPACES_IN_SIDE else 0
         if namespace and namespace not in nav.namespaces:

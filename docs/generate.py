@@ -23,6 +23,7 @@ from messaging.permissions.audited import (
     BROKER_SIGN_IN_FAILED,
     MORE,
 )
+from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from messaging.policies.dynamic import DYNAMIC
 from messaging.policies.model import Level, Policy, range_text
 from messaging.policies.pulsar_topics import SUBSCRIPTION_PATH, TOPIC_PATHS
@@ -128,7 +129,7 @@ def permissions_page() -> str:
     page = _NOTE.format(source="messaging/permissions/ and controlplane.permissions") + (
         "# Permissions\n\n"
         "The permission that each command, path, route and page requires. It is checked in Pulsar's order: superuser, tenant "
-        "administrator, grant on the namespace, grant on the topic. To publish to a topic named "
+        "administrator, role in the tenant, grant on the namespace, grant on the topic. To publish to a topic named "
         "`__change_events` superuser is required.\n\n"
         "Requests with a name in the last column are recorded in the audit log, and refused requests as `denied`: the role, the "
         "address, what was requested and, for changes, the state before and after.\n\n"
@@ -140,6 +141,17 @@ def permissions_page() -> str:
         "the topic or key belongs, or of the platform. A broker that stops loses the events that were not written yet "
         f"(`magnetar_audit_events_pending`); `{BROKER_RESTART}` records when this may have happened.\n\n"
     )
+    page += (
+        "## Roles\n\n"
+        "Members of a tenant have one of these roles, or one that the tenant defines out of the same actions "
+        "(`/api/v1/tenants/<tenant>/roles`): in the whole tenant, in a namespace, or for topics whose names match a pattern. Nobody "
+        "gives a role that can do more than they can.\n\n"
+        f"| action | {' | '.join(BUILT_IN)} |\n| --- |{' --- |' * len(BUILT_IN)}\n"
+    )
+    for action in OF_TENANT:
+        marks = ("yes" if action in role.actions else "" for role in BUILT_IN.values())
+        page += f"| `{action}` | {' | '.join(marks)} |\n"
+    page += "\n" + "".join(f"- {role.name}: {role.description}\n" for role in BUILT_IN.values()) + "\n"
     rows: list[tuple[str, dict[str, str]]] = [
         ("Binary protocol", {name: action.value for name, action in table.BINARY.items()}),
         ("WebSocket", {name: action.value for name, action in table.WEBSOCKET.items()}),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from messaging.errors import NotAuthorized
-from messaging.permissions import model
-from messaging.permissions.model import Action, Principal, Resource
+from messaging.permissions import decision
+from messaging.permissions.model import NOTHING, Action, Principal, Resource
 from tenants.grants import DatabaseGrants
 from tenants.models import User
 
@@ -37,8 +37,8 @@ class Actor:
     address: str = ""  # from where; "": a process of ours
     trail: Trail = field(default_factory=Trail, compare=False)
 
-    def may(self, action: Action, resource: Resource = model.NOTHING) -> bool:
-        return model.allowed(self.grants, self.principal, action, resource)
+    def may(self, action: Action, resource: Resource = NOTHING) -> bool:
+        return decision.allowed(self.grants, self.principal, action, resource)
 
 
 def actor_of_user(user: User, request_id: str = "", address: str = "") -> Actor:
@@ -51,10 +51,10 @@ def platform_actor(role: str = "service:web") -> Actor:
     return Actor(Principal(role, service=True))
 
 
-def require(actor: Actor, action: Action, resource: Resource = model.NOTHING) -> None:
+def require(actor: Actor, action: Action, resource: Resource = NOTHING) -> None:
     """Raises `NotAuthorized`, or `NotVisible` for somebody to whom the tenant is none of their business."""
     try:
-        model.require(actor.grants, actor.principal, action, resource)
+        decision.require(actor.grants, actor.principal, action, resource)
     except NotAuthorized as error:
         if resource.tenant and not sees(actor, resource):
             raise NotVisible(error.message) from None
@@ -62,8 +62,8 @@ def require(actor: Actor, action: Action, resource: Resource = model.NOTHING) ->
 
 
 def sees(actor: Actor, resource: Resource) -> bool:
-    """Whether the actor may know that the tenant exists: as admin, as member, or by a grant on what is asked for."""
+    """Whether the actor may know that the tenant exists: as admin, by a role, or by a grant on what is asked for."""
     tenant = Resource(resource.tenant)
-    if actor.may(Action.TENANT_READ, tenant):
+    if actor.may(Action.TENANT_SEE, tenant):
         return True
     return bool(resource.namespace) and actor.may(Action.LOOKUP, resource)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from django.conf import settings as django_settings
 
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.permissions.model import USER_ROLE_PREFIX
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, Binding
+from messaging.permissions.roles import BUILT_IN, complete, known
 from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
-from tenants.models import Grant, Membership, Namespace, SubscriptionGrant, Tenant, User
+from tenants.models import CustomRole, Grant, Membership, Namespace, SubscriptionGrant, Tenant, User
 
 
 class DatabaseGrants(InheritedGrants):
@@ -21,7 +22,8 @@ class DatabaseGrants(InheritedGrants):
         self._anonymous_public = anonymous_public
         self._public: bool | None = None
         self._superusers: dict[str, bool] = {}
-        self._people: dict[str, dict[str, list[str]]] = {}
+        self._bindings: dict[str, list[Membership]] = {}
+        self._custom_roles: dict[str, dict[str, frozenset[Action]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
         self._uids: dict[str, str] = {}
         self._grants: dict[str, dict[str, dict[str, list[str]]]] = {}
@@ -44,8 +46,7 @@ class DatabaseGrants(InheritedGrants):
     def tenant_admins(self, tenant: str) -> Collection[str]:
         if tenant not in self._admins:
             uid, roles = Tenant.unscoped.filter(name=tenant).values_list("uid", "admin_roles").first() or ("", [])
-            owners = self._members(tenant)[Membership.Level.OWNER] if uid else []
-            self._admins[tenant] = frozenset([*roles, *owners])
+            self._admins[tenant] = frozenset(roles)
             self._uids[tenant] = uid
         return self._admins[tenant]
 
@@ -55,8 +56,22 @@ class DatabaseGrants(InheritedGrants):
             self._uids[tenant] = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() or ""
         return self._uids[tenant]
 
-    def tenant_members(self, tenant: str) -> Collection[str]:
-        return self._members(tenant)[Membership.Level.MEMBER]
+    def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
+        if not tenant or not role.startswith(USER_ROLE_PREFIX):
+            return ()
+        if role not in self._bindings:
+            self._bindings[role] = self._read_bindings(role.removeprefix(USER_ROLE_PREFIX))
+        rows = [row for row in self._bindings[role] if row.tenant_id == tenant]
+        return [Binding(row.role, self.role_actions(tenant, row.role), row.scope) for row in rows]
+
+    def role_actions(self, tenant: str, name: str) -> frozenset[Action]:
+        """Of a built-in role, or one of the tenant's own; none of a role that does not exist."""
+        if name in BUILT_IN:
+            return BUILT_IN[name].actions
+        if tenant not in self._custom_roles:
+            rows = CustomRole.unscoped.filter(tenant=tenant).values_list("name", "actions")
+            self._custom_roles[tenant] = {row_name: complete(known(actions)) for row_name, actions in rows}
+        return self._custom_roles[tenant].get(name, frozenset())
 
     def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
         return self._of_namespace(namespace).get(topic, {})
@@ -76,14 +91,9 @@ class DatabaseGrants(InheritedGrants):
         policies = Namespace.unscoped.filter(name=namespace).values_list("policies", flat=True).first()
         return bool((policies or {}).get("subscription_auth_mode") == ROLE_PREFIX)
 
-    def _members(self, tenant: str) -> dict[str, list[str]]:
-        if tenant not in self._people:
-            people: dict[str, list[str]] = {level: [] for level in Membership.Level.values}
-            rows = Membership.unscoped.filter(tenant=tenant, user__is_active=True).values_list("level", "user__username")
-            for level, username in rows:
-                people[level].append(USER_ROLE_PREFIX + username)
-            self._people[tenant] = people
-        return self._people[tenant]
+    def _read_bindings(self, username: str) -> list[Membership]:
+        """In all tenants: lists of tenants ask for many of them."""
+        return list(Membership.unscoped.filter(user__username=username, user__is_active=True))
 
     def _of_namespace(self, namespace: str) -> dict[str, dict[str, list[str]]]:
         """topic ("": the namespace) -> role -> actions."""

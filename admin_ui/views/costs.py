@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from django.http import HttpResponse
 
 from admin_ui import cost_view, evidence_view
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
 from messaging.permissions.model import Action
 from workers.billing import costs as sums
@@ -15,7 +15,7 @@ from workers.billing import costs as sums
 
 @page
 def costs(request: ConsoleRequest) -> HttpResponse:
-    tenants = visible_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor, request.user)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     today = datetime.now(UTC).date()
     asked = cost_view.asked_by(query, tenants, today)

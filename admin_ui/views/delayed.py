@@ -54,7 +54,7 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
         _change(request, name, ChangeForm(request.POST))
         return HttpResponseRedirect(here)
     key, listed, problem = request.GET.get("key", ""), None, ""
-    may_read = request.actor.may(Action.CONSUME, topic_resource(name))
+    may_read = request.actor.may(Action.MESSAGE_READ, topic_resource(name))
     if may_read:
         try:
             listed = _listed(name, key, request.GET.get("after", ""))
@@ -70,7 +70,7 @@ def delayed(request: ConsoleRequest, tenant: str, namespace: str, topic: str) ->
         listed=listed,
         problem=problem,
         may_read=may_read,
-        may_change=nav.may_administer,
+        may_change=request.actor.may(Action.PRODUCE, topic_resource(name)),
         here=here,
         **_chart(name),
     )

@@ -61,20 +61,25 @@ def _from_database(request: ConsoleRequest, words: str, tenants: list[str]) -> l
     found = [_entry(name, "tenant", "tenant", name) for name in tenants if words in name.lower()][: FOUND_MAX + 1]
     with platform_scope():
         namespaces = Namespace.objects.filter(tenant__in=tenants, name__icontains=words)
-        names = namespaces.values_list("name", flat=True)[: FOUND_MAX + 1]
-        found += [_entry(name, "namespace", "namespace", *name.split("/")) for name in names]
+        names = namespaces.values_list("tenant_id", "name")[: FOUND_MAX + 1]
+        found += [
+            _entry(name, "namespace", "namespace", *name.split("/"))
+            for tenant, name in names
+            if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name))
+        ]
         if words:
             keys = Key.objects.filter(tenant__in=tenants, name__icontains=words, revoked_at=None).values_list("tenant", "name")
             found += [
                 _entry(f"{name}@{tenant}", "key", "keys", tenant)
                 for tenant, name in keys[: FOUND_MAX + 1]
-                if request.actor.may(Action.TENANT_ADMIN, Resource(tenant))
+                if request.actor.may(Action.KEY_ADMIN, Resource(tenant))
             ]
     return found
 
 
 def _from_broker(request: ConsoleRequest, words: str, tenants: list[str]) -> tuple[list[Entry], str]:
-    """Whoever may see a tenant may see the names of its topics."""
+    """In the tenants in which the user may see all names of topics."""
+    tenants = [name for name in tenants if request.actor.may(Action.NAMESPACE_READ, Resource(name))]
     everywhere = request.actor.may(Action.SUPERUSER)
     searched = [] if everywhere else tenants[:TENANTS_SEARCHED_MAX]
     search = NamesSearch(words=words, tenants=searched, everywhere=everywhere, limit=FOUND_MAX + 1)

@@ -18,8 +18,8 @@ from tenants.scoping import platform_scope
 def people(request: ConsoleRequest) -> HttpResponse:
     with platform_scope():
         tenants: dict[int, list[str]] = {}
-        for user_id, tenant, level in Membership.objects.values_list("user_id", "tenant_id", "level"):
-            tenants.setdefault(user_id, []).append(f"{tenant} ({level})")
+        for user_id, tenant, role in Membership.objects.values_list("user_id", "tenant_id", "role"):
+            tenants.setdefault(user_id, []).append(f"{tenant} ({role})")
     found = [
         {
             "username": user.username,

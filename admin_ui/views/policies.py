@@ -24,6 +24,7 @@ from tenants.actions.namespaces import set_policies
 from tenants.actions.tenants import set_tenant_policies
 from tenants.actions.topic_policies import set_topic_policies
 from tenants.actions.topic_policies import topic_policies as stored_policies
+from tenants.actions.topics import topic_resource
 from tenants.models import Namespace, Tenant
 
 
@@ -64,7 +65,7 @@ def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> 
         policy_views.levels_of_namespace(row),
         lambda changes: policy_views.preview_namespace(request.actor, row, changes),
         lambda changes: set_policies(request.actor, row.name, changes),
-        nav.may_administer,
+        Action.NAMESPACE_ADMIN in nav.may_here,
     )
     return _page(request, nav, subject, crumbs=crumbs(tenant), heading=namespace, topic="")
 
@@ -90,7 +91,7 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         policy_views.levels_of(row),
         lambda changes: policy_views.preview_topic(request.actor, name, changes),
         lambda changes: set_topic_policies(request.actor, name, changes),
-        nav.may_administer,
+        request.actor.may(Action.TOPIC_ADMIN, topic_resource(name)),
     )
     return _page(request, nav, subject, crumbs=above, heading=topic, topic=topic)
 

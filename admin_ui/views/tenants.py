@@ -13,6 +13,7 @@ from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.audit import audit_row
 from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
 from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.tenants import create_tenant, delete_tenant
@@ -64,6 +65,8 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "tenant", tenant)
     namespaces, defaults = [], policy_defaults()
     for row in Namespace.objects.select_related("tenant"):
+        if not request.actor.may(Action.NAMESPACE_READ, Resource(tenant, row.name)):
+            continue
         levels = levels_of_namespace(row)
         namespaces.append(
             {
@@ -74,8 +77,11 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
                 "created_at": row.created_at,
             }
         )
-    keys = Key.objects.filter(tenant=tenant) if nav.may_administer else Key.objects.none()
-    memberships = Membership.objects.select_related("user").filter(user__is_active=True)
+    may_keys = request.actor.may(Action.KEY_ADMIN, Resource(tenant))
+    keys = Key.objects.filter(tenant=tenant) if may_keys else Key.objects.none()
+    may_audit = request.actor.may(Action.AUDIT_READ, Resource(tenant))
+    sees_all = request.actor.may(Action.TENANT_READ, Resource(tenant))
+    memberships = Membership.objects.select_related("user").filter(user__is_active=True) if sees_all else Membership.objects.none()
     return show(
         request,
         "pages/tenant.html",
@@ -85,9 +91,13 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         labels=sorted(Tenant.objects.get().labels.items()),
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
-        members=[{"name": one.user.username, "role": Membership.Level(one.level).label} for one in memberships],
-        audit=[audit_row(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if nav.may_administer else [],
+        members=[{"name": row.user.username, "role": role_text(row)} for row in memberships],
+        audit=[audit_row(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if may_audit else [],
     )
+
+
+def role_text(row: Membership) -> str:
+    return row.role if row.scope == Scope() else f"{row.role}, {row.scope}"
 
 
 @page

@@ -8,7 +8,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui import usage_view
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import explain, navigation, show, show_error
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
@@ -23,7 +23,7 @@ def usage(request: ConsoleRequest) -> HttpResponse:
     level = request.GET.get("by", "")
     if level not in dict(usage_view.LEVELS):
         level = "namespace"
-    tenants = visible_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor, request.user)
     marks = usage_view.hour_marks(day, now)
     missing = sum(mark.state == "missing" for mark in marks)
     outcomes = UsageRun.Outcome

@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from admin_ui import cost_view, evidence_view
-from admin_ui.access import ConsoleRequest, page, visible_tenants
+from admin_ui.access import ConsoleRequest, page, usage_tenants
 from admin_ui.pages import navigation, show
 from messaging.permissions.model import Action
 from tenants.scoping import platform_scope
@@ -37,7 +37,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
     if found is None:
         raise Http404
     everything = request.actor.may(Action.SUPERUSER)
-    uids = None if everything else evidence_view.uids_of(visible_tenants(request.actor, request.user))
+    uids = None if everything else evidence_view.uids_of(usage_tenants(request.actor, request.user))
     detail = found.detail if everything else {}
     above = [("Usage", reverse("console:usage"))] + ([("Runs", reverse("console:usage_runs"))] if everything else [])
     asked = {name: request.GET.get(name, "1") for name in ("files", "records", "holes")}
@@ -70,7 +70,7 @@ def usage_run(request: ConsoleRequest, run: str) -> HttpResponse:
 @page
 def usage_evidence(request: ConsoleRequest) -> HttpResponse:
     """What figures of a span of days, or an invoice, are based on."""
-    tenants = visible_tenants(request.actor, request.user)
+    tenants = usage_tenants(request.actor, request.user)
     query = {key: str(value) for key, value in request.GET.items() if "\x00" not in value and value}
     tenant = query.get("tenant", "")
     asked, of = _asked_by(

@@ -1,4 +1,4 @@
-"""Who may do what: the decision, as one pure function over what the control plane granted.
+"""Who may do what: actions, resources, principals, and the view on what the control plane granted. `decision` decides.
 
 A *principal* is who a request comes from: a role name and nothing else. A key of a tenant has the role ``name@tenant``: the part
 after the last ``@`` is the tenant that the key belongs to, so that no tenant can make a key whose role is another tenant's.
@@ -8,13 +8,12 @@ over its database.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
-from messaging.errors import NotAuthorized
-from messaging.protocol.system_topics import is_change_events
+from messaging.protocol.names import parse_topic
 
 ANONYMOUS = "anonymous"
 USER_ROLE_PREFIX = "user:"
@@ -36,9 +35,22 @@ class Action(StrEnum):
     LOOKUP = "lookup"  # produce or consume on the topic
     PRODUCE = "produce"
     CONSUME = "consume"
+    MESSAGE_READ = "message_read"  # reads what messages hold, and leaves every subscription as it is
+    CURSOR_ADMIN = "cursor_admin"  # creates, resets, skips and deletes subscriptions, without reading messages
     NAMESPACE_READ = "namespace_read"  # lists topics: produce or consume at namespace level
-    TENANT_READ = "tenant_read"  # sees a tenant: its admins and members
-    TENANT_ADMIN = "tenant_admin"  # changes namespaces, policies, grants, keys, topics of one tenant
+    TENANT_SEE = "tenant_see"  # knows of a tenant, and of what it holds sees what may be read
+    TENANT_READ = "tenant_read"  # sees a tenant: its keys, members, roles and policies
+    TOPIC_ADMIN = "topic_admin"  # creates and deletes topics, changes their policies and schemas
+    NAMESPACE_ADMIN = "namespace_admin"  # creates and deletes namespaces, changes their policies
+    OPERATE = "operate"  # unloads, redrives and raises alerts; restrictions of subscriptions do not bind
+    GRANT_ADMIN = "grant_admin"  # grants and revokes permissions on namespaces, topics and subscriptions
+    KEY_ADMIN = "key_admin"  # creates and revokes keys
+    AUDIT_READ = "audit_read"  # reads the audit log
+    USAGE_READ = "usage_read"  # reads what a tenant used and what that costs
+    BILLING_READ = "billing_read"  # reads invoices, budgets and reports
+    BILLING_ADMIN = "billing_admin"  # changes budgets and reports
+    TENANT_ADMIN = "tenant_admin"  # people, roles, labels, and whatever of a tenant no other action covers
+    TENANT_OWNER = "tenant_owner"  # makes owners, and takes that away
     SUPERUSER = "superuser"  # tenants, clusters, the platform itself
     SERVICE = "service"  # a process of ours, by its service identity
 
@@ -95,11 +107,58 @@ def tenant_role(tenant: str) -> str:
     return TENANT_ROLE_PREFIX + tenant
 
 
+class Scope(NamedTuple):
+    """Where a binding holds: a whole tenant, a namespace, or the topics of either whose name matches a pattern."""
+
+    namespace: str = ""  # tenant/namespace; "": every namespace of the tenant
+    topics: str = ""  # a pattern of names without domain, tenant and namespace; "": everything
+
+    def covers(self, resource: Resource) -> bool:
+        if self.namespace and resource.namespace != self.namespace:
+            return False
+        return not self.topics or (bool(resource.topic) and matches(self.topics, parse_topic(resource.topic).base.local))
+
+    def __str__(self) -> str:
+        """For people."""
+        where = f"namespace {self.namespace}" if self.namespace else "the whole tenant"
+        return f"topics {self.topics} of {where}" if self.topics else where
+
+
+class Binding(NamedTuple):
+    """`name` is the role that was bound, such as developer; `via` the team through which somebody has it, "" for themselves."""
+
+    name: str
+    actions: frozenset[Action]
+    scope: Scope = Scope()
+    via: str = ""
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether `name` is matched by `pattern`, in which ``*`` stands for any characters and all others for themselves. Linear in the
+    length of the name for each ``*``."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    if not name.startswith(first) or len(name) < len(first) + len(last) or not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
 class Grants(Protocol):
     def is_superuser(self, role: str) -> bool: ...
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
         """Roles that administer `tenant`; empty if there is no such tenant."""
+
+    def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
+        """What was bound to `role` in `tenant`: roles such as developer, each within its scope."""
 
     def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
         """role -> {"produce", "consume", ...} on ``tenant/namespace``; empty if there is no such namespace."""
@@ -112,74 +171,3 @@ class Grants(Protocol):
 
     def prefixes_subscriptions(self, namespace: str) -> bool:
         """Whether the name of a subscription must begin with the role that uses it."""
-
-
-@runtime_checkable
-class TenantMembers(Protocol):
-    """What grants may know besides: the roles that see a tenant and what is in it, but change nothing. Brokers know none."""
-
-    def tenant_members(self, tenant: str) -> Collection[str]: ...
-
-
-def allowed(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> bool:
-    """Whether `principal` may do `action` on `resource`. Order of Pulsar: superuser, tenant admin, namespace grant, topic grant.
-    Into a topic of change events, which says what the platform did, no tenant writes."""
-    if action in (Action.PUBLIC, Action.HANDSHAKE, Action.SESSION):
-        return True
-    if action is Action.SERVICE:
-        return principal.service
-    if principal.service or grants.is_superuser(principal.role):
-        return True
-    if action is Action.AUTHENTICATED:
-        return True
-    if action is Action.SUPERUSER or (action is Action.PRODUCE and is_change_events(resource.topic)):
-        return False
-    if principal.role in grants.tenant_admins(resource.tenant) or (
-        principal.role.startswith(TENANT_ROLE_PREFIX) and principal.role == tenant_role(resource.tenant)
-    ):
-        return True
-    reads = action in (Action.TENANT_READ, Action.NAMESPACE_READ)
-    if reads and isinstance(grants, TenantMembers) and principal.role in grants.tenant_members(resource.tenant):
-        return True
-    if action in (Action.TENANT_ADMIN, Action.TENANT_READ):
-        return False
-    granted = set(grants.namespace_grants(resource.namespace).get(principal.role, ()))
-    if resource.topic:
-        granted |= set(grants.topic_grants(resource.topic).get(principal.role, ()))
-    if action is Action.PRODUCE:
-        return "produce" in granted
-    if action is Action.CONSUME:
-        if "consume" not in granted:
-            return False
-        return not resource.subscription or _may_use(grants, principal.role, resource)
-    return "produce" in granted or "consume" in granted  # LOOKUP, NAMESPACE_READ
-
-
-def _may_use(grants: Grants, role: str, resource: Resource) -> bool:
-    """Whether a role that may consume may use this subscription."""
-    only = grants.subscription_roles(resource.namespace, resource.subscription)
-    return (not only or role in only) and not _lacks_prefix(grants, role, resource)
-
-
-def _lacks_prefix(grants: Grants, role: str, resource: Resource) -> bool:
-    return not resource.subscription.startswith(role) and grants.prefixes_subscriptions(resource.namespace)
-
-
-def require(grants: Grants, principal: Principal, action: Action, resource: Resource = NOTHING) -> None:
-    """Raises `NotAuthorized`, saying which role lacks what, without saying whether the resource exists."""
-    if not allowed(grants, principal, action, resource):
-        may_consume = action is Action.CONSUME and allowed(grants, principal, action, resource._replace(subscription=""))
-        if may_consume and _lacks_prefix(grants, principal.role, resource):
-            raise NotAuthorized(
-                f"the name of a subscription in {resource.namespace} must begin with the role that uses it, {principal.role!r} "
-                "(policy subscription_auth_mode): choose such a name"
-            )
-        if action is Action.PRODUCE and is_change_events(resource.topic):
-            raise NotAuthorized(
-                f"role {principal.role!r} may not publish to {resource.topic}: the platform writes there which policies of topics "
-                "have changed; use another topic, or ask an administrator of the platform"
-            )
-        where = resource.topic or resource.namespace or resource.tenant or "the platform"
-        raise NotAuthorized(
-            f"role {principal.role!r} lacks {action.value!r} on {where}: ask an administrator of the tenant to grant it"
-        )

@@ -154,7 +154,7 @@ TABLE = (
         label="Subscription authorization",
         words={"None": "any name", "Prefix": "names that begin with the role"},
         meaning="With `Prefix`, the name of a subscription must begin with the role that uses it.",
-        enforced_by="messaging.permissions.model:allowed",
+        enforced_by="messaging.permissions.decision:allowed",
     ),
     Policy(
         name="encryption_required",

@@ -17,14 +17,15 @@ from messaging.identity import files, first_start
 from messaging.settings import ConfigError, Settings
 from tenants.access import platform_actor
 from tenants.actions.keys import create_superuser_key, revoke_key
-from tenants.actions.people import create_person, new_password, set_active, set_member, set_password
+from tenants.actions.members import set_member
+from tenants.actions.people import create_person, new_password, set_active, set_password
 from tenants.models import Membership, Tenant, User
 
 ROLE = "service:cli"
 _PRINT = sys.stdout.write
 
 
-def add_user(username: str, password: str, *, superuser: bool, tenant: str, level: str) -> None:
+def add_user(username: str, password: str, *, superuser: bool, tenant: str, role: str) -> None:
     """If `password` is empty, one is generated and printed."""
     if tenant and not Tenant.unscoped.filter(name=tenant).exists():
         raise ConfigError(f"tenant {tenant!r} does not exist, so the user was not added: create the tenant first")
@@ -32,8 +33,8 @@ def add_user(username: str, password: str, *, superuser: bool, tenant: str, leve
     made = password or new_password()
     create_person(actor, username, made, superuser=superuser)
     if tenant:
-        set_member(actor, tenant, username, level)
-    _PRINT(f"added {username}{f', {level} of {tenant}' if tenant else ''}{', platform administrator' if superuser else ''}\n")
+        set_member(actor, tenant, username, role)
+    _PRINT(f"added {username}{f', {role} of {tenant}' if tenant else ''}{', platform administrator' if superuser else ''}\n")
     if not password:
         _PRINT(f"password: {made}\n")
 
@@ -53,8 +54,8 @@ def set_user_active(username: str, active: bool) -> None:
 
 def list_users() -> None:
     of: dict[int, list[str]] = {}
-    for user_id, tenant, level in Membership.unscoped.values_list("user_id", "tenant_id", "level"):
-        of.setdefault(user_id, []).append(f"{tenant} ({level})")
+    for user_id, tenant, role in Membership.unscoped.values_list("user_id", "tenant_id", "role"):
+        of.setdefault(user_id, []).append(f"{tenant} ({role})")
     for user in User.objects.order_by("username"):
         marks = ["administrator"] * user.is_superuser + ["deactivated"] * (not user.is_active)
         _PRINT(f"{user.username}\t{', '.join(marks) or '-'}\t{', '.join(of.get(user.pk, [])) or '-'}\n")

@@ -5,6 +5,7 @@ feed, and returns after the owning broker confirmed that it holds the change. If
 the change is saved; it reaches the broker as soon as that is back. Each blocks (database, broker): none belongs on an event loop.
 """
 
+from tenants.actions.custom_roles import delete_custom_role, set_custom_role
 from tenants.actions.grants import (
     NamespacePermissions,
     TopicRoles,
@@ -18,8 +19,8 @@ from tenants.actions.grants import (
 )
 from tenants.actions.keys import NewKey, create_key, revoke_key
 from tenants.actions.labels import set_labels
+from tenants.actions.members import remove_member, set_member
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
-from tenants.actions.people import remove_member, set_member
 from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
 from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, trim_topic, truncate_topic
@@ -31,6 +32,7 @@ __all__ = [
     "create_namespace",
     "create_tenant",
     "create_topic",
+    "delete_custom_role",
     "delete_namespace",
     "delete_tenant",
     "delete_topic",
@@ -46,6 +48,7 @@ __all__ = [
     "restrict_subscription",
     "revoke_key",
     "revoke_permission",
+    "set_custom_role",
     "set_labels",
     "set_member",
     "set_policies",

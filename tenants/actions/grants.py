@@ -55,7 +55,7 @@ def granting(namespace: str, given: NamespacePermissions) -> Callable[[PendingCh
 def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[str], topic: str = "") -> None:
     """`role` may do `actions` from now on, and of those alone, on the namespace, or on one topic of it (its full name)."""
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     _check_grant(role, actions)
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
@@ -67,7 +67,7 @@ def grant_permission(actor: Actor, namespace: str, role: str, actions: Sequence[
 def grant_on_topics(actor: Actor, namespace: str, grants: Sequence[TopicRoles]) -> None:
     """All of them, or none. Raises `InvalidValue` for a topic that is not in the namespace."""
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     for one in grants:
         _check_grant(one.role, one.actions)
     names = [_topic_of(namespace, str(one.topic)) for one in grants]
@@ -81,7 +81,7 @@ def grant_on_topics(actor: Actor, namespace: str, grants: Sequence[TopicRoles]) 
 def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") -> None:
     """Idempotent."""
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     name = _topic_of(namespace, topic)
     with change(actor) as changing:
         row = existing(namespace)
@@ -92,7 +92,7 @@ def revoke_permission(actor: Actor, namespace: str, role: str, topic: str = "") 
 def revoke_on_topics(actor: Actor, namespace: str, revoked: Sequence[TopicRoles]) -> None:
     """All of them, or none. Idempotent."""
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     names = [_topic_of(namespace, str(one.topic)) for one in revoked]
     with change(actor) as changing:
         row = existing(namespace)
@@ -130,7 +130,7 @@ def _revoke(changing: PendingChange, row: Namespace, topic: str, role: str) -> b
 def restrict_subscription(actor: Actor, namespace: str, subscription: str, roles: Sequence[str]) -> None:
     """Only `roles` (and those named before) may use subscriptions of this name in the namespace."""
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     _check_restriction(subscription, roles)
     with change(actor) as changing:
         row = existing(namespace)
@@ -154,7 +154,7 @@ def _restrict(changing: PendingChange, row: Namespace, subscription: str, roles:
 
 def unrestrict_subscription(actor: Actor, namespace: str, subscription: str, role: str) -> None:
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     with change(actor) as changing:
         row = existing(namespace)
         removed, _ = SubscriptionGrant.unscoped.filter(namespace=row, subscription=subscription, role=role).delete()

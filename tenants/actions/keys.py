@@ -30,7 +30,7 @@ class NewKey(NamedTuple):
 
 def create_key(actor: Actor, tenant: str, name: str, expires_at: datetime | None = None) -> NewKey:
     """A key with the role ``name@tenant``. It can do what is granted to that role: nothing, until somebody grants it."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.KEY_ADMIN, Resource(tenant))
     entity_name("key", name)
     if name.startswith(RESERVED_KEY_NAME_PREFIXES):
         raise InvalidName(f"key name {name!r} is reserved: choose one that does not begin with {name.partition(':')[0]}:")
@@ -61,7 +61,7 @@ def _create(actor: Actor, key: Key, expires_at: datetime | None) -> NewKey:
 def revoke_key(actor: Actor, tenant: str, key_id: str) -> Key:
     """From its return on the token opens nothing, and its connections are closed. Idempotent. A superuser's key: `tenant` ""."""
     if tenant:
-        require(actor, Action.TENANT_ADMIN, Resource(tenant))
+        require(actor, Action.KEY_ADMIN, Resource(tenant))
     else:
         require(actor, Action.SUPERUSER)
     with change(actor) as changing:

@@ -29,7 +29,7 @@ def create_namespace(
     """`name` is tenant/local; `grant` is called within the change. Raises `NotFound` for the tenant, `Conflict`, and what
     `validation.changed` raises."""
     tenant, _ = parse_namespace(name)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.NAMESPACE_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
     if not Namespace.unscoped.filter(name=name).exists():
         _purge(name)
@@ -71,7 +71,7 @@ def set_property(actor: Actor, name: str, key: str, value: str | None) -> str | 
 def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], JsonPolicies]) -> Namespace:
     """`changes`: made of what is set."""
     tenant, _ = parse_namespace(name)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
     with change(actor) as changing:
         namespace = existing(name)
         before = namespace.policies
@@ -89,7 +89,7 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
 def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
     """`Conflict` while the namespace has topics; with `force` they go first, whoever is attached."""
     tenant, _ = parse_namespace(name)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
     existing(name)
     topics = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
     if topics.topics or topics.partitioned:

@@ -53,13 +53,13 @@ def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> Polic
 
 def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:
     """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, Resource(namespace.tenant_id))
+    require(actor, Action.NAMESPACE_ADMIN, Resource(namespace.tenant_id, namespace.name))
     changed(namespace.policies, changes)
     return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(namespace=namespace.name, policies=changes))
 
 
 def preview_topic(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> PolicyPreviewAnswer:
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     row = topic_policies(topic)
     held = row.subscriptions.get(subscription, {}) if subscription else row.policies
     changed(held, changes, Level.SUBSCRIPTION if subscription else Level.TOPIC, compared(row.namespace))

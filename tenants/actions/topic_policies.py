@@ -33,7 +33,7 @@ def topic_policies(topic: TopicName) -> TopicPolicies:
 def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, subscription: str = "") -> TopicPolicies:
     """Sets the policies named in `changes` on the topic, or on a subscription of it; a value of None unsets one. Returns when
     loaded topics follow them. Raises what `topic_policies` and `validation.changed` raise."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     _check_enabled()
     _check_ours_to_set(topic)
     existing(str(topic.namespace))
@@ -60,7 +60,7 @@ def set_topic_policies(actor: Actor, topic: TopicName, changes: JsonPolicies, su
 def remove_topic_policies(actor: Actor, topic: TopicName) -> None:
     """Unsets everything on the topic and its subscriptions. Idempotent: a topic that does not exist has no policies, either.
     Raises `NotFound` for the namespace, and `PreconditionFailed` for a partition."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     _check_enabled()
     _check_whole(topic)
     existing(str(topic.namespace))

@@ -26,7 +26,7 @@ def topic_resource(topic: TopicName, subscription: str = "") -> Resource:
 
 def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, properties: dict[str, str] | None = None) -> None:
     """`partitions` None: a plain topic. Raises `NotFound` for the namespace, `Conflict`, `InvalidName`, `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     existing(str(topic.namespace))
     if partitions is not None and topic.partition >= 0:
         raise InvalidName(f"topic {topic} has the name of a partition: choose a name that does not end with -partition-<number>")
@@ -38,7 +38,7 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
 
 def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
     """Raises `TopicNotFound`, `PreconditionFailed` while clients are connected (without `force`), `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     broker.rpc().call(TOPICS_DELETE, TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
     forget_topic_policies(topic)
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
@@ -79,21 +79,21 @@ def forget_policies_of_gone_topics(rpc: TypedCalls, renew: Callable[[], None]) -
 
 def truncate_topic(actor: Actor, topic: TopicName) -> None:
     """Drops every message, acknowledged or not, of all partitions; clients stay connected. Raises `TopicNotFound`, `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     broker.rpc().call(TOPICS_TRUNCATE, TopicRef(topic=str(topic)))
     record(actor, "topic.truncate", topic.tenant, str(topic))
 
 
 def trim_topic(actor: Actor, topic: TopicName) -> None:
     """Deletes what retention does not hold, of all partitions. Raises `TopicNotFound`, `NotAllowed`, `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     broker.rpc().call(TOPICS_TRIM, TopicRef(topic=str(topic)))
     record(actor, "topic.trim", topic.tenant, str(topic))
 
 
 def compact_topic(actor: Actor, topic: TopicName) -> None:
     """Asks workers to compact it, of a partitioned topic each partition. Raises `TopicNotFound`, `Conflict`, `NotReady`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     broker.rpc().call(TOPICS_COMPACT, TopicRef(topic=str(topic)))
     record(actor, "topic.compact", topic.tenant, str(topic))
     maintenance_requests.requested(maintenance_requests.COMPACTION)

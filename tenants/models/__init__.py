@@ -3,7 +3,7 @@
 Rows change through `tenants.actions` only: a write there brings its audit record and its change of the feed.
 """
 
-from tenants.models.access import Grant, Key, Membership, SubscriptionGrant
+from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditRecord
@@ -13,6 +13,7 @@ from tenants.models.user import User
 
 __all__ = [
     "AuditRecord",
+    "CustomRole",
     "DynamicSetting",
     "FeedHead",
     "Grant",

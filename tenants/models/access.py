@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
+from messaging.permissions.model import Scope
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.models.tenant import Namespace, Tenant
 from tenants.scoping import ScopedManager
@@ -76,16 +77,37 @@ class Key(models.Model):
         return self.role
 
 
-class Membership(models.Model):
-    """A person of a tenant. Owners administer it; members see it and change nothing."""
+class CustomRole(models.Model):
+    """A role that a tenant defined for itself: a name for a set of actions (`messaging.permissions.roles`)."""
 
-    class Level(models.TextChoices):
-        OWNER = "owner"
-        MEMBER = "member"
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="custom_roles")
+    name = models.CharField(max_length=NAME_LENGTH_MAX)
+    description = models.CharField(max_length=200, blank=True, default="")
+    actions = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped = models.Manager()
+    objects: ClassVar[ScopedManager[CustomRole]] = ScopedManager()
+
+    class Meta:
+        default_manager_name = "unscoped"
+        base_manager_name = "unscoped"
+        ordering = ["tenant_id", "name"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="one_custom_role_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """A person of a tenant, with a role: a built-in one, or one of the tenant's own. It holds in the whole tenant, in a namespace
+    (and ends with it), or for topics whose names match a pattern."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
-    level = models.CharField(max_length=8, choices=Level.choices, default=Level.MEMBER)
+    role = models.CharField(max_length=NAME_LENGTH_MAX, default="metadata")
+    namespace = models.ForeignKey(Namespace, on_delete=models.CASCADE, related_name="memberships", null=True, blank=True)
+    topics = models.CharField(max_length=NAME_LENGTH_MAX, blank=True, default="")  # a pattern with *; "": all
 
     unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Membership]] = ScopedManager()
@@ -95,3 +117,7 @@ class Membership(models.Model):
         base_manager_name = "unscoped"
         ordering = ["tenant_id", "user_id"]
         constraints = [models.UniqueConstraint(fields=["tenant", "user"], name="one_membership_a_person")]
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.namespace_id or "", self.topics)

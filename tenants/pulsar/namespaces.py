@@ -173,7 +173,7 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
             continue
         for subscription in subscriptions:
             if not only or subscription == only:
-                require(actor(request), Action.CONSUME, topic_resource(parse_topic(topic), subscription))
+                require(actor(request), Action.CURSOR_ADMIN, topic_resource(parse_topic(topic), subscription))
                 yield topic, subscription
 
 

@@ -111,7 +111,7 @@ def _expire_all(request: HttpRequest, seconds: str, **parts: str) -> None:
     topic, age_s = existing(parts), number(seconds, "age", 1)
     subscriptions = broker.rpc().call(SUBSCRIPTIONS_LIST, TopicRef(topic=str(topic))).subscriptions
     for name in subscriptions:
-        require(actor(request), Action.CONSUME, topic_resource(topic, name))
+        require(actor(request), Action.CURSOR_ADMIN, topic_resource(topic, name))
     refused: list[Conflict] = []
     for name in subscriptions:
         asked = SubscriptionExpire(topic=str(topic), subscription=name, older_than_s=age_s)

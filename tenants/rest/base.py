@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from messaging import bodies
 from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits.depth import check_depth
+from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
 from tenants.http.authentication import actor_of
@@ -89,6 +90,15 @@ def limit_of(request: Request) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= PAGE_LIMIT_MAX):
         raise InvalidValue(f"limit {text[:20]!r} is not a number from 1 to {PAGE_LIMIT_MAX}")
     return int(text)
+
+
+def readable_namespaces(actor: Actor, tenant: str) -> QuerySet[Namespace]:
+    """Those that the actor may read; within the scope of the tenant."""
+    rows = Namespace.objects.all()
+    if actor.may(Action.NAMESPACE_READ, Resource(tenant)):
+        return rows
+    names = rows.values_list("name", flat=True)
+    return rows.filter(name__in=[name for name in names if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))])
 
 
 def existing_namespace(tenant: str, namespace: str) -> Namespace:

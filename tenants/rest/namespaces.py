@@ -15,10 +15,10 @@ from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
 from messaging.protocol.system_topics import without_system_topics
 from tenants import actions, broker
 from tenants.actions import effects
-from tenants.models import Grant, Namespace
+from tenants.models import Grant
 from tenants.names import namespace_of, topic_of
 from tenants.rest import shapes
-from tenants.rest.base import View, existing_namespace, page, page_of_names
+from tenants.rest.base import View, existing_namespace, page, page_of_names, readable_namespaces
 from tenants.rest.outcome import Outcome
 from tenants.rest.schema import FORCE, PAGE, describe, page_of
 from tenants.rest.tenants import existing
@@ -30,7 +30,7 @@ class Namespaces(View):
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
-            return page(request, Namespace.objects.all(), "name", shapes.show_namespace)
+            return page(request, readable_namespaces(self.actor(), tenant), "name", shapes.show_namespace)
 
     @describe("Create a namespace", shapes.NamespaceShape, shapes.NewNamespace, 201)
     def post(self, request: Request, tenant: str) -> Response:

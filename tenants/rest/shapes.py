@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,16 +12,17 @@ from messaging.adminrpc.delayed import DelayedRefused
 from messaging.bodies import AS_SENT, Text, Time
 from messaging.limits import rest as limits
 from messaging.limits.model import Limit
+from messaging.permissions.model import Action
+from messaging.permissions.roles import OF_TENANT, BuiltInRole, complete, known
 from messaging.policies.api_schema import policies_schema
 from messaging.policies.validation import split
-from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
+from tenants.models import AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 POLICIES = policies_schema()
 POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}  # null removes a policy, so that it is inherited
 
-Level = Literal["owner", "member"]
 Role = Annotated[str, Meta(description="The role to which permissions are granted: name@tenant.")]
 Actions = Annotated[list[Text], Limit("there are six actions", bytes_max=64, count_max=16)]
 Milliseconds = Annotated[int, limits.MILLISECONDS]
@@ -193,11 +194,35 @@ class KeyWithToken(KeyShape, kw_only=True):
 
 class MemberShape(msgspec.Struct, kw_only=True):
     username: str
-    level: Level
+    role: Annotated[str, Meta(description="owner, admin, operator, developer, viewer, metadata, billing, or a role of the tenant.")]
+    namespace: Annotated[str, Meta(description="Where the role holds: tenant/namespace; empty: in the whole tenant.")]
+    topics: Annotated[str, Meta(description="A pattern of names of topics; empty: all.")]
 
 
-class MemberLevel(msgspec.Struct, kw_only=True):
-    level: Level
+class NewMemberRole(msgspec.Struct, kw_only=True):
+    role: Annotated[Text, limits.NAME, Meta(description="A built-in role, or one of the tenant's own.")]
+    namespace: Annotated[
+        str, limits.NAME, Meta(description="Where the role holds: a namespace without the tenant; empty: in the whole tenant.")
+    ] = ""
+    topics: Annotated[
+        str, limits.NAME, Meta(description="A pattern of names of topics, in which * stands for any characters; empty: all.")
+    ] = ""
+
+
+class RoleShape(msgspec.Struct, kw_only=True):
+    name: str
+    built_in: bool
+    description: str
+    actions: Annotated[list[str], Meta(description="Actions of the permission table, with those that come with them.")]
+
+
+class NewRole(msgspec.Struct, kw_only=True):
+    actions: Annotated[
+        list[Text],
+        Limit("there are fewer actions", bytes_max=64, count_max=32),
+        Meta(description="Actions of the permission table."),
+    ]
+    description: Annotated[str, Limit("is shown in lists", bytes_max=200)] = ""
 
 
 class AuditShape(msgspec.Struct, kw_only=True):
@@ -228,7 +253,19 @@ def show_key(row: Key) -> KeyShape:
 
 
 def show_member(row: Membership) -> MemberShape:
-    return shown(MemberShape, row, username=row.user.username)
+    return shown(MemberShape, row, username=row.user.username, namespace=row.namespace_id or "")
+
+
+def show_built_in_role(role: BuiltInRole) -> RoleShape:
+    return RoleShape(name=role.name, built_in=True, description=role.description, actions=_in_order(role.actions))
+
+
+def show_custom_role(row: CustomRole) -> RoleShape:
+    return shown(RoleShape, row, built_in=False, actions=_in_order(complete(known(row.actions))))
+
+
+def _in_order(actions: frozenset[Action]) -> list[str]:
+    return [str(action) for action in OF_TENANT if action in actions]
 
 
 def show_audit(row: AuditRecord) -> AuditShape:

@@ -141,10 +141,10 @@ class Members(View):
 
 
 class Member(View):
-    @describe("Set the level of a member: owner or member", shapes.MemberShape, shapes.MemberLevel)
+    @describe("Set the role of a member, and where it holds", shapes.MemberShape, shapes.NewMemberRole)
     def put(self, request: Request, tenant: str, username: str) -> Response:
-        given = self.read(shapes.MemberLevel)
-        return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, given.level)))
+        given = self.read(shapes.NewMemberRole)
+        return Response(shapes.show_member(actions.set_member(self.actor(), tenant, username, **sent_fields(given))))
 
     @describe("Remove a member", None, status=204)
     def delete(self, request: Request, tenant: str, username: str) -> Response:

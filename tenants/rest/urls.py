@@ -45,6 +45,8 @@ urlpatterns = [
     _path(f"{TENANT}/keys/<segment:key_id>", "tenants:KeyOne", "key"),
     _path(f"{TENANT}/members", "tenants:Members", "members"),
     _path(f"{TENANT}/members/<segment:username>", "tenants:Member", "member"),
+    _path(f"{TENANT}/roles", "roles:Roles", "roles"),
+    _path(f"{TENANT}/roles/<segment:role>", "roles:RoleOne", "role"),
     _path(f"{TENANT}/changes", "changes:Changes", "changes"),
     _path(f"{TENANT}/namespaces", "namespaces:Namespaces", "namespaces"),
     _path(NAMESPACE, "namespaces:NamespaceOne", "namespace"),

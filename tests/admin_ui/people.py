@@ -37,6 +37,6 @@ def populate(broker: ConsoleBroker) -> None:
     for namespace in (ORDERS, "globex/edge"):
         create_namespace(admin, namespace)
     set_member(admin, "acme", "owner", "owner")
-    set_member(admin, "acme", "teammate", "member")
+    set_member(admin, "acme", "teammate", "metadata")
     set_member(admin, "globex", "stranger", "owner")
     broker.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])

@@ -16,6 +16,7 @@ from admin_ui import routing, urls
 from admin_ui.access import page
 from controlplane.permissions import CONSOLE
 from messaging.permissions.model import Action
+from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from tenants.access import platform_actor
 from tenants.actions import create_key
 from tenants.models import Tenant, User
@@ -36,13 +37,16 @@ FILLING = {
     "run_id": "r1",
     "job": "j1",
 }
+METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
 EXPECTED = {
     Action.PUBLIC: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},
     Action.AUTHENTICATED: {"owner": "yes", "teammate": "yes", "stranger": "yes", "superuser": "yes"},
-    Action.TENANT_READ: {"owner": "yes", "teammate": "yes", "stranger": "404", "superuser": "yes"},
-    Action.NAMESPACE_READ: {"owner": "yes", "teammate": "yes", "stranger": "404", "superuser": "yes"},
-    Action.TENANT_ADMIN: {"owner": "yes", "teammate": "403", "stranger": "404", "superuser": "yes"},
+    # The teammate has the role `metadata`.
+    **{
+        action: {"owner": "yes", "teammate": "yes" if action in METADATA else "403", "stranger": "404", "superuser": "yes"}
+        for action in OF_TENANT
+    },
     Action.SUPERUSER: {"owner": "403", "teammate": "403", "stranger": "404", "superuser": "yes"},
 }
 HIDDEN = ("console:tenant_delete", "console:tenant_policies", "console:billing")  # of superusers, with a tenant in the address

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.errors import NotAuthorized
-from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed, key_role, require, user_role
+from messaging.permissions.decision import allowed, decide, require
+from messaging.permissions.model import (
+    ANONYMOUS,
+    Action,
+    Binding,
+    Principal,
+    Resource,
+    Scope,
+    key_role,
+    matches,
+    user_role,
+)
+from messaging.permissions.roles import BUILT_IN, OF_TENANT, complete
 
 T = "persistent://acme/orders/t"
 HERE = Resource("acme", "acme/orders", T, "s")
 OPEN_TO_ALL = {Action.PUBLIC, Action.HANDSHAKE, Action.SESSION}
-OF_A_TENANT = {
-    Action.LOOKUP,
-    Action.PRODUCE,
-    Action.CONSUME,
-    Action.NAMESPACE_READ,
-    Action.TENANT_READ,
-    Action.TENANT_ADMIN,
-}
+OF_A_TENANT = set(OF_TENANT)
+EVERYWHERE = Scope()
+READS = {Action.TENANT_SEE, Action.TENANT_READ, Action.NAMESPACE_READ, Action.LOOKUP, Action.USAGE_READ}
+CONSUMES = {Action.CONSUME, Action.MESSAGE_READ, Action.CURSOR_ADMIN, Action.LOOKUP, Action.NAMESPACE_READ}
 
 
 class Grants:
@@ -50,6 +60,9 @@ class Grants:
     def tenant_admins(self, tenant: str) -> Collection[str]:
         return self.admins if tenant == "acme" else ()
 
+    def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
+        return ()
+
     def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
         return self.namespace if namespace == "acme/orders" else {}
 
@@ -63,9 +76,15 @@ class Grants:
         return self.prefix and namespace == "acme/orders"
 
 
-class GrantsWithMembers(Grants):
-    def tenant_members(self, tenant: str) -> Collection[str]:
-        return ("user:mia",) if tenant == "acme" else ()
+class GrantsWithRole(Grants):
+    """acme's user:mia has a role."""
+
+    def __init__(self, name: str, scope: Scope = EVERYWHERE, actions: frozenset[Action] | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.binding = Binding(name, BUILT_IN[name].actions if actions is None else actions, scope)
+
+    def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
+        return (self.binding,) if (tenant, role) == ("acme", "user:mia") else ()
 
 
 def may(grants: Grants, role: str, resource: Resource = HERE) -> set[Action]:
@@ -117,8 +136,8 @@ def test_no_role_of_a_tenant_publishes_change_events(local: str, domain: str) ->
     ("granted", "actions"),
     [
         ({"produce"}, {Action.PRODUCE, Action.LOOKUP, Action.NAMESPACE_READ}),
-        ({"consume"}, {Action.CONSUME, Action.LOOKUP, Action.NAMESPACE_READ}),
-        ({"produce", "consume"}, {Action.PRODUCE, Action.CONSUME, Action.LOOKUP, Action.NAMESPACE_READ}),
+        ({"consume"}, CONSUMES),
+        ({"produce", "consume"}, CONSUMES | {Action.PRODUCE}),
         ({"functions", "sources"}, set()),
         (set(), set()),
     ],
@@ -161,10 +180,71 @@ def test_names_of_subscriptions_that_begin_with_the_role() -> None:
     assert Action.CONSUME not in may(kept, "x@acme", HERE._replace(subscription="s"))
 
 
-def test_members_read_their_tenant_and_change_nothing() -> None:
-    grants = GrantsWithMembers()
-    assert may(grants, "user:mia") & OF_A_TENANT == {Action.TENANT_READ, Action.NAMESPACE_READ}
+@pytest.mark.parametrize(
+    ("role", "actions"),
+    [
+        ("owner", OF_A_TENANT),
+        ("admin", OF_A_TENANT - {Action.TENANT_OWNER}),
+        (
+            "operator",
+            READS | {Action.CURSOR_ADMIN, Action.TOPIC_ADMIN, Action.NAMESPACE_ADMIN, Action.OPERATE, Action.AUDIT_READ},
+        ),
+        ("developer", READS | CONSUMES | {Action.PRODUCE, Action.TOPIC_ADMIN}),
+        ("viewer", READS | {Action.MESSAGE_READ}),
+        ("metadata", READS),
+        ("billing", {Action.TENANT_SEE, Action.USAGE_READ, Action.BILLING_READ, Action.BILLING_ADMIN}),
+    ],
+)
+def test_built_in_roles(role: str, actions: set[Action]) -> None:
+    grants = GrantsWithRole(role)
+    assert may(grants, "user:mia") & OF_A_TENANT == actions
     assert may(grants, "user:mia", Resource("other", "other/ns")) & OF_A_TENANT == set()
+    assert may(grants, "user:max") & OF_A_TENANT == set()
+    assert {"owner", "admin", "operator", "developer", "viewer", "metadata", "billing"} == BUILT_IN.keys()
+
+
+def test_a_role_holds_within_its_scope() -> None:
+    actions = complete([Action.PRODUCE])
+    seen = {Action.TENANT_SEE}  # that there is a tenant is known to whoever has a role in it
+    here = GrantsWithRole("developer", Scope("acme/orders"), actions)
+    assert may(here, "user:mia") & OF_A_TENANT == actions
+    assert may(here, "user:mia", Resource("acme", "acme/other", "persistent://acme/other/t")) & OF_A_TENANT == seen
+    assert may(here, "user:mia", Resource("acme")) & OF_A_TENANT == seen
+    topics = GrantsWithRole("developer", Scope("acme/orders", "pay-*"), actions)
+    for topic, within in (("pay-1", True), ("pay-1-partition-3", True), ("pray-1", False), ("t", False)):
+        for domain in ("persistent", "non-persistent"):
+            there = Resource("acme", "acme/orders", f"{domain}://acme/orders/{topic}")
+            assert may(topics, "user:mia", there) & OF_A_TENANT == (actions if within else seen)
+    assert may(topics, "user:mia", Resource("acme", "acme/orders")) & OF_A_TENANT == seen
+    everywhere = GrantsWithRole("developer", Scope("", "pay-*"), actions)
+    assert Action.PRODUCE in may(everywhere, "user:mia", Resource("acme", "acme/other", "persistent://acme/other/pay-2"))
+
+
+def test_a_kept_subscription_binds_developers_and_not_operators() -> None:
+    for role, may_use in (("developer", False), ("operator", True), ("owner", True)):
+        grants = GrantsWithRole(role, subscription=["y@acme"])
+        assert allowed(grants, Principal("user:mia"), Action.CURSOR_ADMIN, HERE) is may_use
+        assert allowed(grants, Principal("user:mia"), Action.CURSOR_ADMIN, HERE._replace(subscription="other"))
+
+
+def test_a_decision_says_every_reason_for_it() -> None:
+    grants = GrantsWithRole("developer", Scope("acme/orders"), namespace={"user:mia": ["produce"]}, topic={"user:mia": ["produce"]})
+    decision = decide(grants, Principal("user:mia"), Action.PRODUCE, HERE)
+    assert [reason.rule for reason in decision.reasons] == ["role", "namespace_grant", "topic_grant"]
+    assert decision.reasons[0].text == "user:mia has the role developer on namespace acme/orders, itself"
+    assert decision.allowed and not decide(grants, Principal("user:max"), Action.PRODUCE, HERE).allowed
+
+
+@given(st.sampled_from(list(Action)), st.sampled_from(["owner", "viewer", "developer"]), st.sampled_from(["user:mia", "x@acme"]))
+def test_there_are_reasons_where_it_is_allowed_and_nowhere_else(action: Action, role: str, subject: str) -> None:
+    grants = GrantsWithRole(role, superusers=["x@acme"])
+    assert decide(grants, Principal(subject), action, HERE).allowed == allowed(grants, Principal(subject), action, HERE)
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
+def test_patterns_match_as_regular_expressions_do(pattern: str, name: str) -> None:
+    expression = ".*".join(re.escape(part) for part in pattern.split("*"))
+    assert matches(pattern, name) is bool(re.fullmatch(expression, name))
 
 
 @given(st.sampled_from(list(Action)), st.text(max_size=8), st.text(max_size=8), st.text(max_size=8))

@@ -22,7 +22,7 @@ from messaging.errors import (
 from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.access import Actor, NotVisible
-from tenants.models import AuditRecord, Grant, Key, Membership, Namespace, OutboxChange, Tenant
+from tenants.models import AuditRecord, CustomRole, Grant, Key, Membership, Namespace, OutboxChange, Tenant
 from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/new")
@@ -44,7 +44,9 @@ OF_OWNERS: dict[str, Act] = {
     "create_key": lambda actor: actions.create_key(actor, "acme", "app"),
     "revoke_key": lambda actor: actions.revoke_key(actor, "acme", "k1"),
     "set_labels": lambda actor: actions.set_labels(actor, "acme", {"team": "payments"}),
-    "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "member"),
+    "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "metadata"),
+    "set_custom_role": lambda actor: actions.set_custom_role(actor, "acme", "publisher", ["produce"]),
+    "delete_custom_role": lambda actor: actions.delete_custom_role(actor, "acme", "old"),
     "remove_member": lambda actor: actions.remove_member(actor, "acme", "tom"),
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),
     "set_topic_policies": lambda actor: actions.set_topic_policies(actor, parse_topic("acme/orders/old"), {"message_ttl_s": 60}),
@@ -67,6 +69,7 @@ OF_SUPERUSERS: dict[str, Act] = {
 @pytest.fixture
 def ready(world: World) -> World:
     """What the actions above presuppose."""
+    CustomRole.unscoped.create(tenant_id="acme", name="old", actions=["produce"])
     Key.unscoped.create(id="k1", name="app", role="app@acme", tenant_id="acme")
     world.broker.add("persistent://acme/orders/old")
     return world
@@ -175,7 +178,7 @@ def test_a_refused_change_leaves_nothing_behind(world: World) -> None:
         lambda: actions.grant_permission(world.actor("olga"), "acme/orders", "a", ["produce"], "other/things/t"),
         lambda: actions.revoke_permission(world.actor("olga"), "acme/orders", "app", "other/things/t"),
         lambda: actions.revoke_key(world.actor("olga"), "acme", "absent"),
-        lambda: actions.set_member(world.actor("olga"), "acme", "nobody", "member"),
+        lambda: actions.set_member(world.actor("olga"), "acme", "nobody", "metadata"),
         lambda: actions.set_member(world.actor("olga"), "acme", "tom", "king"),
         lambda: actions.create_topic(world.actor("olga"), parse_topic("acme/absent/t")),
     ):
@@ -275,7 +278,7 @@ def test_a_tenant_goes_with_its_keys_and_people(world: World) -> None:
 def test_the_last_owner_stays(world: World) -> None:
     for act in (
         lambda: actions.remove_member(world.actor("olga"), "acme", "olga"),
-        lambda: actions.set_member(world.actor("olga"), "acme", "olga", "member"),
+        lambda: actions.set_member(world.actor("olga"), "acme", "olga", "metadata"),
     ):
         with pytest.raises(Conflict):
             act()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from admin_ui.access import visible_tenants as console_visible
 from messaging.broker.core.control.view import ControlView
-from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
+from messaging.permissions.decision import allowed
+from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource
 from messaging.policies.resolution import defaults
 from tenants import feed
 from tenants.access import actor_of_user

@@ -32,7 +32,7 @@ class World:
             User.objects.create(username=owner)
             actions.set_member(self.admin, tenant, owner, "owner")
         User.objects.create(username="tom")
-        actions.set_member(self.actor("olga"), "acme", "tom", "member")
+        actions.set_member(self.actor("olga"), "acme", "tom", "metadata")
         actions.create_namespace(self.actor("olga"), "acme/orders")
         actions.create_namespace(self.actor("sam"), "other/things")
 

@@ -31,7 +31,7 @@ PATTERN = re.compile(r"[*?+|()\[\]{}^$\\]")
 def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
     """Raises `NotAuthorized`, `InvalidValue` for a topic of another tenant, `NotFound` for one that does not exist,
     `PreconditionFailed` where there are too many."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.OPERATE, Resource(tenant))
     if "://" not in given["topic"] or parse_topic(given["topic"]).tenant != tenant:
         raise InvalidValue(
             f"topic {given['topic'][:80]!r} is not a topic of tenant {tenant}: use persistent://{tenant}/namespace/topic"
@@ -92,7 +92,7 @@ def rule_of(tenant: str, rule_id: str) -> AlertRule:
 
 
 def delete_rule(actor: Actor, tenant: str, rule_id: str) -> None:
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.OPERATE, Resource(tenant))
     rule = rule_of(tenant, rule_id)
     with transaction.atomic(), tenant_scope(tenant):
         AlertRule.objects.filter(id=rule.id).delete()

@@ -35,7 +35,7 @@ def create_budget(
     emails: Sequence[str] = (),
 ) -> Budget:
     """Raises `InvalidValue`, `PreconditionFailed` for one too many, `QuotaExceeded` for too many changes."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     tenant_row = existing_tenant(tenant)
     fields = _budget_fields(tenant, name, amount, currency, namespace, thresholds, emails)
@@ -50,7 +50,7 @@ def create_budget(
 def change_budget(actor: Actor, tenant: str, budget_id: str, given: Mapping[str, Any]) -> Budget:
     """Changes what is given of the arguments of `create_budget`. Of another amount, or of something else, the thresholds of the
     running month are told anew. Raises `NotFound`, `InvalidValue`."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_budget(tenant, budget_id)
@@ -106,7 +106,7 @@ def existing_budget(tenant: str, budget_id: str) -> Budget:
 
 
 def delete_budget(actor: Actor, tenant: str, budget_id: str) -> None:
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_budget(tenant, budget_id)
@@ -118,7 +118,7 @@ def create_schedule(
     actor: Actor, tenant: str, name: str, every: str, by: str, emails: Sequence[str] = (), today: date | None = None
 ) -> ReportSchedule:
     """The first report is of the span that was over last, if there is usage of it. Raises as `create_budget`."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     tenant_row = existing_tenant(tenant)
     if every not in ReportSchedule.Every.values:
@@ -145,7 +145,7 @@ def create_schedule(
 def change_schedule(actor: Actor, tenant: str, schedule_id: str, given: Mapping[str, Any]) -> ReportSchedule:
     """Changes what is given of `name`, `by` and `emails`, for the reports that are made from now on. Raises `NotFound`,
     `InvalidValue`."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_schedule(tenant, schedule_id)
@@ -168,7 +168,7 @@ def existing_schedule(tenant: str, schedule_id: str) -> ReportSchedule:
 
 def delete_schedule(actor: Actor, tenant: str, schedule_id: str) -> None:
     """Reports that were made stay."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.BILLING_ADMIN, Resource(tenant))
     limit_rate(actor)
     with tenant_scope(tenant), transaction.atomic():
         row = existing_schedule(tenant, schedule_id)

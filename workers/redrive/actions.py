@@ -169,11 +169,13 @@ def _checked(actor: Actor, topic: TopicName, request: Request) -> tuple[TopicNam
     subscription_name(request.subscription)
     if not 0 <= request.rate <= RATE_MAX:
         raise InvalidValue(f"rate must be from 0 to {RATE_MAX} messages per second")
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
-    require(actor, Action.CONSUME, topic_resource(topic, request.subscription))
-    require(actor, Action.PRODUCE, topic_resource(target))
-    existing(str(target.namespace))
     person = actor.principal.role.startswith(USER_ROLE_PREFIX)  # the broker knows no people, only what their tenants are
+    require(actor, Action.OPERATE, topic_resource(topic))
+    # Who keeps topics working moves messages and need not read them. A key does what the broker lets its role do.
+    require(actor, Action.CURSOR_ADMIN if person else Action.CONSUME, topic_resource(topic, request.subscription))
+    if not (person and actor.may(Action.OPERATE, topic_resource(target))):
+        require(actor, Action.PRODUCE, topic_resource(target))
+    existing(str(target.namespace))
     if person and target.tenant != topic.tenant:
         raise NotAllowed(f"{target} is of another tenant: start this redrive with a key that may produce there")
     return target, tenant_role(target.tenant) if person else actor.principal.role

@@ -27,7 +27,8 @@ from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
 from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
-from messaging.permissions.model import Action, allowed, require
+from messaging.permissions.decision import allowed, require
+from messaging.permissions.model import Action
 from messaging.permissions.table import BROKER_HTTP
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,8 @@ from messaging.broker.runtime.feed.store import FeedStore
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
-from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, require
+from messaging.permissions.decision import require
+from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource
 from messaging.policies.resolution import defaults
 from messaging.settings import Settings
 from messaging.storage.disk_reserve import NO_RESERVE, DiskReserve

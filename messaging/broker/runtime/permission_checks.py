@@ -19,7 +19,7 @@ from messaging.broker.core.clients.open_sessions import OpenSession, OpenSession
 from messaging.broker.core.control.view import ControlView
 from messaging.errors import AuthenticationFailed, MagnetarError, NotAuthorized, NotFound, NotReady
 from messaging.identity import SUPERUSER_KEY_ID
-from messaging.permissions.model import require
+from messaging.permissions.decision import require
 
 log = structlog.get_logger("broker.permissions")
 

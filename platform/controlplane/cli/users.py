@@ -25,19 +25,17 @@ def _password(from_stdin: bool) -> str:
 @click.argument("name")
 @click.option("--superuser", is_flag=True, help="Make the user a platform administrator.")
 @click.option("--tenant", default="", metavar="TENANT", help="Make the user a member of this tenant.")
-@click.option(
-    "--level", type=click.Choice(["owner", "member"]), default="member", help="The user's level in the tenant. [default: member]"
-)
+@click.option("--role", default="metadata", metavar="ROLE", help="The user's role in the tenant. [default: metadata]")
 @_PASSWORD_STDIN
 @settings_options()
-def users_add(name: str, superuser: bool, tenant: str, level: str, password_stdin: bool, **overrides: str | None) -> None:
+def users_add(name: str, superuser: bool, tenant: str, role: str, password_stdin: bool, **overrides: str | None) -> None:
     """Add a user and print the generated password, which is shown only once."""
     from controlplane.cli.offline import control_plane
 
     with control_plane(overrides):
         from controlplane.accounts import add_user
 
-        add_user(name, _password(password_stdin), superuser=superuser, tenant=tenant, level=level)
+        add_user(name, _password(password_stdin), superuser=superuser, tenant=tenant, role=role)
 
 
 @users.command("list")

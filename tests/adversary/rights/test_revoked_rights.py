@@ -14,7 +14,8 @@ import websockets
 from messaging.broker.core.clients import open_sessions
 from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime import permission_checks
-from messaging.permissions.model import Action, Principal, Resource, require
+from messaging.permissions.decision import require
+from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.brokers.running_broker import GRANTS, RunningBroker, running_broker

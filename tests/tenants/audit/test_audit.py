@@ -55,7 +55,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:tenants"): {"name": "fresh"},
     ("PATCH", "api:tenant"): {"admin_roles": ["boss"]},
     ("POST", "api:keys"): {"name": "app"},
-    ("PUT", "api:member"): {"level": "owner"},
+    ("PUT", "api:member"): {"role": "owner"},
+    ("PUT", "api:role"): {"actions": ["produce"]},
     ("POST", "api:namespaces"): {"name": "fresh"},
     ("PUT", "api:tenant-labels"): {"labels": {"team": "payments"}},
     ("PUT", "api:policies"): {"message_ttl_s": 60},
@@ -130,7 +131,7 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         Namespace.unscoped.filter(name="acme/orders").delete()
         world.broker.tell(world.broker.version, {key: held for key, held in state.items() if key != named})
     Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
-    Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"level": "member"})
+    Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"role": "metadata"})
     of_acme = {
         "tenant": "acme",
         "tenant_uid": Tenant.unscoped.get(name="acme").uid,

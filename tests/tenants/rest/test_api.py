@@ -172,7 +172,8 @@ def test_keys_are_shown_once_and_open_what_was_granted(world: World, caller: Cal
 
 def test_people_and_the_audit(world: World, caller: Callable[[str], Caller]) -> None:
     olga = caller("olga")
-    assert olga("PUT", "/api/v1/tenants/acme/members/sam", {"level": "member"}).json() == {"username": "sam", "level": "member"}
+    member = {"username": "sam", "role": "metadata", "namespace": "", "topics": ""}
+    assert olga("PUT", "/api/v1/tenants/acme/members/sam", {"role": "metadata"}).json() == member
     assert [row["username"] for row in caller("sam")("GET", "/api/v1/tenants/acme/members").json()["items"]] == [
         "olga",
         "tom",
@@ -182,7 +183,7 @@ def test_people_and_the_audit(world: World, caller: Callable[[str], Caller]) -> 
     assert caller("sam")("GET", "/api/v1/tenants/acme/members").status_code == 404
     audit = olga("GET", "/api/v1/tenants/acme/audit?role=user:olga").json()["items"]  # sam's refusal is in the log as well
     assert [row["action"] for row in audit[:2]] == ["member.remove", "member.set"]
-    assert audit[1]["after"] == {"level": "member"}
+    assert audit[1]["after"] == {"role": "metadata", "namespace": "", "topics": ""}
     assert all(row["resource"].startswith("acme") for row in audit)
     assert caller("tom")("GET", "/api/v1/tenants/acme/audit").status_code == 403
 

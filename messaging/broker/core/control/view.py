@@ -6,12 +6,13 @@ feed changes, `swap` applies it, and everything else only reads.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
 from messaging.broker.core.control.feed_plan import FeedPlan, plan
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
+from messaging.permissions.model import Binding
 from messaging.policies.dynamic import with_dynamic
 from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
@@ -134,6 +135,9 @@ class ControlView(InheritedGrants):
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
         return self.tenants.get(tenant, {}).get("admin_roles", ())  # type: ignore[no-any-return]
+
+    def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
+        return ()
 
     def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
         state = self.namespaces.get(namespace, _NOTHING)

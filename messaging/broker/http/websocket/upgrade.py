@@ -43,7 +43,8 @@ from messaging.errors import (
 )
 from messaging.http_guard import refusal
 from messaging.message_id import decode_message_id
-from messaging.permissions.model import Action, Principal, Resource, require
+from messaging.permissions.decision import require
+from messaging.permissions.model import Action, Principal, Resource
 from messaging.permissions.table import WEBSOCKET
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic, subscription_name
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from messaging.adminrpc.feed import FeedChange
 from messaging.broker.core.control.view import ControlView
-from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource, allowed
+from messaging.permissions.decision import allowed
+from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource
 from messaging.protocol.names import parse_topic
 
 DEFAULTS = {"message_ttl_s": 0, "retention_time_min": 0, "retention_size_mb": 0, "auto_topic_creation": True}

@@ -1,0 +1,111 @@
+"""Members: the people of a tenant and their roles. Nobody gives, changes or takes away a role that can do more than they can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
+from messaging.permissions.model import Action, Resource, Scope
+from messaging.permissions.roles import BUILT_IN, FORMER_NAMES, OWNER
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.access import Actor, require
+from tenants.actions.change import change
+from tenants.models import CustomRole, Membership, Namespace, Tenant, User
+from tenants.names import namespace_of
+
+_STARS_MAX = 8  # in a pattern: each is a walk through the name
+
+
+def set_member(actor: Actor, tenant: str, username: str, role: str, namespace: str = "", topics: str = "") -> Membership:
+    """Makes somebody a member, or changes what they are. `namespace` is a local name, `topics` a pattern: where the role holds.
+
+    Raises `NotFound` for the tenant, the person or the namespace, `InvalidValue` for a role that does not exist, `NotAuthorized`
+    for one that can do more than the actor, `Conflict` where no owner would be left."""
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    role = FORMER_NAMES.get(role, role)
+    check_pattern(topics)
+    with change(actor) as changing:
+        if not Tenant.unscoped.filter(name=tenant).exists():
+            raise NotFound(f"tenant {tenant!r} does not exist")
+        check_role(tenant, role)
+        if role == OWNER and (namespace or topics):
+            raise InvalidValue("an owner is one of the whole tenant: leave out namespace and topics, or choose another role")
+        scope = scope_of(tenant, namespace, topics)
+        require_no_less(actor, tenant, role)
+        user = User.objects.filter(username=username, is_active=True).first()
+        if user is None:
+            raise NotFound(f"user {username!r} does not exist")
+        before = Membership.unscoped.filter(tenant=tenant, user=user).first()
+        if before is not None:
+            require_no_less(actor, tenant, before.role)
+            if role != OWNER:
+                _keep_an_owner(tenant, before)
+        given = {"role": role, "namespace_id": scope.namespace or None, "topics": scope.topics}
+        membership, _ = Membership.unscoped.update_or_create(tenant_id=tenant, user=user, defaults=given)
+        was = member_state(before) if before else None
+        changing.audit("member.set", tenant, f"{tenant}/{username}", was, member_state(membership))
+    return membership
+
+
+def remove_member(actor: Actor, tenant: str, username: str) -> None:
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    with change(actor) as changing:
+        membership = Membership.unscoped.filter(tenant=tenant, user__username=username).first()
+        if membership is None:
+            raise NotFound(f"{username!r} is not a member of {tenant!r}")
+        require_no_less(actor, tenant, membership.role)
+        _keep_an_owner(tenant, membership)
+        membership.delete()
+        changing.audit("member.remove", tenant, f"{tenant}/{username}", member_state(membership))
+
+
+def member_state(membership: Membership) -> dict[str, Any]:
+    return {"role": membership.role, "namespace": membership.namespace_id or "", "topics": membership.topics}
+
+
+def check_role(tenant: str, role: str) -> None:
+    """Raises `InvalidValue` for one that is neither built in nor the tenant's own."""
+    if role in BUILT_IN:
+        return
+    own = CustomRole.unscoped.filter(tenant=tenant)
+    if not own.filter(name=role).exists():
+        names = [*BUILT_IN, *own.values_list("name", flat=True)[:20]]
+        raise InvalidValue(f"{role[:80]!r} is not a role of tenant {tenant!r}: use one of {', '.join(names)}")
+
+
+def require_no_less(actor: Actor, tenant: str, role: str) -> None:
+    """Raises `NotAuthorized` where `role` can do something in the tenant that the actor cannot do in all of it."""
+    wanted = actor.grants.role_actions(tenant, role)
+    lacking = sorted(action for action in wanted if not actor.may(action, Resource(tenant)))
+    if lacking:
+        raise NotAuthorized(
+            f"role {role!r} can do more than you can in tenant {tenant!r} ({', '.join(lacking)}): ask somebody who can, such as an "
+            "owner"
+        )
+
+
+def scope_of(tenant: str, namespace: str, topics: str) -> Scope:
+    """Raises `NotFound` for a namespace that does not exist."""
+    if not namespace:
+        return Scope("", topics)
+    name = str(namespace_of(tenant, namespace))
+    if not Namespace.unscoped.filter(name=name).exists():
+        raise NotFound(f"namespace {name!r} does not exist: create it first")
+    return Scope(name, topics)
+
+
+def check_pattern(topics: str) -> None:
+    """Raises `InvalidValue`."""
+    if len(topics) > NAME_LENGTH_MAX or not topics.isprintable() or "/" in topics:
+        raise InvalidValue(
+            f"topics {topics[:80]!r} is not a pattern: use the name of a topic without its namespace, at most {NAME_LENGTH_MAX} "
+            "characters, in which * stands for any"
+        )
+    if topics.count("*") > _STARS_MAX:
+        raise InvalidValue(f"topics has {topics.count('*')} times *: use at most {_STARS_MAX}")
+
+
+def _keep_an_owner(tenant: str, leaving: Membership) -> None:
+    owners = Membership.unscoped.filter(tenant=tenant, role=OWNER)
+    if leaving.role == OWNER and not owners.exclude(id=leaving.id).exists():
+        raise Conflict(f"{tenant!r} must keep an owner: make another member an owner first")

@@ -1,0 +1,169 @@
+"""Roles of members: every built-in one and one of the tenant's own, over the routes, and who may give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
+from messaging.permissions.model import Action, Resource
+from messaging.permissions.roles import BUILT_IN, complete
+from tenants import actions
+from tenants.models import AuditRecord, CustomRole, Membership, Tenant, User
+from tests.support.rest_routes import addresses
+from tests.tenants.world import Caller, World
+
+PUBLISHER = "publisher"  # a role of acme's own
+ROLES = (*BUILT_IN, PUBLISHER)
+RIGHTS = {name: role.actions for name, role in BUILT_IN.items()} | {PUBLISHER: complete([Action.PRODUCE, Action.KEY_ADMIN])}
+TOPIC = "persistent://acme/orders/t"
+
+
+@pytest.fixture
+def as_role(world: World, caller: Callable[[str], Caller]) -> Callable[..., Caller]:
+    """HTTP as tom, who is a member with this role, and where it holds."""
+    actions.set_custom_role(world.actor("olga"), "acme", PUBLISHER, ["produce", "key_admin"], "Publishes.")
+
+    def give(role: str, namespace: str = "", topics: str = "") -> Caller:
+        actions.set_member(world.actor("olga"), "acme", "tom", role, namespace, topics)
+        return caller("tom")
+
+    return give
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_lacks_is_refused_on_every_route(world: World, as_role: Callable[..., Caller], role: str) -> None:
+    """All routes for the viewer and the tenant's own role, one of each action for the others: that is quicker by seconds."""
+    tom = as_role(role)
+    before, calls, tried = dict(world.broker.state), len(world.line.calls), set()
+    for method, path, action in addresses():
+        once = role not in ("viewer", PUBLISHER)
+        if action in ("authenticated", "service") or Action(action) in RIGHTS[role] or (once and action in tried):
+            continue
+        tried.add(action)
+        assert tom(method, path).status_code == 403, (method, path, action)
+    assert "superuser" in tried
+    assert world.broker.state == before and len(world.line.calls) == calls
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_role_has_is_answered(as_role: Callable[..., Caller], world: World, role: str) -> None:
+    world.broker.add(TOPIC, "s")
+    tom = as_role(role)
+    seen = set()
+    for method, path, action in addresses():
+        if method == "GET" and action not in ("authenticated", "service", *seen) and Action(action) in RIGHTS[role]:
+            seen.add(action)
+            response = tom(method, path)
+            assert response.status_code not in (401, 403), (path, action)
+            assert response.status_code != 404 or response.json()["code"] != "not_visible", (path, action)
+    assert "tenant_see" in seen
+
+
+def test_a_role_in_a_namespace_ends_there(world: World, as_role: Callable[..., Caller]) -> None:
+    actions.create_namespace(world.actor("olga"), "acme/secret")
+    world.broker.add(TOPIC)
+    tom = as_role("developer", "orders")
+    assert [row["name"] for row in tom("GET", "/api/v1/tenants/acme/namespaces").json()["items"]] == ["acme/orders"]
+    assert tom("GET", "/api/v1/tenants/acme/namespaces/orders/topics/t").status_code == 200
+    assert tom("GET", "/api/v1/tenants/acme/namespaces/secret").status_code == 403
+    assert tom("POST", "/api/v1/tenants/acme/namespaces/secret/topics", {"name": "mine"}).status_code == 403
+    assert tom("POST", "/api/v1/tenants/acme/namespaces/orders/topics", {"name": "mine"}).status_code == 201
+    for path in ("keys", "members", "roles", "costs", "audit"):  # of the whole tenant
+        assert tom("GET", f"/api/v1/tenants/acme/{path}").status_code == 403, path
+
+
+def test_a_role_for_topics_holds_for_those_that_match(world: World, as_role: Callable[..., Caller]) -> None:
+    for topic in ("pay-in", "ship"):
+        world.broker.add(f"persistent://acme/orders/{topic}")
+    tom = as_role("metadata", "orders", "pay-*")
+    topics = "/api/v1/tenants/acme/namespaces/orders/topics"
+    assert tom("GET", f"{topics}/pay-in").status_code == 200
+    assert tom("GET", f"{topics}/ship").status_code == 403
+    assert tom("GET", topics).status_code == 403  # names of topics that are not theirs
+
+
+def test_a_role_ends_with_its_namespace(world: World, as_role: Callable[..., Caller]) -> None:
+    """A later namespace of the same name is another one."""
+    actions.create_namespace(world.actor("olga"), "acme/short")
+    tom = as_role("developer", "short")
+    world.broker.have("acme/short", (), {})
+    actions.delete_namespace(world.actor("olga"), "acme/short")
+    actions.create_namespace(world.actor("olga"), "acme/short")
+    assert tom("GET", "/api/v1/tenants/acme").status_code == 404
+
+
+def test_nobody_gives_more_than_they_have(world: World) -> None:
+    olga = world.actor("olga")
+    User.objects.create(username="anna")
+    actions.set_member(olga, "acme", "anna", "admin")
+    actions.set_custom_role(olga, "acme", "all", ["tenant_admin", "produce"])
+    anna = world.actor("anna")
+    actions.set_member(anna, "acme", "tom", "developer")
+    for refused in (
+        lambda: actions.set_member(anna, "acme", "anna", "owner"),
+        lambda: actions.set_member(anna, "acme", "olga", "viewer"),
+        lambda: actions.remove_member(anna, "acme", "olga"),
+    ):
+        with pytest.raises(NotAuthorized, match="tenant_owner"):
+            refused()
+    actions.set_member(olga, "acme", "tom", "all")
+    tom = world.actor("tom")
+    with pytest.raises(NotAuthorized, match="billing_admin"):
+        actions.set_member(tom, "acme", "sam", "billing")
+    with pytest.raises(NotAuthorized, match="operate"):
+        actions.set_custom_role(tom, "acme", "all", ["tenant_admin", "operate"])
+    assert Membership.unscoped.get(tenant="acme", user__username="olga").role == "owner"
+
+
+def test_roles_of_a_tenant_itself(world: World, caller: Callable[[str], Caller]) -> None:
+    olga, tom, sam = caller("olga"), caller("tom"), caller("sam")
+    path = "/api/v1/tenants/acme/roles/publisher"
+    assert olga("PUT", path, {"actions": ["produce", "fly"]}).json()["code"] == "invalid_value"
+    shown = olga("PUT", path, {"actions": ["produce"], "description": "Publishes."}).json()
+    assert shown == {
+        "name": "publisher",
+        "built_in": False,
+        "description": "Publishes.",
+        "actions": ["lookup", "produce", "namespace_read", "tenant_see"],  # what comes with it is shown
+    }
+    assert [row["name"] for row in tom("GET", "/api/v1/tenants/acme/roles").json()["items"]] == sorted([*BUILT_IN, "publisher"])
+    assert tom("GET", "/api/v1/tenants/acme/roles/viewer").json()["built_in"] is True
+    assert sam("GET", path).status_code == sam("PUT", path, {"actions": ["produce"]}).status_code == 404
+    assert sam("GET", "/api/v1/tenants/other/roles/publisher").status_code == 404  # it is acme's
+    for name in ("owner", "member"):
+        assert olga("PUT", f"/api/v1/tenants/acme/roles/{name}", {"actions": ["produce"]}).status_code == 400
+    actions.set_member(world.actor("olga"), "acme", "tom", "publisher", "orders", "pay-*")
+    assert olga("DELETE", path).status_code == 409
+    actions.set_member(world.actor("olga"), "acme", "tom", "member")  # the former name of `metadata`
+    assert Membership.unscoped.get(user__username="tom").role == "metadata"
+    assert olga("DELETE", path).status_code == 204
+    assert [row.action for row in AuditRecord.unscoped.filter(action__startswith="role.")] == ["role.delete", "role.set"]
+
+
+def test_a_change_of_a_role_counts_for_everybody_who_has_it(world: World) -> None:
+    olga = world.actor("olga")
+    actions.set_custom_role(olga, "acme", "publisher", ["produce"])
+    actions.set_member(olga, "acme", "tom", "publisher")
+    assert world.actor("tom").may(Action.PRODUCE, Resource("acme", "acme/orders", TOPIC))
+    actions.set_custom_role(olga, "acme", "publisher", ["consume"])
+    assert not world.actor("tom").may(Action.PRODUCE, Resource("acme", "acme/orders", TOPIC))
+    CustomRole.unscoped.all().delete()  # what does not exist gives nothing
+    assert not world.actor("tom").may(Action.TENANT_READ, Resource("acme"))
+
+
+def test_members_are_given_what_exists(world: World) -> None:
+    olga = world.actor("olga")
+    for error, given in (
+        (InvalidValue, {"role": "boss"}),
+        (InvalidValue, {"role": "owner", "namespace": "orders"}),
+        (InvalidValue, {"role": "viewer", "topics": "a/b"}),
+        (InvalidValue, {"role": "viewer", "topics": "*a" * 9}),
+        (NotFound, {"role": "viewer", "namespace": "absent"}),
+    ):
+        with pytest.raises(error):
+            actions.set_member(olga, "acme", "tom", **given)
+    with pytest.raises(Conflict):
+        actions.set_member(olga, "acme", "olga", "admin")
+    assert Tenant.unscoped.get(name="acme").memberships.count() == 2
