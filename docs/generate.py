@@ -144,7 +144,7 @@ def permissions_page() -> str:
     page += (
         "## Roles\n\n"
         "Members of a tenant have one of these roles, or one that the tenant defines out of the same actions "
-        "(`/api/v1/tenants/<tenant>/roles`): in the whole tenant, in a namespace, or for topics whose names match a pattern. Nobody "
+        "(`/api/v1/tenants/<tenant>/roles`): in the whole tenant, in a namespace, or for topics that match a pattern. Nobody "
         "gives a role that can do more than they can.\n\n"
         f"| action | {' | '.join(BUILT_IN)} |\n| --- |{' --- |' * len(BUILT_IN)}\n"
     )
