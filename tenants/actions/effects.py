@@ -38,7 +38,7 @@ def topic_counts(topic: TopicName, partitions: int) -> Counts:
 
 def deleted_topic(actor: Actor, topic: TopicName, partitions: int, *, force: bool) -> Counts:
     """Raises `PreconditionFailed` while clients are connected, without `force`."""
-    require(actor, Action.TENANT_ADMIN, topic_resource(topic))
+    require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     counts = topic_counts(topic, partitions)
     if not force and counts["producers"] + counts["consumers"]:
         raise PreconditionFailed(f"topic {topic} has connected producers or consumers: close them, or delete with force")
@@ -47,7 +47,7 @@ def deleted_topic(actor: Actor, topic: TopicName, partitions: int, *, force: boo
 
 def deleted_namespace(actor: Actor, name: str, *, force: bool) -> Counts:
     tenant, _ = parse_namespace(name)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
     namespace = existing(name)
     names = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
     if not force and without_system_topics([*names.topics, *names.partitioned]):
@@ -72,7 +72,7 @@ def deleted_tenant(actor: Actor, name: str, *, force: bool) -> Counts:
 
 def revoked_key(actor: Actor, tenant: str, key_id: str) -> Key:
     """The key as it is: it is not revoked."""
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.KEY_ADMIN, Resource(tenant))
     with tenant_scope(tenant):
         key = Key.objects.filter(id=key_id).first()
     if key is None:
@@ -82,7 +82,7 @@ def revoked_key(actor: Actor, tenant: str, key_id: str) -> Key:
 
 def revoked_permission(actor: Actor, namespace: str, role: str, topic: str = "") -> Counts:
     tenant, _ = parse_namespace(namespace)
-    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    require(actor, Action.GRANT_ADMIN, Resource(tenant, namespace))
     row = existing(namespace)
     with tenant_scope(tenant):
         return {"grants": Grant.objects.filter(namespace=row, role=role, topic=topic).count()}

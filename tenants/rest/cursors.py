@@ -98,7 +98,7 @@ class Subscriptions(View):
         given = self.read(shapes.NewSubscription)
         topic, partitions = found_topic(parts)
         name = subscription_of(given.name)
-        require(self.actor(), Action.CONSUME, topic_resource(topic, name))
+        require(self.actor(), Action.CURSOR_ADMIN, topic_resource(topic, name))
         if given.position in _NAMED:
             ledger_id, entry_id = _NAMED[given.position]
         else:
