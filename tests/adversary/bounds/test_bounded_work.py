@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from messaging.broker.core.turns.command_costs import OWN_HEAD
+from messaging.broker.core.dispatch.chunk_sets import ChunkSets
+from messaging.broker.core.turns.command_costs import CHUNK, OWN_HEAD
 from messaging.broker.core.turns.turn_budget import SLICE_COST, TURN_COST
-from messaging.broker.runtime.topics.dispatch.dispatcher import DISPATCH_COST, OWN_HEADS_MAX, Dispatcher
+from messaging.broker.runtime.topics.dispatch.dispatcher import CHUNKED_ENTRIES_MAX, DISPATCH_COST, OWN_HEADS_MAX, Dispatcher
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.wire import receiver
 from messaging.broker.runtime.wire.commands import Commands
@@ -22,6 +23,7 @@ from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.events import Command
 from messaging.protocol.session import EARLY_COMMANDS_MAX
+from tests.support.clients.chunking import chunk_frame
 from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld
@@ -250,6 +252,37 @@ async def test_before_sign_in_there_are_few_bytes(world: BrokerWorld) -> None:
 
 
 # --- what a FLOW causes
+
+
+@pytest.mark.parametrize("kind", [pb.Subscribe.Shared, pb.Subscribe.Exclusive])
+async def test_chunks_cost_what_noting_them_costs(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
+    """Hundreds of first chunks to one consumer: a slice took 256 of them, many times what it was charged."""
+    noted: list[int] = []
+    real, sent = Dispatcher.dispatch_slice, ChunkSets.sent
+
+    def counted(dispatcher: Dispatcher, subscription: Any, cost_max: int) -> tuple[int, bool]:
+        noted.append(0)
+        cost, more = real(dispatcher, subscription, cost_max)
+        assert cost >= CHUNK * noted[-1]
+        return cost, more
+
+    def noting(sets: ChunkSets, *given: Any, **named: Any) -> None:
+        noted[-1] += 1
+        sent(sets, *given, **named)
+
+    reader = await world.connected("owner")
+    await reader.subscribe(TOPIC, permits=0, sub_type=kind)
+    writer = await world.connected("owner")
+    await writer.producer(TOPIC)
+    chunks = [chunk_frame(number, b"x", 0, 2, uuid=str(number)) for number in range(500)]
+    writer.write(b"".join(chunks))
+    await eventually(lambda: world.service.topics.loaded[TOPIC].publisher.messages_in == len(chunks))
+    monkeypatch.setattr(Dispatcher, "dispatch_slice", counted)
+    monkeypatch.setattr(ChunkSets, "sent", noting)
+    reader.say(pb.Command.FLOW, consumer_id=1, message_permits=1_000)
+    await reader.messages(len(chunks))
+    assert max(noted) <= CHUNKED_ENTRIES_MAX + DISPATCH_COST // CHUNK
+    assert sum(noted) == len(chunks)
 
 
 async def test_permits_without_end_are_dispatched_in_slices(

@@ -15,6 +15,7 @@ SEND_BYTES_A_UNIT = 2048  # checksum and copy run at several GB/s
 BLOCK = 24  # a block to append: one producer's entries of one read
 ACK_RUN = 16  # acknowledgements of one consumer in one ledger
 OWN_HEAD = 12  # an entry that is sent with a redelivery count or an ack set, in 6 microseconds
+CHUNK = 40  # an entry of a block with chunks: what was sent of its message is noted, in 20 microseconds
 REDELIVERED_A_UNIT = 128  # messages that a consumer held and gives back
 UNKNOWN = 40  # decoded and refused
 

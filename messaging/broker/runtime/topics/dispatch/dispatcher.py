@@ -17,7 +17,7 @@ from messaging.broker.core.dispatch.sources import EntrySource
 from messaging.broker.core.dispatch.state import Due
 from messaging.broker.core.entries import EntryBlock, delivery_times
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.core.turns.command_costs import BLOCK, OWN_HEAD, SEND_BYTES_A_UNIT
+from messaging.broker.core.turns.command_costs import BLOCK, CHUNK, OWN_HEAD, SEND_BYTES_A_UNIT
 from messaging.broker.runtime.topics.backlog.scheduler import TURN_BYTES
 from messaging.broker.runtime.topics.backlog.stored_blocks import StoredBlocks
 from messaging.broker.runtime.topics.delayed.delivery import DelayedDelivery
@@ -34,10 +34,10 @@ from messaging.storage.ledger_store import Position
 SENT, EXPIRED = DeliveryEvent.SENT, DeliveryEvent.EXPIRED  # looked up for each block
 DISPATCH_COST = 4096  # the size of a slice, after which other topics get their turn: entries, bytes and deliveries as cost units
 DISPATCH_ENTRIES_MAX = 2048  # entries of one block per delivery
-CHUNKED_ENTRIES_MAX = 128  # the same of a block with chunks: for each, what was sent of its message is noted
+CHUNKED_ENTRIES_MAX = 64  # the same of a block with chunks, each of which may be a delivery of its own: a slice
 OWN_HEADS_MAX = 128  # the same of entries that are sent with a redelivery count or an ack set
 OWN_HEAD_BYTES = 512  # such an entry costs as much as sending so many bytes of a backlog
-DELIVERY_BYTES = 1024  # a delivery costs as much as sending so many bytes
+DELIVERY_BYTES = 1024  # a delivery, or a chunk, costs as much as sending so many bytes
 READERS_AT_ONCE = 16  # subscriptions sent a block as soon as it is durable; the others follow in later turns of the event loop
 
 
@@ -137,10 +137,12 @@ class Dispatcher:
             last = min(block.last_entry, position.entry_id + entries_max - 1)
             last, own_heads = _within_own_heads(subscription, block, position, last)
             size, more, deliveries = self._send(subscription, source, block, position, last)
+            entries = last + 1 - position.entry_id
             cost += size // SEND_BYTES_A_UNIT + BLOCK * (1 + deliveries) + OWN_HEAD * own_heads
+            cost += CHUNK * entries if block.chunked else 0
             if not more:
                 return cost, False
-            cost += last + 1 - position.entry_id
+            cost += entries
         return cost, True
 
     def dispatch_backlog(self, subscription: Subscription, bytes_max: int) -> bool:
@@ -175,12 +177,18 @@ class Dispatcher:
                 return False
             block, position = entry
             last = block.last_within(position.entry_id, bytes_max - sent_bytes)
+            chunks = 0
+            if block.chunked:
+                first = block.index_of(position.entry_id)
+                chunks = min(block.index_of(last) + 1 - first, CHUNKED_ENTRIES_MAX)
+                last = block.entry_at(first + chunks - 1)
             last, own_heads = _within_own_heads(subscription, block, position, last)
             size, more, deliveries = self._send(subscription, source, block, position, last)
             if not more:
                 return False
             skipped = block.bytes_in(block.index_of(position.entry_id), block.index_of(last) + 1)
-            sent_bytes += max(size, deliveries * DELIVERY_BYTES, own_heads * OWN_HEAD_BYTES) or skipped  # which costs work too
+            work_bytes = max(deliveries, chunks) * DELIVERY_BYTES, own_heads * OWN_HEAD_BYTES
+            sent_bytes += max(size, *work_bytes) or skipped  # which costs work too
         return True
 
     def failed(self, subscription: Subscription, error: Exception) -> None:
