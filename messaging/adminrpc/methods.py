@@ -16,6 +16,7 @@ import msgspec
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.base import Answer, Empty, Method, Request
+from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.compaction import (
     CompactionBegin,
@@ -178,6 +179,8 @@ DELAYED_LIST = Method("delayed.list", DelayedList, DelayedPage, long_read=True)
 DELAYED_COUNTS = Method("delayed.counts", TopicRef, DelayedCounts, long_read=True)
 DELAYED_CHANGE = Method("delayed.change", DelayedChange, DelayedChanged)
 DELAYED_CHANGE_KEY = Method("delayed.change_key", DelayedKeyChange, DelayedKeyChanged)
+
+CEILINGS_USED = Method("ceilings.used", CeilingsAsked, CeilingsUsed, long_read=True)
 
 POLICIES_PREVIEW = Method("policies.preview", PolicyPreview, PolicyPreviewAnswer, long_read=True)
 POLICIES_APPEND_EVENTS = Method("policies.append_events", ChangeEventsAppend, ChangeEventsResult)

@@ -7,6 +7,7 @@ from messaging.policies.model import Policy
 
 _ADMISSION = "messaging.broker.runtime.topics.limits.admission"
 _SHARED = "messaging.broker.runtime.topics.limits.shared_limits"
+_STORED = "messaging.broker.runtime.topics.limits.tenant_ceilings:StoredCeiling"
 _UNACKED = "messaging.broker.core.dispatch.state:DispatchState.limit_unacked"
 
 TABLE = (
@@ -108,6 +109,38 @@ TABLE = (
         words={0: "as the broker"},
         meaning="Maximum number of partitions of a topic; 0: the setting partitions_per_topic_max, which is never exceeded.",
         enforced_by="messaging.broker.runtime.topics.partitions.partitions:Partitions.check_count",
+    ),
+    Policy(
+        name="max_partitions_per_tenant",
+        kind=m.Count,
+        unit="partitions",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="Maximum number of partitions of all partitioned topics of the tenant together; 0: unlimited.",
+        enforced_by=f"{_STORED}.room",
+    ),
+    Policy(
+        name="max_schemas_per_tenant",
+        kind=m.Count,
+        unit="versions",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="Maximum number of versions of schemas that are kept of all topics of the tenant together; a deleted schema counts "
+        "until it is deleted with force. 0: unlimited.",
+        enforced_by=f"{_STORED}.room",
+    ),
+    Policy(
+        name="max_connections_per_tenant",
+        kind=m.Count,
+        unit="connections",
+        setting="connections_of_tenant_max",
+        levels=m.TENANT_ONLY,
+        words={0: "a fair share"},
+        meaning="Maximum number of connections of clients of the tenant, WebSockets included; 0: a fair share of the setting "
+        "connections_max, which is never exceeded.",
+        enforced_by="messaging.broker.core.limits.connection_shares:ConnectionShares.sign_in",
     ),
     Policy(
         name="max_namespaces_per_tenant",

@@ -118,6 +118,11 @@ class PartitionedRecord:
     growing_to: int = 0  # while partitions are being added: how many there will be; nobody sees them before
     deleting: bool = False  # its partitions are going one by one, and none is made any more
 
+    @property
+    def partitions_reserved(self) -> int:
+        """Those that nobody sees yet included."""
+        return max(self.partitions, self.growing_to)
+
 
 _PARTITION = re.compile(r"(.+/[^/]+)-partition-(0|[1-9][0-9]{0,5})")
 
@@ -225,6 +230,12 @@ class MetaStore(Protocol):
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         """The same for durable subscriptions."""
+
+    async def count_partitions(self, tenant: str) -> dict[str, int]:
+        """The same for partitions of partitioned topics, those included that are being made or deleted."""
+
+    async def count_schemas(self, tenant: str) -> dict[str, int]:
+        """The same for versions of schemas, deletions included."""
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for maintenance, which covers topics whether loaded or not."""

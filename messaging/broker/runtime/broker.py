@@ -40,6 +40,7 @@ from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.limits.tenant_ceilings import TenantCeilings
 from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.opening import enabled_domains
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
@@ -103,12 +104,18 @@ class Broker:
         self.ingress_limiter = IngressLimiter(self.memory_limiter.ingress)
         self.cursor_memory = CursorMemory(self.memory_limiter.cursors)
         self.unpacking = FairTurns(UNPACKING_THREADS)  # of consumers inside this process
-        self.peers = Peers(settings, self.background.register("turns", recurs=False))
+        self.peers = Peers(settings, self.background.register("turns", recurs=False), access.view.policy_of_tenant)
         self.permission_checks = PermissionChecks(access.view, self.background)
         self.audit = BrokerAudit(settings.broker_id, access.view, self.now_ms, self.memory_limiter.records)
         self.metering = Metering(self.now_ms, self.background)
+        self.ceilings = TenantCeilings(self.policies, storage.meta)
         self.schemas = TopicSchemas(
-            storage, self.policies.value, self.now_ms, settings.topics_per_namespace_max, self.memory_limiter
+            storage,
+            self.policies.value,
+            self.now_ms,
+            settings.topics_per_namespace_max,
+            self.ceilings.schemas,
+            self.memory_limiter,
         )
         self._make_topics()
         self._serve_topics()
@@ -158,6 +165,7 @@ class Broker:
             enabled_domains=enabled_domains(settings),
             delayed_delivery_strict=settings.delayed_delivery_strict,
             quota=TopicQuota.of(settings),
+            ceilings=self.ceilings,
             rate_limits=BrokerRateLimits(settings, self.policies.value, self.background.register("rate_limits", recurs=False)),
         )
 

@@ -10,7 +10,14 @@ from typing import Protocol
 
 from messaging.background import BackgroundLoop
 from messaging.broker.core.control.view import ControlView
-from messaging.broker.core.limits.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
+from messaging.broker.core.limits.connection_shares import (
+    CONNECTIONS_CEILING,
+    NO_CEILING,
+    ConnectionLimits,
+    ConnectionOwner,
+    ConnectionShares,
+    TenantCeiling,
+)
 from messaging.broker.runtime.turn_loop import TurnLoop, Worker
 from messaging.broker.runtime.wire.last_frames import LastFrames
 from messaging.broker.runtime.wire.listings import Listings
@@ -19,6 +26,7 @@ from messaging.broker.runtime.wire.pending_requests import PendingRequests
 from messaging.errors import MagnetarError, NotAuthorized, NotReady
 from messaging.identity import TokenVerifier
 from messaging.permissions.model import Principal
+from messaging.policies.resolution import EffectivePolicy
 from messaging.settings import Settings
 
 ENDS_A_TURN = 50  # connections and sessions of keys that were revoked: one with its producers and consumers takes about 0.1 ms
@@ -63,8 +71,15 @@ class LocalSession(Protocol):
 
 
 class Peers:
-    def __init__(self, settings: Settings, turns_health: BackgroundLoop | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        turns_health: BackgroundLoop | None = None,
+        policy_of_tenant: Callable[[str, str], EffectivePolicy] | None = None,
+    ) -> None:
+        """`policy_of_tenant`: the effective value of a policy of a tenant; without it the settings count alone."""
         self.settings = settings
+        self._policy_of_tenant = policy_of_tenant
         self.shares: ConnectionShares[Connected] = ConnectionShares(connection_limits(settings))  # of WebSockets too
         self.turn_loop: TurnLoop[Worker] = TurnLoop(_work, health=turns_health)
         self.listings = Listings()
@@ -98,7 +113,10 @@ class Peers:
     def signed_in(self, peer: Connected, principal: Principal, *, superuser: bool) -> None:
         """Raises `NotReady` where its tenant, its key or its address has its share of connections already."""
         owner = ConnectionOwner(principal.tenant, principal.key_id, privileged=superuser or principal.service)
-        reason = self.shares.sign_in(peer, owner)
+        ceiling = NO_CEILING
+        if self._policy_of_tenant is not None and not owner.privileged:
+            ceiling = TenantCeiling(*self._policy_of_tenant(CONNECTIONS_CEILING, principal.tenant))
+        reason = self.shares.sign_in(peer, owner, ceiling)
         if reason:
             self.refused["too many connections"] += 1
             raise NotReady(f"too many connections: {reason}")
@@ -171,7 +189,6 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
         settings.connections_max,
         settings.connections_unauthenticated_max,
-        of_tenant_max=settings.connections_of_tenant_max,
         of_key_max=settings.connections_of_key_max,
         of_address_max=settings.connections_of_address_max,
     )

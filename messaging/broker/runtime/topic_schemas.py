@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from messaging.broker.core.schemas.comparison import Comparison
 from messaging.broker.core.schemas.model import Schema, SchemaType, SchemaVersion
 from messaging.broker.core.schemas.strategies import DEFAULT, Strategy
 from messaging.broker.runtime.memory_turns import MemoryTurns
+from messaging.broker.runtime.topics.limits.tenant_ceilings import StoredCeiling, reserved
 from messaging.broker.runtime.topics.services import refusal_of
 from messaging.errors import Conflict, IncompatibleSchema, InvalidValue, PreconditionFailed, TopicNotFound
 from messaging.fairness.in_thread import in_thread
@@ -94,12 +95,19 @@ class TopicSchemas:
     What is read is charged to the topic's tenant before: to `egress` for an answer, to `catch_up` for a comparison."""
 
     def __init__(
-        self, storage: Storage, policy: Policy, clock_ms: Callable[[], int], names_max: int, memory_limiter: MemoryLimiter
+        self,
+        storage: Storage,
+        policy: Policy,
+        clock_ms: Callable[[], int],
+        names_max: int,
+        ceiling: StoredCeiling,
+        memory_limiter: MemoryLimiter,
     ) -> None:
         self._storage = storage
         self._policy = policy
         self._clock_ms = clock_ms
         self._names_max = names_max
+        self._ceiling = ceiling
         self._memory_limiter = memory_limiter
         self._answers = MemoryTurns(ANSWERS_AT_ONCE)
         self._comparisons = MemoryTurns(COMPARISONS_AT_ONCE)
@@ -207,7 +215,9 @@ class TopicSchemas:
                 return registration.version
             if not registration.version.version:
                 await self._check_room(name)
-            if await self._add(name, registration.version):
+            with suppress(MetaConflict):
+                async with self._ceiling.room(name):
+                    await self._add(name, registration.version)
                 return registration.version
         raise Conflict(f"the schema of {name.base} is being changed by too many requests at once: try again")
 
@@ -219,6 +229,7 @@ class TopicSchemas:
                 await self._storage.meta.delete_schema_versions(self._storage.fence, _key(name))
             except StoreError as error:
                 raise refusal_of(error, f"the schema of {name.base} cannot be deleted") from error
+            self._ceiling.counts.forget(name.tenant)
             return -1
         count = len(await self._sizes(name))
         if not count:
@@ -226,20 +237,20 @@ class TopicSchemas:
         elif not await self.has_schema(name):
             return count - 1
         deletion = SchemaVersion(count, self._clock_ms(), None, role)
-        if not await self._add(name, deletion):
-            raise Conflict(f"the schema of {name.base} was changed by another request: check it and try again")
+        try:
+            async with reserved(self._ceiling.counts, name.tenant, str(name.namespace), 1):  # never refused: it leads to room
+                await self._add(name, deletion)
+        except MetaConflict:
+            raise Conflict(f"the schema of {name.base} was changed by another request: check it and try again") from None
         return deletion.version
 
-    async def _add(self, name: TopicName, version: SchemaVersion) -> bool:
-        """False if another request stored this version first."""
+    async def _add(self, name: TopicName, version: SchemaVersion) -> None:
+        """Raises `MetaConflict` if another request stored this version first."""
         record = msgspec.msgpack.encode(version)
         try:
             await self._storage.meta.add_schema_version(self._storage.fence, _key(name), version.version, record)
-        except MetaConflict:
-            return False
         except StoreError as error:
             raise refusal_of(error, f"the schema of {name.base} cannot be stored") from error
-        return True
 
     async def _check_room(self, name: TopicName) -> None:
         namespace = str(name.namespace)

@@ -161,9 +161,13 @@ class SqliteMetaStore:
         )
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
-        sql = "select namespace, count(*) from topic where namespace >= ? and namespace < ? group by namespace"
-        within = (f"{tenant}/", f"{tenant}0")  # "0" follows "/"
-        return await self._call(lambda db: dict(db.execute(sql, within).fetchall()), tenant)
+        return await self._call(lambda db: tables.count_of_namespaces(db, "topic", tenant), tenant)
+
+    async def count_schemas(self, tenant: str) -> dict[str, int]:
+        return await self._call(lambda db: tables.count_of_namespaces(db, "schema_version", tenant), tenant)
+
+    async def count_partitions(self, tenant: str) -> dict[str, int]:
+        return await self._call(lambda db: tables.count_partitions(db, tenant), tenant)
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         begin = f"persistent://{tenant}/"

@@ -113,6 +113,24 @@ def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
     return record if record.version else replace(record, version=1)  # written before records had one
 
 
+def count_of_namespaces(db: sqlite3.Connection, table: str, tenant: str) -> dict[str, int]:
+    """The rows of each namespace of a tenant."""
+    sql = f"select namespace, count(*) from {table} where namespace >= ? and namespace < ? group by namespace"
+    return dict(db.execute(sql, _namespaces_of(tenant)).fetchall())
+
+
+def count_partitions(db: sqlite3.Connection, tenant: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    sql = "select namespace, record from partitioned where namespace >= ? and namespace < ?"
+    for namespace, record in db.execute(sql, _namespaces_of(tenant)):
+        counts[namespace] = counts.get(namespace, 0) + partitioned_of((record,)).partitions_reserved
+    return counts
+
+
+def _namespaces_of(tenant: str) -> tuple[str, str]:
+    return f"{tenant}/", f"{tenant}0"  # "0" follows "/"
+
+
 def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
     """The topics of this name, and of names that continue it like the number of a partition."""
     begin, end = f"{name}-partition-0", f"{name}-partition-:"  # ":" follows "9"

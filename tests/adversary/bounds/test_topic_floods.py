@@ -94,10 +94,12 @@ async def test_no_more_topics_than_allowed_whoever_makes_them(make_world: MakeWo
 async def test_a_count_that_went_astray_refuses_nobody_for_long(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = 0
     monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: now_ms)
+    monkeypatch.setattr("messaging.broker.runtime.topics.limits.tenant_ceilings.boottime_ms", lambda: now_ms)
     world = await make_world(topics_per_namespace_max=2)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     now_ms = 1_000
-    world.service.topics.services.limits.quota.add("acme", "acme/orders", 100)
+    world.service.topics.services.limits.quota.counts.reserve("acme", "acme/orders", 100)
+    world.service.topics.services.limits.quota.counts.release("acme", "acme/orders", 100, made=True)
     await world.admin.topics.create(TopicCreate(topic=topic(1)))
     assert isinstance(await refusal(world.admin.topics.create(TopicCreate(topic=topic(2)))), PreconditionFailed)
 
@@ -113,7 +115,8 @@ async def test_topics_are_not_counted_for_every_one_that_is_refused(make_world: 
         return await count_topics(tenant)
 
     monkeypatch.setattr(world.meta, "count_topics", noted)
-    monkeypatch.setattr("messaging.broker.runtime.topics.limits.topic_reservations.boottime_ms", lambda: 0)
+    for module in ("topic_reservations", "tenant_ceilings"):
+        monkeypatch.setattr(f"messaging.broker.runtime.topics.limits.{module}.boottime_ms", lambda: 0)
     await world.admin.topics.create(TopicCreate(topic=topic(0)))
     for index in range(1, 20):
         assert isinstance(await use(world, topic(index)), PreconditionFailed)

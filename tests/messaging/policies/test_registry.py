@@ -15,7 +15,7 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
 from messaging.settings import Settings
 
-EFFECTS = ("tests/messaging/broker/runtime/test_policies*.py", "tests/tenants/test_policies.py")
+EFFECTS = ("tests/messaging/broker/runtime/policies/test_policies*.py", "tests/tenants/test_policies.py")
 
 
 def _test_names(repository: Path) -> set[str]:

@@ -278,3 +278,23 @@ async def test_properties_of_a_subscription_are_replaced(store: MetaStore) -> No
     assert await store.subscriptions(TOPIC) == [replace(made, properties={"b": "2"})]
     await store.set_subscription_properties(FENCE, TOPIC, "unknown", {"c": "3"})
     assert len(await store.subscriptions(TOPIC)) == 1
+
+
+async def test_counts_of_a_tenant_are_by_namespace(store: MetaStore) -> None:
+    for tenant, local, partitions, growing_to in (
+        ("acme", "a", 3, 0),
+        ("acme", "b", 2, 5),
+        ("acme0", "c", 7, 0),
+        ("acm", "d", 1, 0),
+    ):
+        record = PartitionedRecord(f"persistent://{tenant}/orders/{local}", partitions, growing_to=growing_to)
+        await store.cas_partitioned(FENCE, record)
+        await store.add_schema_version(FENCE, record.name, 0, b"first")
+        await store.add_schema_version(FENCE, record.name, 1, b"second")
+    await store.cas_partitioned(FENCE, PartitionedRecord("non-persistent://acme/others/e", 4))
+    assert await store.count_partitions("acme") == {"acme/orders": 3 + 5, "acme/others": 4}
+    assert await store.count_schemas("acme") == {"acme/orders": 4}
+    assert await store.count_partitions("nobody") == await store.count_schemas("nobody") == {}
+    await store.stop()
+    await store.start()
+    assert await store.count_partitions("acme") == {"acme/orders": 8, "acme/others": 4}

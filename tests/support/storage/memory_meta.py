@@ -96,6 +96,20 @@ class MemoryMetaStore:
         namespaces = (namespace_of(topic) for topic, _ in self._subscriptions)
         return dict(Counter(namespace for namespace in namespaces if namespace.startswith(f"{tenant}/")))
 
+    async def count_partitions(self, tenant: str) -> dict[str, int]:
+        await asyncio.sleep(0)
+        counts = Counter[str]()
+        for record in self._partitioned.values():
+            counts[namespace_of(record.name)] += record.partitions_reserved
+        return {namespace: count for namespace, count in counts.items() if namespace.startswith(f"{tenant}/")}
+
+    async def count_schemas(self, tenant: str) -> dict[str, int]:
+        await asyncio.sleep(0)
+        counts = Counter[str]()
+        for name, versions in self._schemas.items():
+            counts[namespace_of(name)] += len(versions)
+        return {namespace: count for namespace, count in counts.items() if namespace.startswith(f"{tenant}/")}
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
 

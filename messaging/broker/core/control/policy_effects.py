@@ -62,7 +62,7 @@ class SharedFacts(NamedTuple):
 
 SHARED = ("producers", "consumers", "subscriptions", "topics")
 DELAYED = "delayed_messages"
-OF_TENANTS = (*SHARED, "namespaces", DELAYED)
+OF_TENANTS = (*SHARED, "namespaces", "partitions", "schemas", "connections", DELAYED)
 
 
 def shared_policies(scope: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ def shared_effects(facts: SharedFacts, before: Values, after: Values) -> list[Po
         whole = f"{count:,} {things.replace('_', ' ')} of {facts.scope} {facts.name}"
         if things == DELAYED:
             sentence = f"{whole} would stay, and another would be refused when it is published"
-        elif things in ("producers", "consumers"):
+        elif things in ("producers", "consumers", "connections"):
             sentence = f"{count - limit:,} of {whole} would be refused when connecting again"
         else:
             sentence = f"{whole} would stay, and no other could be created"

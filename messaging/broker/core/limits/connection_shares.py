@@ -24,6 +24,7 @@ from messaging.client_address import place_of
 Peer = TypeVar("Peer")
 
 RESERVED_SHARE = 16  # 1/16 is reserved for superusers and our own processes
+CONNECTIONS_CEILING = "max_connections_per_tenant"
 KEY_SHARE = 2  # a key may have 1/2 of what is left
 
 
@@ -32,13 +33,22 @@ class ConnectionLimits(NamedTuple):
 
     connections_max: int
     unauthenticated_max: int
-    of_tenant_max: int = 0
     of_key_max: int = 0
     of_address_max: int = 0
 
     @property
     def reserved(self) -> int:
         return max(1, self.connections_max // RESERVED_SHARE) if self.connections_max > 1 else 0
+
+
+class TenantCeiling(NamedTuple):
+    """How many connections a tenant may have by the policy `CONNECTIONS_CEILING`, and where that is set; 0: its share."""
+
+    connections_max: int = 0
+    level: str = ""
+
+
+NO_CEILING = TenantCeiling()
 
 
 class ConnectionOwner(NamedTuple):
@@ -87,14 +97,14 @@ class ConnectionShares(Generic[Peer]):
         self.leave(oldest)
         return oldest
 
-    def sign_in(self, peer: Peer, owner: ConnectionOwner) -> str:
+    def sign_in(self, peer: Peer, owner: ConnectionOwner, ceiling: TenantCeiling = NO_CEILING) -> str:
         """`peer` has authenticated. Returns why there is no room for it, or "". It still has to `leave`."""
         address = self._addresses.get(peer)
         if address is None:
             return "the connection was ended to make room for others"
         if peer in self._owners:
             return ""
-        reason = self._full(owner, address)
+        reason = self._reached(owner, ceiling) or self._full(owner, address)
         if reason:
             return reason
         self._forget_waiting(peer, address)
@@ -112,6 +122,15 @@ class ConnectionShares(Generic[Peer]):
         else:
             self._count(owner, address, -1)
 
+    def _reached(self, owner: ConnectionOwner, ceiling: TenantCeiling) -> str:
+        limit, count = ceiling.connections_max, self.by_tenant[owner.tenant]
+        if owner.privileged or not limit or count < limit:
+            return ""
+        return (
+            f"tenant {owner.tenant!r} has {count} connections, which is {CONNECTIONS_CEILING} = {limit}, set on the "
+            f"{ceiling.level}: close some, share one client, or have an administrator of the platform raise it"
+        )
+
     def _full(self, owner: ConnectionOwner, address: str) -> str:
         limits = self.limits
         left = limits.connections_max - len(self._owners)
@@ -119,7 +138,7 @@ class ConnectionShares(Generic[Peer]):
             return "" if left > 0 else f"all {limits.connections_max} connections (connections_max) are taken"
         left -= limits.reserved
         for whose, count, share, most in (
-            (f"tenant {owner.tenant!r}", self.by_tenant[owner.tenant], 1, limits.of_tenant_max),
+            (f"tenant {owner.tenant!r}", self.by_tenant[owner.tenant], 1, 0),
             (f"key {owner.key_id!r}", self.by_key[owner.key_id] if owner.key_id else 0, KEY_SHARE, limits.of_key_max),
             (f"address {address}", self.by_address[address] if not owner.key_id else 0, 1, limits.of_address_max),
         ):

@@ -57,8 +57,9 @@ class PendingCount:
 
 
 class StoredCounts:
-    """Of durable subscriptions. Call `reserve` before one is made, and `release` after; `forget` after some were deleted, and
-    `made_elsewhere` after some were made in another way. To count: `begin`, read the store, `learn`, and `end` in any case."""
+    """Of durable subscriptions, topics, partitions, or versions of schemas. Call `reserve` before some are made, and `release`
+    after; `gone` or `forget` after some were deleted, and `made_elsewhere` after an unknown number was made. To count: `begin`,
+    read the store, `learn`, and `end` in any case."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}  # tenant -> namespace -> those stored and those being made
@@ -78,20 +79,26 @@ class StoredCounts:
         counts = self._counts[tenant]
         return counts[namespace] if namespace else counts.total()
 
-    def reserve(self, tenant: str, namespace: str) -> None:
-        self._pending[tenant, namespace] += 1
+    def reserve(self, tenant: str, namespace: str, count: int = 1) -> None:
+        self._pending[tenant, namespace] += count
         if tenant in self._counts:
-            self._counts[tenant][namespace] += 1
+            self._counts[tenant][namespace] += count
 
-    def release(self, tenant: str, namespace: str, *, made: bool) -> None:
-        self._pending[tenant, namespace] -= 1
+    def release(self, tenant: str, namespace: str, count: int = 1, *, made: bool) -> None:
+        """`made`: all of them; else none."""
+        self._pending[tenant, namespace] -= count
         if not self._pending[tenant, namespace]:
             del self._pending[tenant, namespace]
         if made:
             for counting in self._under_way.get(tenant, ()):
-                counting.made[namespace] += 1
-        elif tenant in self._counts:
-            self._counts[tenant][namespace] -= 1
+                counting.made[namespace] += count
+        else:
+            self.gone(tenant, namespace, count)
+
+    def gone(self, tenant: str, namespace: str, count: int = 1) -> None:
+        """So many were deleted. Call it before anything else runs that may `learn` a count without them."""
+        if tenant in self._counts:
+            self._counts[tenant][namespace] = max(0, self._counts[tenant][namespace] - count)
 
     def begin(self, tenant: str) -> PendingCount:
         counting = PendingCount()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
+from messaging.broker.runtime.admin.ceilings import CeilingHandlers
 from messaging.broker.runtime.admin.changes import LongChanges
 from messaging.broker.runtime.admin.compaction import CompactionHandlers
 from messaging.broker.runtime.admin.dead_letters import DeadLetterHandlers
@@ -48,6 +49,7 @@ class AdminHandlers:
         self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
         self.policies = PolicyHandlers(broker)
+        self.ceilings = CeilingHandlers(broker)
         self.policy_events = PolicyEventHandlers(broker)
         self.compaction = CompactionHandlers(broker)
         self.redrive = Redrive(broker, scans)

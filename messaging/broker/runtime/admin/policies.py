@@ -10,7 +10,6 @@ from messaging.adminrpc.methods import POLICIES_PREVIEW
 from messaging.adminrpc.policies import EFFECTS_MAX, PolicyEffectFound, PolicyPreview, PolicyPreviewAnswer
 from messaging.broker.core.backlog.quota import bytes_after
 from messaging.broker.core.control.policy_effects import (
-    DELAYED,
     EFFECTS,
     PolicyEffect,
     SharedFacts,
@@ -23,6 +22,7 @@ from messaging.broker.core.control.policy_effects import (
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES
 from messaging.broker.runtime.admin.binding import answers
+from messaging.broker.runtime.admin.ceilings import counts_of_tenant
 from messaging.broker.runtime.admin.reclaim import consumed_ledgers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.backlog.sizes import first_unacknowledged, ledger_sizes
@@ -85,7 +85,7 @@ class PolicyHandlers:
         names = {scope: shared_policies(scope) for scope in ("namespace", "tenant")}
         if level not in (Level.NAMESPACE, Level.TENANT) or not set(request.policies) & {*names["namespace"], *names["tenant"]}:
             return []
-        view, tenant, services = self._broker.access.view, _tenant(request), self._broker.topics.services
+        view, tenant, limits = self._broker.access.view, _tenant(request), self._broker.topics.services.limits
         meta, broker = self._broker.storage.meta, self._broker.access.view.defaults
         topics, subscriptions = await meta.count_topics(tenant), await meta.count_subscriptions(tenant)
         places = [
@@ -94,13 +94,15 @@ class PolicyHandlers:
         shown = []
         for scope, name in [*places[:NAMESPACES_MAX], *([("tenant", tenant)] if level is Level.TENANT else [])]:
             counts = {
-                "producers": services.limits.producers.of(name),
-                "consumers": services.limits.consumers.of(name),
-                "subscriptions": subscriptions.get(name, 0) if scope == "namespace" else sum(subscriptions.values()),
-                "namespaces": len(self._namespaces(tenant)),
-                DELAYED: services.memory.delayed_counts.waiting(tenant),
-                "topics": topics.get(name, 0) if scope == "namespace" else sum(topics.values()),
+                "producers": limits.producers.of(name),
+                "consumers": limits.consumers.of(name),
+                "subscriptions": subscriptions.get(name, 0),
+                "topics": topics.get(name, 0),
             }
+            if scope == "tenant":
+                of_tenant = await counts_of_tenant(self._broker, tenant)
+                of_tenant["max_namespaces_per_tenant"] = len(self._namespaces(tenant))
+                counts = {things: of_tenant[policy] for policy, things in names["tenant"].items()}
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")
             after = {**levels, level: _with_changes(levels[level], request)}
             values = [{one: resolve_policy(one, each, broker).value for one in names[scope]} for each in (levels, after)]

@@ -261,6 +261,7 @@ class Topics:
         await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.limits.subscription_counts.forget(name.tenant)
+        self.services.limits.ceilings.schemas.counts.forget(name.tenant)
         if record is not None:
             self.reservations.gone(name, recorded=True)
             self.list_changed(name, False)

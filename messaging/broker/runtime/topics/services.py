@@ -23,6 +23,7 @@ from messaging.broker.runtime.topics.delayed.counts import DelayedCounts
 from messaging.broker.runtime.topics.delayed.timers import DelayTimers
 from messaging.broker.runtime.topics.dispatch.delivery_records import DeliveryRecords
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.limits.tenant_ceilings import TenantCeilings
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
 from messaging.broker.runtime.turn_slices import TurnSlices
@@ -61,6 +62,7 @@ class Limits:
     delayed_delivery_strict: bool  # no message is delivered before its delivery time
     quota: TopicQuota
     rate_limits: BrokerRateLimits
+    ceilings: TenantCeilings
     producers: ConnectedCounts = field(default_factory=ConnectedCounts)
     consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)

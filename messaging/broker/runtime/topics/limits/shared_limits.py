@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from messaging.broker.runtime.topics.services import OWN_TENANT, TopicServices
+from messaging.broker.runtime.topics.limits.tenant_ceilings import count_stored
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.clock import boottime_ms
-from messaging.errors import ConsumerBusy, NotReady, PreconditionFailed, ProducerBusy
-
-COUNTS_MAX = 5  # of one request
+from messaging.errors import ConsumerBusy, PreconditionFailed, ProducerBusy
 
 
 def check_another_producer(topic: TopicContext, name: str) -> None:
@@ -45,7 +44,7 @@ async def room_for_subscription(topic: TopicContext) -> AsyncIterator[None]:
         )
 
     if limited and (not counts.knows(tenant) or refusal()) and counts.may_be_less(tenant, boottime_ms()):
-        await _count(services, tenant)
+        await count_stored(counts, tenant, services.stores.storage.meta.count_subscriptions, "subscriptions")
     if limited and (why := refusal()):
         raise PreconditionFailed(why)
     counts.reserve(tenant, namespace)
@@ -55,20 +54,6 @@ async def room_for_subscription(topic: TopicContext) -> AsyncIterator[None]:
         made = True
     finally:
         counts.release(tenant, namespace, made=made)
-
-
-async def _count(services: TopicServices, tenant: str) -> None:
-    """Raises `NotReady` where partitions with subscriptions are being made all the time."""
-    counts = services.limits.subscription_counts
-    for _ in range(COUNTS_MAX):
-        counting = counts.begin(tenant)
-        try:
-            counts.learn(tenant, counting, await services.stores.storage.meta.count_subscriptions(tenant), boottime_ms())
-        finally:
-            counts.end(tenant, counting)
-        if counts.knows(tenant):
-            return
-    raise NotReady(f"the subscriptions of tenant {tenant} change too fast to be counted: try again")
 
 
 def _limited(topic: TopicContext, things: str) -> bool:

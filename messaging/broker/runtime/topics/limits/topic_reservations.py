@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from messaging.broker.runtime.topics.limits.tenant_ceilings import count_stored, reserved
 from messaging.broker.runtime.topics.services import TopicServices
 from messaging.clock import boottime_ms
 from messaging.protocol.names import TopicName
@@ -30,18 +31,20 @@ class TopicReservations:
             self._services.policies.value("max_topics_per_namespace", name),
             self._services.policies.value("max_topics_per_tenant", name),
         )
-        refused = limited and quota.knows(tenant) and quota.refusal(tenant, namespace, count, *limits) is not None
-        if not quota.knows(tenant) or (refused and not quota.counted_of_late(tenant, boottime_ms())):
-            stored = Counter(await self._services.stores.storage.meta.count_topics(tenant))
-            quota.learn(tenant, stored + self._unrecorded[tenant], boottime_ms())
-        if limited and (refusal := quota.refusal(tenant, namespace, count, *limits)):
-            raise refusal
-        quota.add(tenant, namespace, count)
-        try:
+        counts = quota.counts
+        if limited:
+            refused = counts.knows(tenant) and quota.refusal(tenant, namespace, count, *limits) is not None
+            if (refused or not counts.knows(tenant)) and counts.may_be_less(tenant, boottime_ms()):
+                await count_stored(counts, tenant, self.count, "topics")
+            if refusal := quota.refusal(tenant, namespace, count, *limits):
+                raise refusal
+        async with reserved(counts, tenant, namespace, count):
             yield
-        except BaseException:
-            quota.add(tenant, namespace, -count)
-            raise
+
+    async def count(self, tenant: str) -> Counter[str]:
+        """By namespace, those included of which no record is stored."""
+        stored = await self._services.stores.storage.meta.count_topics(tenant)
+        return Counter(stored) + self._unrecorded[tenant]
 
     def made_unrecorded(self, name: TopicName) -> None:
         """A topic was made of which no record is stored, in room that was reserved."""
@@ -51,4 +54,4 @@ class TopicReservations:
         """A topic exists no longer."""
         if not recorded:
             self._unrecorded[name.tenant][str(name.namespace)] -= 1
-        self._services.limits.quota.add(name.tenant, str(name.namespace), -1)
+        self._services.limits.quota.counts.gone(name.tenant, str(name.namespace))

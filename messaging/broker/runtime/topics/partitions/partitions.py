@@ -38,6 +38,7 @@ class Partitions:
         self._fence = topics.services.stores.storage.fence
         self._parts = PartitionTopics(topics)
         self._partitions_max = topics.services.limits.partitions_max
+        self._ceiling = topics.services.limits.ceilings.partitions
         self._under_way: dict[str, asyncio.Future[None]] = {}
         self._deleted: OrderedDict[str, int] = OrderedDict()  # when, oldest first
         self._followers: dict[str, set[Callable[[int], None]]] = {}
@@ -119,7 +120,7 @@ class Partitions:
             raise PreconditionFailed(f"{text} has the name of a partition: choose another name")
         async with self._alone(name):
             record = PartitionedRecord(text, partitions, created_ms=self._topics.services.clock_ms(), properties=properties)
-            async with self._topics.reservations.reserved(name, partitions):
+            async with self._topics.reservations.reserved(name, partitions), self._ceiling.room(name, partitions):
                 try:
                     await self._meta.cas_partitioned(self._fence, record)
                 except MetaConflict as error:
@@ -139,7 +140,8 @@ class Partitions:
                 raise FewerPartitions(f"{name} has {record.partitions} partitions: the number can only be increased")
             self.check_count(name, partitions)
             if partitions > record.partitions:
-                async with self._topics.reservations.reserved(name, partitions - record.partitions):
+                more = partitions - record.partitions
+                async with self._topics.reservations.reserved(name, more), self._ceiling.room(name, more):
                     await self._finish_growth(name, await self._store(replace(record, growing_to=partitions)))
 
     def check_count(self, name: TopicName, partitions: int) -> None:
@@ -205,8 +207,7 @@ class Partitions:
             if await self._has_partitions(name):
                 await self._store(replace(record, deleting=False))
                 return False
-            await self._meta.delete_partitioned(self._fence, str(name))
-            self._topics.services.policies.topic_deleted(name)
+            await self._forget(name, record)
             return True
 
     async def _has_partitions(self, name: TopicName) -> bool:
@@ -292,9 +293,13 @@ class Partitions:
                 await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
 
         slices = self._topics.services.loops.slices(name.tenant)
-        await all_in_slices(slices, range(max(record.partitions, record.growing_to)), DELETE_COST, remove)
+        await all_in_slices(slices, range(record.partitions_reserved), DELETE_COST, remove)
         self._remember_deleted(str(name))
+        await self._forget(name, record)
+
+    async def _forget(self, name: TopicName, record: PartitionedRecord) -> None:
         await self._meta.delete_partitioned(self._fence, str(name))
+        self._ceiling.counts.gone(name.tenant, str(name.namespace), record.partitions_reserved)
         self._topics.services.policies.topic_deleted(name)
 
     def _remember_deleted(self, text: str) -> None:

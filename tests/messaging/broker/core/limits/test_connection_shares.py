@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from messaging.broker.core.limits.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares
+from messaging.broker.core.limits.connection_shares import ConnectionLimits, ConnectionOwner, ConnectionShares, TenantCeiling
 
 ADMIN = ConnectionOwner("admin", "admin-key", privileged=True)
 
@@ -82,12 +82,25 @@ def test_those_without_a_key_share_by_address() -> None:
 
 
 def test_bounds_may_be_set_and_say_what_is_wrong() -> None:
-    shares = table(of_key_max=3, of_tenant_max=5)
+    shares = table(of_key_max=3)
     assert fill(shares, ConnectionOwner("acme", "a")) == 3
-    assert fill(shares, ConnectionOwner("acme", "b")) == 2
     shares.arrive("late", "1.1.1.1")
-    reason = shares.sign_in("late", ConnectionOwner("acme", "c"))
-    assert "tenant 'acme' has 5 connections" in reason and "connections_max = 100" in reason
+    reason = shares.sign_in("late", ConnectionOwner("acme", "a"))
+    assert "key 'a' has 3 connections" in reason and "connections_max = 100" in reason
+
+
+def test_a_ceiling_that_is_lowered_ends_nothing_and_refuses_the_next() -> None:
+    shares = table()
+    assert fill(shares, ConnectionOwner("acme", "a"), most=3) == 3
+    shares.arrive("late", "1.1.1.1")
+    ceiling = TenantCeiling(2, "tenant")
+    reason = shares.sign_in("late", ConnectionOwner("acme", "b"), ceiling)
+    assert reason.startswith("tenant 'acme' has 3 connections, which is max_connections_per_tenant = 2, set on the tenant: close")
+    assert shares.by_tenant["acme"] == 3
+    assert shares.sign_in("late", ConnectionOwner("acme", privileged=True), ceiling) == ""
+    for other in range(2):
+        shares.arrive(f"other {other}", "1.1.1.1")
+        assert shares.sign_in(f"other {other}", ConnectionOwner("other", "c"), ceiling) == ""
 
 
 def test_leaving_gives_back_and_twice_does_no_harm() -> None:

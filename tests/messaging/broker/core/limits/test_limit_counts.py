@@ -38,7 +38,7 @@ def test_a_topic_may_say_what_it_has_again() -> None:
         assert counts.of("a") == counts.of("a/x") == count
 
 
-WHAT = ["reserve", "made", "refused", "delete", "elsewhere", "begin", "read", "learn"]
+WHAT = ["reserve", "made", "refused", "delete", "gone", "elsewhere", "begin", "read", "learn"]
 STORE_STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.sampled_from(["a/x", "a/y"]), st.integers(0, 2)), max_size=80)
 
 
@@ -58,6 +58,9 @@ def test_a_count_is_never_below_the_truth_and_exact_when_nothing_is_under_way(st
         elif step == "delete" and stored[namespace]:
             stored[namespace] -= 1
             counts.forget("a")
+        elif step == "gone" and stored[namespace]:
+            stored[namespace] -= 1
+            counts.gone("a", namespace)
         elif step == "elsewhere":
             stored[namespace] += 1
             counts.made_elsewhere("a")

@@ -10,8 +10,14 @@ from messaging.errors import NotReady, PreconditionFailed
 
 def quota(**limits: int) -> TopicQuota:
     made = TopicQuota(**{"per_second": 10, "burst": 2, "tenant_max": 5, "namespace_max": 3} | limits)
-    made.learn("acme", {"acme/a": 2}, 0)
+    learn(made, {"acme/a": 2})
     return made
+
+
+def learn(quota: TopicQuota, stored: dict[str, int]) -> None:
+    counting = quota.counts.begin("acme")
+    quota.counts.learn("acme", counting, stored, 0)
+    quota.counts.end("acme", counting)
 
 
 @pytest.mark.parametrize(
@@ -32,15 +38,16 @@ def test_counts_of_a_namespace(namespace: str, count: int, names: str | None) ->
 
 def test_counts_of_a_tenant() -> None:
     topic_quota = quota()
-    topic_quota.add("acme", "acme/b", 3)
+    topic_quota.counts.reserve("acme", "acme/b", 3)
     refusal = topic_quota.refusal("acme", "acme/c", 1)
     assert isinstance(refusal, PreconditionFailed) and "topics_per_tenant_max = 5" in refusal.message
-    topic_quota.add("acme", "acme/b", -1)
+    topic_quota.counts.release("acme", "acme/b", 3, made=True)
+    topic_quota.counts.gone("acme", "acme/b")
     assert topic_quota.refusal("acme", "acme/c", 1) is None
-    topic_quota.add("acme", "acme/b", -100)
+    topic_quota.counts.gone("acme", "acme/b", 100)
     assert topic_quota.refusal("acme", "acme/c", 3) is None  # never below none
-    topic_quota.add("unknown", "unknown/a", 1)
-    assert not topic_quota.knows("unknown")
+    topic_quota.counts.reserve("unknown", "unknown/a", 1)
+    assert not topic_quota.counts.knows("unknown")
 
 
 def test_tenants_have_rates_of_their_own() -> None:
