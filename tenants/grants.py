@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from django.conf import settings as django_settings
 
@@ -26,6 +27,7 @@ class DatabaseGrants(InheritedGrants):
         self._custom_roles: dict[str, dict[str, frozenset[Action]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
         self._uids: dict[str, str] = {}
+        self._policies: dict[str, Mapping[str, Any]] = {}
         self._grants: dict[str, dict[str, dict[str, list[str]]]] = {}
 
     @cached_property
@@ -45,16 +47,26 @@ class DatabaseGrants(InheritedGrants):
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
         if tenant not in self._admins:
-            uid, roles = Tenant.unscoped.filter(name=tenant).values_list("uid", "admin_roles").first() or ("", [])
+            columns = ("uid", "admin_roles", "policies")
+            uid, roles, policies = Tenant.unscoped.filter(name=tenant).values_list(*columns).first() or ("", [], {})
             self._admins[tenant] = frozenset(roles)
-            self._uids[tenant] = uid
+            self._uids[tenant], self._policies[tenant] = uid, policies
         return self._admins[tenant]
 
     def tenant_uid(self, tenant: str) -> str:
         """ "" if there is no such tenant."""
-        if tenant not in self._uids:
-            self._uids[tenant] = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() or ""
+        self._read(tenant)
         return self._uids[tenant]
+
+    def tenant_policies(self, tenant: str) -> Mapping[str, Any]:
+        """What is set on the tenant."""
+        self._read(tenant)
+        return self._policies[tenant]
+
+    def _read(self, tenant: str) -> None:
+        if tenant not in self._uids:
+            row = Tenant.unscoped.filter(name=tenant).values_list("uid", "policies").first()
+            self._uids[tenant], self._policies[tenant] = row or ("", {})
 
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         if not tenant or not role.startswith(USER_ROLE_PREFIX):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from messaging.policies.model import Policy, value_schema
 from messaging.policies.registry import ENFORCED
 
 
-def policies_schema(*, nullable: bool = False) -> dict[str, Any]:
+def policies_schema(*, nullable: bool = False, only: Mapping[str, Policy] = ENFORCED) -> dict[str, Any]:
     """`nullable`: as a request gives them, where null unsets."""
-    properties = {name: _property(policy, nullable) for name, policy in ENFORCED.items()}
+    properties = {name: _property(policy, nullable) for name, policy in only.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

@@ -7,10 +7,10 @@ tests/messaging/broker/runtime/policies/test_policies.py.
 
 from __future__ import annotations
 
-from messaging.policies import table_delivery, table_limits, table_rates, table_storage
+from messaging.policies import table_ceilings, table_delivery, table_limits, table_rates, table_storage
 from messaging.policies.model import Policy
 
-_TABLE = (*table_storage.TABLE, *table_delivery.TABLE, *table_limits.TABLE, *table_rates.TABLE)
+_TABLE = (*table_storage.TABLE, *table_delivery.TABLE, *table_limits.TABLE, *table_rates.TABLE, *table_ceilings.TABLE)
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _TABLE}
 ENFORCED: dict[str, Policy] = {policy.name: policy for policy in _TABLE if policy.enforced}

@@ -106,6 +106,17 @@ def _retention_keeps_something(policies: JsonPolicies) -> None:
         )
 
 
+def check_retention(policies: JsonPolicies) -> None:
+    """Raises `PreconditionFailed` for more than the ceiling of the tenant."""
+    for name, ceiling in zip(_RETENTION, RETENTION_CEILINGS, strict=True):
+        value, limit = policies.get(name, 0), policies.get(ceiling, 0)
+        if limit and not 0 <= value <= limit:
+            raise PreconditionFailed(
+                f"policy {name} cannot be {value}: {ceiling} of the tenant is {limit}; set at most that, or have an administrator "
+                "of the platform raise it"
+            )
+
+
 def _quota_is_below_retention(policies: JsonPolicies) -> None:
     for quota_name, retention_name, scale, unit in (
         ("backlog_quota_bytes", "retention_size_mb", 1 << 20, "bytes"),
@@ -138,9 +149,11 @@ def check_copies(policies: JsonPolicies) -> None:
 
 _QUORUMS = ("persistence_ensemble", "persistence_write_quorum", "persistence_ack_quorum")
 _RETENTION = ("retention_time_min", "retention_size_mb")
+RETENTION_CEILINGS = ("max_retention_time_min", "max_retention_size_mb")
 _RULES: tuple[tuple[tuple[str, ...], Callable[[JsonPolicies], None]], ...] = (
     (("properties",), _properties_fit),
     (_RETENTION, _retention_keeps_something),
+    (_RETENTION, check_retention),
     ((*_RETENTION, "backlog_quota_bytes", "backlog_quota_age_s"), _quota_is_below_retention),
     (_QUORUMS, check_copies),
 )

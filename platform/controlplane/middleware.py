@@ -6,6 +6,7 @@ All of it is synchronous, like the views: Django then runs the whole chain on on
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +18,12 @@ from structlog.contextvars import bound_contextvars
 from controlplane.permissions import REST
 from messaging import logs
 from messaging.errors import InvalidName, MagnetarError, NotAuthorized
-from messaging.permissions.model import Action, Resource
+from messaging.permissions.model import Action, Resource, tenant_of_key_role
+from messaging.policies.model import Level
+from messaging.policies.registry import POLICIES
+from messaging.policies.resolution import resolve_policy
 from tenants.access import Actor, require
+from tenants.call_rates import call_rates
 from tenants.http import segments
 from tenants.http.authentication import actor_of, service_of
 from tenants.http.errors import PULSAR, answer, answer_error, instead
@@ -39,6 +44,9 @@ TABLED = (
     "internal",
     "health",
 )  # URL namespaces with rows in REST
+
+CALLS_CEILING = "tenant_admin_rate_calls"
+CALLS_DEFAULT = {CALLS_CEILING: POLICIES[CALLS_CEILING].default}
 
 requests_by_status: Counter[int] = Counter()
 
@@ -121,6 +129,7 @@ class PermissionTable:
             state_of(request).actor = Actor(service_of(request))
             return
         actor = actor_of(request)
+        _check_calls(actor)
         if action is Action.AUTHENTICATED and actor.principal.anonymous:
             raise NotAuthorized("sign in first, or send a token")
         if resources is None:
@@ -138,6 +147,17 @@ class PermissionTable:
         elif not isinstance(exception, MagnetarError):
             _log.error("request failed", path=request.path, method=request.method, exc_info=exception)
         return None
+
+
+def _check_calls(actor: Actor) -> None:
+    """Counts a call of a key where its tenant has a ceiling of them. Raises `QuotaExceeded`."""
+    tenant = tenant_of_key_role(actor.principal.role)
+    if not tenant or actor.may(Action.SUPERUSER):
+        return
+    levels = {Level.TENANT: actor.grants.tenant_policies(tenant)}
+    calls_per_s = resolve_policy(CALLS_CEILING, levels, CALLS_DEFAULT).value
+    if calls_per_s:
+        call_rates.take(tenant, calls_per_s, time.time_ns() // 1_000_000)
 
 
 def _not_a_method(request: HttpRequest, offered: list[str]) -> HttpResponse:

@@ -9,7 +9,7 @@ from messaging.adminrpc.methods import NAMESPACES_PURGE, TOPICS_DELETE, TOPICS_L
 from messaging.adminrpc.topics import TopicDelete, TopicsList
 from messaging.errors import Conflict, MagnetarError, NotFound, NotReady, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action, Resource
-from messaging.policies.validation import JsonPolicies, changed
+from messaging.policies.validation import RETENTION_CEILINGS, JsonPolicies, changed
 from messaging.protocol.names import parse_namespace, parse_topic
 from messaging.protocol.system_topics import without_system_topics
 from tenants import broker, feed
@@ -34,8 +34,10 @@ def create_namespace(
     if not Namespace.unscoped.filter(name=name).exists():
         _purge(name)
     with change(actor) as changing:
-        if not Tenant.unscoped.filter(name=tenant).exists():
+        owner = Tenant.unscoped.filter(name=tenant).first()
+        if owner is None:
             raise NotFound(f"tenant {tenant!r} does not exist")
+        changed({}, valid, inherited=retention_ceilings(owner))
         if Namespace.unscoped.filter(name=name).exists():
             raise Conflict(f"namespace {name!r} already exists")
         check_another_namespace(tenant)
@@ -75,7 +77,7 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
     with change(actor) as changing:
         namespace = existing(name)
         before = namespace.policies
-        namespace.policies = changed(before, changes(before))
+        namespace.policies = changed(before, changes(before), inherited=retention_ceilings(namespace.tenant))
         if namespace.policies != before:
             namespace.save()
             if namespace.policies.get("properties") != before.get("properties"):
@@ -84,6 +86,11 @@ def _change_policies(actor: Actor, name: str, changes: Callable[[JsonPolicies], 
         # Told again even if nothing changed: a repeated call heals a broker that missed the first.
         changing.publish_namespace(namespace)
     return namespace
+
+
+def retention_ceilings(tenant: Tenant) -> JsonPolicies:
+    """Those that are set."""
+    return {name: tenant.policies[name] for name in RETENTION_CEILINGS if name in tenant.policies}
 
 
 def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:

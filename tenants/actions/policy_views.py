@@ -12,6 +12,7 @@ from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import TopicName
 from tenants import broker
 from tenants.access import Actor, require
+from tenants.actions.namespaces import retention_ceilings
 from tenants.actions.topic_policies import compared, topic_policies
 from tenants.actions.topics import topic_resource
 from tenants.broker_settings import policy_defaults
@@ -54,7 +55,7 @@ def preview_tenant(actor: Actor, tenant: Tenant, changes: JsonPolicies) -> Polic
 def preview_namespace(actor: Actor, namespace: Namespace, changes: JsonPolicies) -> PolicyPreviewAnswer:
     """What setting `changes` (None: unsetting) would do now. Raises what setting them raises, and `NotReady`."""
     require(actor, Action.NAMESPACE_ADMIN, Resource(namespace.tenant_id, namespace.name))
-    changed(namespace.policies, changes)
+    changed(namespace.policies, changes, inherited=retention_ceilings(namespace.tenant))
     return broker.rpc().call(POLICIES_PREVIEW, PolicyPreview(namespace=namespace.name, policies=changes))
 
 

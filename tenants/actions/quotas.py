@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings as django_settings
 from django.db.models import QuerySet, Sum
@@ -17,16 +17,31 @@ STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together
 TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holding it costs a broker besides
 
 
+class Most(NamedTuple):
+    """`set_by`: the policy or setting that says so."""
+
+    value: int
+    set_by: str
+
+
+def _most(tenant: str, things: str) -> Most:
+    """Of its policy and the setting, whichever is lower."""
+    setting, policy = f"{things}_per_tenant_max", f"max_{things}_per_tenant"
+    most = Most(getattr(django_settings.MAGNETAR, setting), setting)
+    policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
+    of_tenant = resolve_policy(policy, {Level.TENANT: policies}, policy_defaults()).value
+    return Most(of_tenant, policy) if 0 < of_tenant < most.value else most
+
+
 def check_another_namespace(tenant: str) -> None:
     """Raises `PreconditionFailed`."""
-    most: int = django_settings.MAGNETAR.namespaces_per_tenant_max
-    policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
-    of_tenant = resolve_policy("max_namespaces_per_tenant", {Level.TENANT: policies}, policy_defaults()).value
-    limit = "namespaces_per_tenant_max"
-    if 0 < of_tenant < most:
-        most, limit = of_tenant, "max_namespaces_per_tenant"
-    if Namespace.unscoped.filter(tenant=tenant).count() >= most:
-        raise PreconditionFailed(f"tenant {tenant!r} has reached {limit} = {most} namespaces: delete one first, or have it raised")
+    most = _most(tenant, "namespaces")
+    count = Namespace.unscoped.filter(tenant=tenant).count()
+    if count >= most.value:
+        raise PreconditionFailed(
+            f"tenant {tenant!r} has {count} namespaces and has reached {most.set_by} = {most.value} namespaces: delete one "
+            "first, or have it raised"
+        )
 
 
 def check_states(tenant: str, before_bytes: int, after_bytes: int) -> None:
@@ -50,11 +65,15 @@ def _sum(rows: QuerySet[Any]) -> int:
 def key_to_forget(tenant: str) -> Key | None:
     """The oldest revoked key where a tenant has as many as it may: it goes for another one. None where there is room. Raises
     `PreconditionFailed` where all are in use."""
-    most: int = django_settings.MAGNETAR.keys_per_tenant_max
-    held = Key.unscoped.filter(tenant=tenant)
-    if held.count() < most:
+    most = _most(tenant, "keys")
+    of_tenant = Key.unscoped.filter(tenant=tenant)
+    count = of_tenant.count()
+    if count < most.value:
         return None
-    oldest = held.filter(revoked_at__isnull=False).order_by("revoked_at").first()
-    if oldest is None:
-        raise PreconditionFailed(f"tenant {tenant!r} has reached keys_per_tenant_max = {most} keys: revoke one first")
+    oldest = of_tenant.filter(revoked_at__isnull=False).order_by("revoked_at").first()
+    if oldest is None or count > most.value:  # one that goes makes no room where there are too many
+        raise PreconditionFailed(
+            f"tenant {tenant!r} has {count} keys and has reached {most.set_by} = {most.value} keys: revoke one first, or "
+            "have it raised"
+        )
     return oldest

@@ -15,7 +15,7 @@ from messaging.protocol.system_topics import is_change_events
 from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.actions.namespaces import existing
+from tenants.actions.namespaces import existing, retention_ceilings
 from tenants.actions.topics import topic_resource
 from tenants.models import Namespace, TopicPolicies
 
@@ -75,8 +75,9 @@ def remove_topic_policies(actor: Actor, topic: TopicName) -> None:
 
 
 def compared(namespace: Namespace) -> JsonPolicies:
-    """What is set on the namespace and that values of its topics must not contradict, as with Pulsar."""
-    return {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
+    """What is set on the namespace and that values of its topics must not contradict, as with Pulsar; and ceilings."""
+    own = {name: namespace.policies[name] for name in ("retention_time_min", "retention_size_mb") if name in namespace.policies}
+    return {**own, **retention_ceilings(namespace.tenant)}
 
 
 def _check_enabled() -> None:

@@ -25,6 +25,8 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("PATCH", "api:tenant-policies"): Action.SUPERUSER,
     ("GET", "api:tenant-policies-in-force"): Action.TENANT_READ,
     ("POST", "api:tenant-policies-preview"): Action.SUPERUSER,
+    ("GET", "api:tenant-ceilings"): Action.TENANT_READ,
+    ("PATCH", "api:tenant-ceilings"): Action.SUPERUSER,
     ("GET", "api:audit"): Action.AUDIT_READ,
     ("GET", "api:keys"): Action.TENANT_READ,
     ("POST", "api:keys"): Action.KEY_ADMIN,

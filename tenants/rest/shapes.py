@@ -15,12 +15,15 @@ from messaging.limits.model import Limit
 from messaging.permissions.model import Action
 from messaging.permissions.roles import OF_TENANT, BuiltInRole, complete, known
 from messaging.policies.api_schema import policies_schema
+from messaging.policies.ceilings import CEILINGS
 from messaging.policies.validation import split
 from tenants.models import AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 POLICIES = policies_schema()
+CEILINGS_SCHEMA = policies_schema(only=CEILINGS)
+CEILINGS_GIVEN = {"application/json": policies_schema(nullable=True, only=CEILINGS)}
 POLICIES_GIVEN = {"application/json": policies_schema(nullable=True)}  # null removes a policy, so that it is inherited
 
 Role = Annotated[str, Meta(description="The role to which permissions are granted: name@tenant.")]
@@ -109,6 +112,27 @@ class PolicyInForce(msgspec.Struct, kw_only=True):
 
 class PoliciesInForce(msgspec.Struct, kw_only=True):
     policies: list[PolicyInForce]
+
+
+class CeilingShape(msgspec.Struct, kw_only=True):
+    name: str
+    title: str
+    limit: Annotated[int | None, Meta(description="The ceiling in force; null: there is none.")]
+    used: Annotated[int | None, Meta(description="Null: unknown, because its owner does not answer; -1: unlimited.")]
+    used_percent: Annotated[int | None, Meta(description="Of the limit, rounded down; null without one, or where it is unknown.")]
+    limit_text: Annotated[str, Meta(description="The limit in words, with its unit.")]
+    used_text: str
+    unit: str
+    level: Annotated[str, Meta(description="Where the limit in force is set: tenant, or broker for the platform's settings.")]
+    meaning: str
+
+
+class CeilingsShape(msgspec.Struct, kw_only=True):
+    ceilings: list[CeilingShape]
+
+
+class CeilingsSet(msgspec.Struct, kw_only=True):
+    set: Annotated[dict[str, Any], Meta(description="The ceilings that are set on the tenant.", extra_json_schema=CEILINGS_SCHEMA)]
 
 
 class Permissions(msgspec.Struct, kw_only=True):

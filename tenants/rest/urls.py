@@ -40,6 +40,7 @@ urlpatterns = [
     _path(f"{TENANT}/policies", "policies:TenantPolicies", "tenant-policies"),
     _path(f"{TENANT}/policies/in-force", "policies:TenantPoliciesInForce", "tenant-policies-in-force"),
     _path(f"{TENANT}/policies/preview", "policies:TenantPolicyPreview", "tenant-policies-preview"),
+    _path(f"{TENANT}/ceilings", "ceilings:TenantCeilings", "tenant-ceilings"),
     _path(f"{TENANT}/audit", "tenants:Audit", "audit"),
     _path(f"{TENANT}/keys", "tenants:Keys", "keys"),
     _path(f"{TENANT}/keys/<segment:key_id>", "tenants:KeyOne", "key"),

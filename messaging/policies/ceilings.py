@@ -1,0 +1,71 @@
+"""Ceilings: the policies that limit a tenant as a whole. What is in force of each, and how much of it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from messaging.errors import InvalidValue
+from messaging.policies.model import TENANT_ONLY, Level, Policy
+from messaging.policies.registry import ENFORCED
+from messaging.policies.resolution import resolve_policy
+from messaging.policies.texts import said
+from messaging.settings import Settings
+
+CEILINGS: dict[str, Policy] = {name: policy for name, policy in ENFORCED.items() if policy.levels == TENANT_ONLY}
+# Settings that the ceiling of a tenant never exceeds.
+BOUNDS = {
+    "max_topics_per_tenant": "topics_per_tenant_max",
+    "max_namespaces_per_tenant": "namespaces_per_tenant_max",
+    "max_keys_per_tenant": "keys_per_tenant_max",
+}
+UNLIMITED = -1  # used of what may be as much as one likes, such as retention
+
+
+class Ceiling(NamedTuple):
+    """`limit` None: there is none. `used` None: it is not known. `level`: where the limit in force is set."""
+
+    policy: Policy
+    limit: int | None
+    level: Level
+    used: int | None
+
+    @property
+    def used_text(self) -> str:
+        if self.used is None:
+            return "unknown"
+        if self.used == UNLIMITED:
+            return "unlimited"
+        return said(self.policy, self.used) if self.used else f"0 {self.policy.unit}"
+
+    @property
+    def limit_text(self) -> str:
+        return said(self.policy, self.limit) if self.limit is not None else "unlimited"
+
+    @property
+    def used_percent(self) -> int | None:
+        """Rounded down; None where there is no limit, or it is not known what is used."""
+        if self.limit is None or self.used is None:
+            return None
+        return 100 if self.used == UNLIMITED else 100 * self.used // max(1, self.limit)
+
+
+def ceilings_of(
+    set_on_tenant: Mapping[str, Any], broker: Mapping[str, Any], settings: Settings, used: Mapping[str, int | None]
+) -> list[Ceiling]:
+    """Of one tenant. `broker`: the defaults of policies."""
+    ceilings = []
+    for name, policy in CEILINGS.items():
+        limit, level = resolve_policy(name, {Level.TENANT: set_on_tenant}, broker)
+        bound = getattr(settings, BOUNDS[name]) if name in BOUNDS else 0
+        if bound and not 0 < limit < bound:
+            limit, level = bound, Level.BROKER
+        ceilings.append(Ceiling(policy, limit if limit > 0 else None, level, used.get(name)))
+    return ceilings
+
+
+def check_names(changes: Mapping[str, Any]) -> None:
+    """Raises `InvalidValue` for what is no ceiling."""
+    unknown = sorted(name[:80] for name in changes if name not in CEILINGS)
+    if unknown:
+        raise InvalidValue(f"{', '.join(map(repr, unknown[:5]))}: no such ceiling; there are {', '.join(CEILINGS)}")

@@ -1,0 +1,63 @@
+"""Ceilings of a tenant: what is in force and used, and setting them, which only administrators of the platform may."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from django.conf import settings as django_settings
+
+from messaging.adminrpc.ceilings import CeilingsAsked
+from messaging.adminrpc.methods import CEILINGS_USED
+from messaging.errors import MagnetarError
+from messaging.policies.ceilings import UNLIMITED, Ceiling, ceilings_of, check_names
+from messaging.policies.validation import JsonPolicies
+from tenants import broker
+from tenants.access import Actor
+from tenants.actions.tenants import set_tenant_policies
+from tenants.broker_settings import policy_defaults
+from tenants.call_rates import call_rates
+from tenants.models import Key, Namespace, Tenant, TopicPolicies
+
+Used = dict[str, int | None]
+
+
+def tenant_ceilings(tenant: Tenant) -> list[Ceiling]:
+    """Callers check permissions. What the broker owns is unknown while it does not answer."""
+    return ceilings_of(tenant.policies, policy_defaults(), django_settings.MAGNETAR, {**_used_here(tenant), **_used_there(tenant)})
+
+
+def set_ceilings(actor: Actor, tenant: str, changes: JsonPolicies) -> Tenant:
+    """A value of None unsets one. Raises `NotAuthorized`, `NotFound`, `InvalidValue`, `NotReady`."""
+    check_names(changes)
+    return set_tenant_policies(actor, tenant, changes)
+
+
+def _used_there(tenant: Tenant) -> Used:
+    try:
+        return dict(broker.rpc().call(CEILINGS_USED, CeilingsAsked(tenant=tenant.name)).used)
+    except MagnetarError:
+        return {}
+
+
+def _used_here(tenant: Tenant) -> Used:
+    return {
+        "max_namespaces_per_tenant": Namespace.unscoped.filter(tenant=tenant).count(),
+        "max_keys_per_tenant": Key.unscoped.filter(tenant=tenant).count(),
+        "tenant_admin_rate_calls": call_rates.of_last_second(tenant.name, time.time_ns() // 1_000_000),
+        "max_retention_time_min": _greatest(tenant, "retention_time_min"),
+        "max_retention_size_mb": _greatest(tenant, "retention_size_mb"),
+    }
+
+
+def _greatest(tenant: Tenant, policy: str) -> int:
+    """That is set anywhere; 0: none is."""
+    of_namespaces = Namespace.unscoped.filter(tenant=tenant, policies__has_key=policy)
+    of_topics = TopicPolicies.unscoped.filter(namespace__tenant=tenant, policies__has_key=policy)
+    values: Iterable[object] = [
+        tenant.policies.get(policy),
+        *of_namespaces.values_list(f"policies__{policy}", flat=True).distinct(),
+        *of_topics.values_list(f"policies__{policy}", flat=True).distinct(),
+    ]
+    numbers = [value for value in values if isinstance(value, int)]
+    return UNLIMITED if UNLIMITED in numbers else max(numbers, default=0)
