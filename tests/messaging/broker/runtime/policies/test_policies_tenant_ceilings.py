@@ -187,12 +187,12 @@ async def test_what_is_used_is_told_of_one_tenant(world: BrokerWorld) -> None:
     await client.producer(HERE)
     await client.subscribe(ELSEWHERE, "s")
     await world.sessions.open_producer(Principal("admin"), THERE.replace("persistent", "non-persistent"), "ws", Inbox())
-    found = (await world.admin.ceilings.used(CeilingsAsked(tenant="acme"))).used
-    assert found["max_topics_per_tenant"] == 3
-    assert found["max_producers_per_tenant"] == 2 and found["max_consumers_per_tenant"] == 1
-    assert found["max_subscriptions_per_tenant"] == found["max_connections_per_tenant"] == 1
+    of_acme = (await world.admin.ceilings.used(CeilingsAsked(tenant="acme"))).used
+    assert of_acme["max_topics_per_tenant"] == 3
+    assert of_acme["max_producers_per_tenant"] == 2 and of_acme["max_consumers_per_tenant"] == 1
+    assert of_acme["max_subscriptions_per_tenant"] == of_acme["max_connections_per_tenant"] == 1
     others = (await world.admin.ceilings.used(CeilingsAsked(tenant="other"))).used
-    assert others == dict.fromkeys(found, 0)
+    assert others == dict.fromkeys(of_acme, 0)
 
 
 async def test_a_preview_tells_of_ceilings(world: BrokerWorld) -> None:
