@@ -17,20 +17,20 @@ STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together
 TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holding it costs a broker besides
 
 
-class Most(NamedTuple):
+class CountLimit(NamedTuple):
     """`set_by`: the policy or setting that says so."""
 
     value: int
     set_by: str
 
 
-def _most(tenant: str, things: str) -> Most:
+def _most(tenant: str, things: str) -> CountLimit:
     """Of its policy and the setting, whichever is lower."""
     setting, policy = f"{things}_per_tenant_max", f"max_{things}_per_tenant"
-    most = Most(getattr(django_settings.MAGNETAR, setting), setting)
+    most = CountLimit(getattr(django_settings.MAGNETAR, setting), setting)
     policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
     of_tenant = resolve_policy(policy, {Level.TENANT: policies}, policy_defaults()).value
-    return Most(of_tenant, policy) if 0 < of_tenant < most.value else most
+    return CountLimit(of_tenant, policy) if 0 < of_tenant < most.value else most
 
 
 def check_another_namespace(tenant: str) -> None:
