@@ -18,6 +18,7 @@ from tenants.access import Actor, actor_of_user
 from tenants.first_rows import create_first_rows
 from tenants.models import Key, User
 from tests.support.brokers.control_plane import Connected
+from tests.support.passwords import passwords_hashed_once
 
 
 class World:
@@ -25,7 +26,8 @@ class World:
 
     def __init__(self, brokered: Connected) -> None:
         self.broker, self.line = brokered.broker, brokered.line
-        create_first_rows(django_settings.MAGNETAR)
+        with passwords_hashed_once():
+            create_first_rows(django_settings.MAGNETAR)
         self.admin = actor_of_user(User.objects.get(username="admin"))
         for tenant, owner in (("acme", "olga"), ("other", "sam")):
             actions.create_tenant(self.admin, tenant)
