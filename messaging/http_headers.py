@@ -21,7 +21,7 @@ _UNSAID = re.compile(r"[^ -~]+|^ +| +$")
 
 def header_value(text: str) -> str:
     """`text` as one line that any header can have; unchanged where it is one."""
-    return _UNSAID.sub(lambda found: quote(found[0], safe=""), text)
+    return _UNSAID.sub(lambda match: quote(match[0], safe=""), text)
 
 
 def header_fields(fields: Mapping[str, str]) -> dict[str, str]:

@@ -293,8 +293,8 @@ def _family(metric: Metric, samples: list[Sample]) -> Family:
 
 
 class _Samples(Collector):
-    def __init__(self, found: list[Family]) -> None:
-        self._found = found
+    def __init__(self, families: list[Family]) -> None:
+        self._found = families
 
     def collect(self) -> Iterable[Family]:
         return self._found

@@ -58,9 +58,9 @@ async def _serve_http(
     send: Send,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
-    pattern, found = await _dispatch(context, routes, scope, receive)
-    context.counters.requests[pattern, str(found.status)] += 1
-    await respond(send, found.status, found.body, found.content_type, headers)
+    pattern, answer = await _dispatch(context, routes, scope, receive)
+    context.counters.requests[pattern, str(answer.status)] += 1
+    await respond(send, answer.status, answer.body, answer.content_type, headers)
 
 
 async def _dispatch(context: EdgeContext, routes: dict[str, Route], scope: Scope, receive: Receive) -> tuple[str, HttpAnswer]:

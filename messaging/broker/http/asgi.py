@@ -26,7 +26,7 @@ JSON = "application/json"
 def header(scope: Scope, name: str) -> str | None:
     """The value of a header, or None. Repeated headers are joined by commas, which makes a `Host` or token invalid."""
     key = name.lower().encode("ascii")
-    values = [value.decode("latin-1") for found, value in scope["headers"] if found.lower() == key]
+    values = [value.decode("latin-1") for given, value in scope["headers"] if given.lower() == key]
     return ", ".join(values) if values else None
 
 

@@ -91,7 +91,9 @@ def _of_all_topics(service: Broker, topics: list[Topic]) -> Iterator[Sample]:
     yield Sample("magnetar_topics_loaded", len(topics))
     yield Sample("magnetar_producers", producers)
     yield Sample("magnetar_consumers", consumers)
-    yield Sample("magnetar_delayed_messages", sum(one.waiting_entries for one in service.topics.services.loops.delay_timers.topics))
+    yield Sample(
+        "magnetar_delayed_messages", sum(delays.waiting_entries for delays in service.topics.services.loops.delay_timers.topics)
+    )
     for name, total in zip(TOTALS, sums, strict=True):
         yield Sample(f"magnetar_{name}_total", total)
 
@@ -104,7 +106,9 @@ def _of_a_topic(topic: Topic) -> Iterator[Sample]:
     if isinstance(topic, NonPersistentTopic):
         yield Sample("magnetar_topic_messages_dropped_total", topic.messages_dropped, labels)
     yield Sample("magnetar_topic_producers", len(topic.producers), labels)
-    yield Sample("magnetar_topic_consumers", sum(len(one.consumers) for one in topic.subscriptions.table.values()), labels)
+    yield Sample(
+        "magnetar_topic_consumers", sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values()), labels
+    )
     for subscription in topic.subscriptions.table.values():
         if subscription.durable:
             yield Sample("magnetar_subscription_backlog_entries", subscription.backlog_entries, (*labels, subscription.name))

@@ -86,8 +86,8 @@ class ChangeEvents:
             if change.state is None:
                 metadata.null_value = True
             else:
-                held = change.state
-                payload = encoded_event(parse_topic(change.topic), held.policies, held.subscriptions, self._cluster)
+                state = change.state
+                payload = encoded_event(parse_topic(change.topic), state.policies, state.subscriptions, self._cluster)
             frames.append(build_send(0, change.sequence, metadata, payload))
         return frames
 

@@ -255,12 +255,12 @@ class TopicSchemas:
     async def _check_room(self, name: TopicName) -> None:
         namespace = str(name.namespace)
         try:
-            held = len(await self._storage.meta.topics_with_schemas(namespace))
+            topics = len(await self._storage.meta.topics_with_schemas(namespace))
         except StoreError as error:
             raise refusal_of(error, f"the schemas of {namespace} cannot be read") from error
-        if held >= self._names_max:
+        if topics >= self._names_max:
             raise PreconditionFailed(
-                f"namespace {namespace} has schemas of {held} topics; topics_per_namespace_max = {self._names_max}: "
+                f"namespace {namespace} has schemas of {topics} topics; topics_per_namespace_max = {self._names_max}: "
                 f"delete schemas of topics that do not exist any more"
             )
 

@@ -74,8 +74,8 @@ class UsageCollector:
             now_ms = self._now_ms()
             totals = []
             # On the loop, which owns the topics; in slices, because 100,000 of them would hold everybody up.
-            for one in self._totals():
-                totals.append(one)
+            for total in self._totals():
+                totals.append(total)
                 if len(totals) % SLICE_TOPICS == 0:
                     await asyncio.sleep(0)
             return await asyncio.to_thread(self._work, now_ms, changes, totals, ended)

@@ -111,12 +111,12 @@ class DelayedEntries:
 
     def needs(self, entries: Mapping[int, BitMap]) -> EntrySets:
         """Which of these its consumers will be sent from here once they are due."""
-        reader, found = self._reader, EntrySets()
+        reader, unacknowledged = self._reader, EntrySets()
         for ledger_id, some in entries.items() if reader.consumers else ():
             if not reader.ledger_list.dropped(ledger_id):
                 passed = entry_sets.before(ledger_id, some, reader.read_position)
-                entry_sets.add(found, ledger_id, entry_sets.unacknowledged(ledger_id, passed, reader.cursor))
-        return found
+                entry_sets.add(unacknowledged, ledger_id, entry_sets.unacknowledged(ledger_id, passed, reader.cursor))
+        return unacknowledged
 
     def waits(self, position: Position) -> bool:
         """Whether reading has passed this entry because it is pending."""

@@ -58,9 +58,9 @@ class DueAhead:
         new = {}
         for ledger_id, some in entries.items():
             left = some - self._asked.get(ledger_id, BitMap()) - self._wanted.get(ledger_id, BitMap())
-            held = self._held.get(ledger_id)
-            if held is not None:
-                left -= held.entries
+            kept = self._held.get(ledger_id)
+            if kept is not None:
+                left -= kept.entries
             if left:
                 new[ledger_id] = left
                 entry_sets.add(self._wanted, ledger_id, left)
@@ -69,7 +69,7 @@ class DueAhead:
 
     @property
     def held_entries(self) -> int:
-        return sum(len(one.data) for one in self._held.values())
+        return sum(len(kept.data) for kept in self._held.values())
 
     @property
     def has_room(self) -> bool:
@@ -90,19 +90,19 @@ class DueAhead:
         has to be looked at when it is sent (batches, chunks) is left to that."""
         ledger_id = read.ledger_id
         wanted = self._ended(read)
-        held = self._held.get(ledger_id) or _Held()
+        kept = self._held.get(ledger_id) or _Held()
         for block in blocks:
             if block.chunked or block.marker or not block.uniform:
                 continue
             data, begin = block.data, block.first_entry
             for entry in wanted & BitMap(range(begin, block.last_entry + 1)):
                 index = entry - begin
-                found = held.data[entry] = bytes(data[block.start_of(index) : block.end_offsets[index]])
-                self.memory_bytes += ENTRY_BYTES + len(found)
-                held.oldest_ms = min(held.oldest_ms, block.broker_time_ms)
-                held.entries.add(entry)
-        if held.entries:
-            self._held[ledger_id] = held
+                stored = kept.data[entry] = bytes(data[block.start_of(index) : block.end_offsets[index]])
+                self.memory_bytes += ENTRY_BYTES + len(stored)
+                kept.oldest_ms = min(kept.oldest_ms, block.broker_time_ms)
+                kept.entries.add(entry)
+        if kept.entries:
+            self._held[ledger_id] = kept
         if reached >= read.first:
             wanted.remove_range(0, reached + 1)
             entry_sets.add(self._wanted, ledger_id, wanted)
@@ -122,26 +122,26 @@ class DueAhead:
         """Whether it is being read, or will be after what is being read: `who` is among `waiting` then."""
         ledger_id, entry = position
         soon = self.reads_under_way > 0 and self.has_room and entry in self._wanted.get(ledger_id, ())
-        found = soon or entry in self._asked.get(ledger_id, ())
-        if found:
+        expected = soon or entry in self._asked.get(ledger_id, ())
+        if expected:
             self.waiting[who] = None
-        return found
+        return expected
 
     def find(self, position: Position, due: BitMap, stored_from_ms: int = 0) -> GatheredBlock | None:
         """A block of `due` entries from `position` on, without one missing in between; None: it is not here, or was perhaps stored
         before `stored_from_ms`."""
         ledger_id, first = position
-        held = self._held.get(ledger_id)
-        if held is None or first not in held.entries or held.oldest_ms < stored_from_ms:
+        kept = self._held.get(ledger_id)
+        if kept is None or first not in kept.entries or kept.oldest_ms < stored_from_ms:
             return None
         ids = array("I")
-        data = held.data
+        data = kept.data
         for entry in due.iter_equal_or_larger(first):
             if entry not in data or len(ids) == GATHERED_MAX:
                 break
             ids.append(entry)
         parts = list(map(data.__getitem__, ids))
-        return GatheredBlock(ledger_id, ids, b"".join(parts), array("I", accumulate(map(len, parts))), held.oldest_ms)
+        return GatheredBlock(ledger_id, ids, b"".join(parts), array("I", accumulate(map(len, parts))), kept.oldest_ms)
 
     # --- forgetting
 
@@ -171,11 +171,11 @@ class DueAhead:
         entry_sets.take(self._wanted, entries)
         entry_sets.take(self._asked, entries)
         for ledger_id, some in entries.items():
-            held = self._held.get(ledger_id)
-            if held is None:
+            kept = self._held.get(ledger_id)
+            if kept is None:
                 continue
-            for entry in some & held.entries:
-                self.memory_bytes -= ENTRY_BYTES + len(held.data.pop(entry))
-            held.entries -= some
-            if not held.entries:
+            for entry in some & kept.entries:
+                self.memory_bytes -= ENTRY_BYTES + len(kept.data.pop(entry))
+            kept.entries -= some
+            if not kept.entries:
                 del self._held[ledger_id]

@@ -14,18 +14,18 @@ EntrySets = dict[int, BitMap]
 
 
 def add(sets: EntrySets, ledger_id: int, entries: BitMap | Iterable[int]) -> None:
-    held = sets.get(ledger_id)
-    if held is None:
-        held = BitMap()
-    held.update(entries)
-    if held:
-        sets[ledger_id] = held
+    of_ledger = sets.get(ledger_id)
+    if of_ledger is None:
+        of_ledger = BitMap()
+    of_ledger.update(entries)
+    if of_ledger:
+        sets[ledger_id] = of_ledger
 
 
 def common(sets: Mapping[int, BitMap], others: Mapping[int, BitMap]) -> EntrySets:
     """New sets of what both have."""
-    found = {ledger_id: entries & others[ledger_id] for ledger_id, entries in sets.items() if ledger_id in others}
-    return {ledger_id: entries for ledger_id, entries in found.items() if entries}
+    both = {ledger_id: entries & others[ledger_id] for ledger_id, entries in sets.items() if ledger_id in others}
+    return {ledger_id: entries for ledger_id, entries in both.items() if entries}
 
 
 def copied(sets: Mapping[int, BitMap]) -> EntrySets:
@@ -38,50 +38,50 @@ def before(ledger_id: int, entries: BitMap, position: Position) -> BitMap:
         return entries if ledger_id < position.ledger_id else BitMap()
     if not entries or entries.max() < position.entry_id:
         return entries
-    found = entries.copy()
-    found.remove_range(max(0, position.entry_id), ENTRY_IDS)
-    return found
+    earlier = entries.copy()
+    earlier.remove_range(max(0, position.entry_id), ENTRY_IDS)
+    return earlier
 
 
 def take(sets: EntrySets, named: Mapping[int, BitMap]) -> EntrySets:
     """Removes what `named` names; returns what of it was there."""
-    found: EntrySets = {}
+    taken: EntrySets = {}
     for ledger_id in sets.keys() & named.keys():
         common = sets[ledger_id] & named[ledger_id]
         if common:
-            found[ledger_id] = common
+            taken[ledger_id] = common
             sets[ledger_id] -= common
             if not sets[ledger_id]:
                 del sets[ledger_id]
-    return found
+    return taken
 
 
 def take_first(sets: EntrySets, count: int) -> EntrySets:
     """Removes the first `count` entries, of one ledger after the other, and returns them."""
-    found: EntrySets = {}
+    taken: EntrySets = {}
     for ledger_id in list(sets):
         if count <= 0:
             break
-        held = sets[ledger_id]
-        if len(held) <= count:
-            found[ledger_id] = sets.pop(ledger_id)
+        of_ledger = sets[ledger_id]
+        if len(of_ledger) <= count:
+            taken[ledger_id] = sets.pop(ledger_id)
         else:
-            found[ledger_id] = held[:count]
-            held.remove_range(0, held[count])
-        count -= len(found[ledger_id])
-    return found
+            taken[ledger_id] = of_ledger[:count]
+            of_ledger.remove_range(0, of_ledger[count])
+        count -= len(taken[ledger_id])
+    return taken
 
 
 def remove_range(sets: EntrySets, ledger_id: int, first: int, stop: int) -> None:
-    held = sets.get(ledger_id)
-    if held is not None:
-        held.remove_range(first, stop)
-        if not held:
+    of_ledger = sets.get(ledger_id)
+    if of_ledger is not None:
+        of_ledger.remove_range(first, stop)
+        if not of_ledger:
             del sets[ledger_id]
 
 
 def remove_up_to(sets: EntrySets, mark: Position) -> None:
-    for ledger_id in [held for held in sets if held <= mark.ledger_id]:
+    for ledger_id in [ledger_id for ledger_id in sets if ledger_id <= mark.ledger_id]:
         remove_range(sets, ledger_id, 0, 1 << 32 if ledger_id < mark.ledger_id else mark.entry_id + 1)
 
 

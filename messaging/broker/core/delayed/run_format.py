@@ -62,7 +62,7 @@ class Entries(NamedTuple):
 def joined(parts: list[Entries]) -> Entries:
     if not parts:
         return Entries(np.empty(0, np.int64), np.empty(0, np.uint64))
-    return Entries(np.concatenate([one.times for one in parts]), np.concatenate([one.positions for one in parts]))
+    return Entries(np.concatenate([part.times for part in parts]), np.concatenate([part.positions for part in parts]))
 
 
 def of_arrays(times: array[int], positions: array[int]) -> Entries:
@@ -89,10 +89,10 @@ def bitmaps_of(positions: Positions) -> dict[int, BitMap]:
 
 def _bitmap(entries: NDArray[np.uint32]) -> BitMap:
     """`entries`: sorted. Many are added in parts, between which others may have Python's lock."""
-    found = BitMap()
+    bitmap = BitMap()
     for at in range(0, len(entries), ADDED_MAX):
-        found.update(array("I", entries[at : at + ADDED_MAX].tobytes()))
-    return found
+        bitmap.update(array("I", entries[at : at + ADDED_MAX].tobytes()))
+    return bitmap
 
 
 # --- blocks
@@ -164,12 +164,12 @@ def _optimized(bitmap: BitMap) -> BitMap:
     if len(bitmap) <= STRETCH:
         bitmap.run_optimize()
         return bitmap
-    found = BitMap()
+    optimized = BitMap()
     for first in range(bitmap.min() // STRETCH * STRETCH, bitmap.max() + 1, STRETCH):
         part = bitmap & BitMap(range(first, min(first + STRETCH, 1 << ENTRY_BITS)))
         part.run_optimize()
-        found |= part
-    return found
+        optimized |= part
+    return optimized
 
 
 def decode_directory(data: bytes) -> Directory:

@@ -37,11 +37,11 @@ class RunMerge:
     @property
     def hungry(self) -> list[int]:
         """Sources of which nothing is held."""
-        return [index for index, held in enumerate(self._held) if not len(held.times) and not self._ended[index]]
+        return [index for index, rest in enumerate(self._held) if not len(rest.times) and not self._ended[index]]
 
     def feed(self, source: int, blocks: Sequence[bytes | memoryview]) -> None:
         """The next blocks of a source. Raises `ValueError`."""
-        entries = joined([decode_block(one) for one in blocks])
+        entries = joined([decode_block(block) for block in blocks])
         kept = (entries.times > self._after_ms) & (entries.positions >= self._lowest)
         self._held[source] = joined([self._held[source], Entries(entries.times[kept], entries.positions[kept])])
 
@@ -52,16 +52,16 @@ class RunMerge:
     def take(self) -> list[bytes]:
         """Whole blocks of the new run."""
         if not self.hungry:
-            open_ones = [held.times[-1] for held, ended in zip(self._held, self._ended, strict=True) if not ended]
+            open_ones = [rest.times[-1] for rest, ended in zip(self._held, self._ended, strict=True) if not ended]
             limit = min(open_ones) if open_ones else None
             parts = []
-            for index, held in enumerate(self._held):
-                stop = len(held.times) if limit is None else int(np.searchsorted(held.times, limit, "right"))
-                parts.append(held.part(0, stop))
-                self._held[index] = held.part(stop, len(held.times))
-            found = joined(parts).sorted()
-            self._ready.append(found)
-            self._ready_count += len(found.times)
+            for index, rest in enumerate(self._held):
+                stop = len(rest.times) if limit is None else int(np.searchsorted(rest.times, limit, "right"))
+                parts.append(rest.part(0, stop))
+                self._held[index] = rest.part(stop, len(rest.times))
+            merged = joined(parts).sorted()
+            self._ready.append(merged)
+            self._ready_count += len(merged.times)
         return self._encode(self._ready_count - self._ready_count % BLOCK_ENTRIES)
 
     def end(self) -> tuple[list[bytes], Directory]:
@@ -75,11 +75,11 @@ class RunMerge:
         done, left = ready.part(0, count), ready.part(count, len(ready.times))
         self._ready, self._ready_count = [left], len(left.times)
         for ledger_id, entries in bitmaps_of(done.positions).items():
-            held = self._bitmaps.get(ledger_id)
-            if held is None:
+            bitmap = self._bitmaps.get(ledger_id)
+            if bitmap is None:
                 self._bitmaps[ledger_id] = entries
             else:
-                held |= entries
+                bitmap |= entries
         blocks = []
         for first in range(0, count, BLOCK_ENTRIES):
             part = done.part(first, first + BLOCK_ENTRIES)

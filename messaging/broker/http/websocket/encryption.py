@@ -28,15 +28,15 @@ def read_keys(parameter: str) -> Keys:
     if not parameter:
         return {}
     try:
-        found = _KEYS.decode(binascii.a2b_base64(parameter, strict_mode=True))
+        keys = _KEYS.decode(binascii.a2b_base64(parameter, strict_mode=True))
     except (msgspec.DecodeError, binascii.Error, ValueError):
         raise InvalidValue(
             'encryptionKeys is not base64 of {"name": {"keyValue": base64, "metadata": {}}}: encrypt in the client, and send its '
             "encrypted keys"
         ) from None
-    if not 1 <= len(found) <= KEYS_MAX or not all(name and key.key_value for name, key in found.items()):
-        raise InvalidValue(f"encryptionKeys has {len(found)} keys: send 1 to {KEYS_MAX}, each with a name and a keyValue")
-    return {name: EncryptionKey(key.key_value, key.metadata or {}) for name, key in found.items()}
+    if not 1 <= len(keys) <= KEYS_MAX or not all(name and key.key_value for name, key in keys.items()):
+        raise InvalidValue(f"encryptionKeys has {len(keys)} keys: send 1 to {KEYS_MAX}, each with a name and a keyValue")
+    return {name: EncryptionKey(key.key_value, key.metadata or {}) for name, key in keys.items()}
 
 
 def read_context(keys: Keys, param: str, compression: str, uncompressed_bytes: int) -> EncryptionContext:

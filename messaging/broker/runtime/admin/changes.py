@@ -114,8 +114,8 @@ class LongChanges:
 
     @answers(CHANGES_LIST)
     async def list(self, request: ChangesList) -> ChangesUnderWay:
-        found = [change.shown() for change in self._changes.values() if change.tenant == request.tenant]
-        return ChangesUnderWay(changes=found[::-1])
+        changes = [change.shown() for change in self._changes.values() if change.tenant == request.tenant]
+        return ChangesUnderWay(changes=changes[::-1])
 
     async def stop(self) -> None:
         tasks = [change.task for change in self._same.values() if change.task is not None]

@@ -54,9 +54,9 @@ class CompactionHandlers:
         """Of a partitioned topic: every partition that there is."""
         name = await self._name(request.topic)
         names, partitioned = await parts_of(self._broker, name)
-        for one in names:
-            if not partitioned or await self._broker.topics.exists(one):
-                await self._compactions.request(one)
+        for part in names:
+            if not partitioned or await self._broker.topics.exists(part):
+                await self._compactions.request(part)
         return Empty()
 
     @answers(TOPICS_COMPACTION_STATUS)

@@ -36,19 +36,19 @@ class DelayedHandlers:
             start = Position(request.ledger_id, request.entry_id)
             return _key_page(await page_of_key(topic, request.key, request.from_ms, request.until_ms, start, count))
         after = None if request.after_ms < 0 else DueEntry(request.after_ms, max(0, request.ledger_id), max(0, request.entry_id))
-        found = await DelayedList(topic).page(request.from_ms, request.until_ms, after, count)
-        messages, last = await read_messages(topic, found.entries)
-        following = found.following if last is None else last
-        return _page(messages, following, found.complete)
+        page = await DelayedList(topic).page(request.from_ms, request.until_ms, after, count)
+        messages, last = await read_messages(topic, page.entries)
+        following = page.following if last is None else last
+        return _page(messages, following, page.complete)
 
     @answers(DELAYED_COUNTS)
     async def counts(self, request: TopicRef) -> schema.DelayedCounts:
-        found = await DelayedList(await self._topic(request.topic, None)).counts()
+        counted = await DelayedList(await self._topic(request.topic, None)).counts()
         buckets = [
             schema.DelayedBucket(from_ms=bucket.from_ms, until_ms=bucket.until_ms, entries=bucket.entries)
-            for bucket in found.buckets
+            for bucket in counted.buckets
         ]
-        return schema.DelayedCounts(buckets=buckets, entries=found.entries, exact=found.exact, complete=found.complete)
+        return schema.DelayedCounts(buckets=buckets, entries=counted.entries, exact=counted.exact, complete=counted.complete)
 
     @answers(DELAYED_CHANGE)
     async def change(self, request: schema.DelayedChange) -> schema.DelayedChanged:
@@ -65,7 +65,9 @@ class DelayedHandlers:
         return schema.DelayedKeyChanged(
             changed=page.changed,
             refused_count=page.refused_count,
-            refused=[schema.DelayedRefused(message_id=_text(one.position), sentence=one.sentence) for one in page.refused],
+            refused=[
+                schema.DelayedRefused(message_id=_text(refusal.position), sentence=refusal.sentence) for refusal in page.refused
+            ],
             looked_at=page.looked_at,
             next="" if page.following is None else _text(page.following),
         )
@@ -95,17 +97,17 @@ def _key_page(page: KeyPage) -> schema.DelayedPage:
     return _page(page.messages, following, page.complete)
 
 
-def _message(one: ReadMessage) -> schema.DelayedMessage:
-    metadata = one.metadata
+def _message(message: ReadMessage) -> schema.DelayedMessage:
+    metadata = message.metadata
     return schema.DelayedMessage(
-        message_id=_text(one.position),
-        deliver_at_ms=min(one.at_ms, TIME_MS_MAX),
-        former_ms=None if one.former_ms is None else min(one.former_ms, TIME_MS_MAX),
+        message_id=_text(message.position),
+        deliver_at_ms=min(message.at_ms, TIME_MS_MAX),
+        former_ms=None if message.former_ms is None else min(message.former_ms, TIME_MS_MAX),
         publish_time_ms=min(metadata.publish_time, TIME_MS_MAX),
         producer=as_text(metadata.producer_name),
         key=as_text(metadata.partition_key),
-        messages=one.messages,
-        size_bytes=one.size_bytes,
+        messages=message.messages,
+        size_bytes=message.size_bytes,
     )
 
 

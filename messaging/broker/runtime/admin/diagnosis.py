@@ -84,7 +84,7 @@ class DiagnosisHandlers:
         listed = list(topic.subscriptions.table.values())[:SUBSCRIPTIONS_MAX]
         overrides = persistent(topic).overrides
         cancelled = overrides is not None and overrides.is_cancelled(position)
-        traces = [trace_in(one, position, records, cancelled=cancelled) for one in listed]
+        traces = [trace_in(subscription, position, records, cancelled=cancelled) for subscription in listed]
         rescheduled = None if overrides is None else overrides.time_of(position)
         entry = _entry(block, position, None if rescheduled is None else rescheduled.at_ms)
         return MessageTraced(

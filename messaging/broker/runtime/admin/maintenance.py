@@ -171,7 +171,7 @@ class MaintenanceHandlers:
                     continue
                 result.expired_subscriptions += 1
                 log.info("subscription.expired", topic=topic.text, subscription=subscription.name, idle_ms=idle_ms)
-        backlog = any(one.backlog_entries for one in topic.subscriptions.table.values() if one.durable)
+        backlog = any(subscription.backlog_entries for subscription in topic.subscriptions.table.values() if subscription.durable)
         if policies.keeps(len(topic.subscriptions.table), backlog):
             topic.idle.topic_ms = topic.ledger.stamp()
             return False

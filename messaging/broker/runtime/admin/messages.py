@@ -59,8 +59,8 @@ class MessageHandlers:
     async def find(self, request: MessageFind) -> MessageIdAnswer:
         topic = await self._topic(request.topic, "looking for a message of")
         before = await topic.entries.mark_delete_at_time(request.timestamp_ms)
-        found = topic.ledger_list.resolve(topic.ledger_list.next_after(before))
-        return MessageIdAnswer(ledger_id=found.ledger_id, entry_id=found.entry_id, partition=topic.name.partition)
+        position = topic.ledger_list.resolve(topic.ledger_list.next_after(before))
+        return MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id, partition=topic.name.partition)
 
     @answers(MESSAGES_LIST)
     async def list_page(self, request: MessagesList) -> MessagesPage:

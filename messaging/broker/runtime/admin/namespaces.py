@@ -29,7 +29,7 @@ class NamespaceHandlers:
     async def list_topics(self, request: TopicsList) -> TopicNames:
         namespace = str(parse_namespace(request.namespace))
         names = await self._names(namespace)
-        partitioned = {one.name: one.partitions for one in await self._broker.storage.meta.list_partitioned(namespace)}
+        partitioned = {topic.name: topic.partitions for topic in await self._broker.storage.meta.list_partitioned(namespace)}
         return TopicNames(topics=names, partitioned=partitioned)
 
     async def _names(self, namespace: str) -> list[str]:
@@ -44,9 +44,9 @@ class NamespaceHandlers:
         subscriptions: list[tuple[str, str]] = []
         tenants = [""] if request.everywhere else [name for name in request.tenants if name]
         for tenant in tenants:
-            found = await self._broker.storage.meta.search(tenant, words, limit)
-            topics += found.topics
-            subscriptions += found.subscriptions
+            matches = await self._broker.storage.meta.search(tenant, words, limit)
+            topics += matches.topics
+            subscriptions += matches.subscriptions
             if len(topics) >= limit and len(subscriptions) >= limit:
                 break
         within = None if request.everywhere else set(tenants)
@@ -69,7 +69,7 @@ class NamespaceHandlers:
     async def purge(self, request: TopicsList) -> Empty:
         """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
         namespace = str(parse_namespace(request.namespace))
-        partitioned = [one.name for one in await self._broker.storage.meta.list_partitioned(namespace)]
+        partitioned = [topic.name for topic in await self._broker.storage.meta.list_partitioned(namespace)]
         for text in (*partitioned, *await self._names(namespace)):
             name = parse_topic(text)
             if namespace in self._broker.access.view.namespaces:
@@ -102,9 +102,9 @@ class NamespaceHandlers:
                 except TopicNotFound:  # deleted since it was listed
                     continue
             rows.append(live_stats.live(topic) if topic is not None else live_stats.not_loaded(text))
-        for one in await self._broker.storage.meta.list_partitioned(namespace):
-            parts = (f"{one.name}-partition-{index}" for index in range(one.partitions))
-            if not parse_topic(one.name).persistent:  # of which only those that are loaded have a name in the list
+        for partitioned in await self._broker.storage.meta.list_partitioned(namespace):
+            parts = (f"{partitioned.name}-partition-{index}" for index in range(partitioned.partitions))
+            if not parse_topic(partitioned.name).persistent:  # of which only those that are loaded have a name in the list
                 rows += [live_stats.nothing(text) for text in parts if text not in self._broker.topics.loaded]
         self._live_sequence += 1
         return NamespaceLive(

@@ -46,16 +46,16 @@ class PolicyHandlers:
     async def preview(self, request: PolicyPreview) -> PolicyPreviewAnswer:
         level = _level(request)
         topics, left_out = await self._topics(request)
-        found = await self._shared(request, level)
+        changed = await self._shared(request, level)
         for topic in topics:
             before, after = self._values(topic.name, request, level)
             if any(before[name] != after[name] for name in EFFECTS):
                 facts = await self._facts(topic, before, after, request.subscription)
-                found += effects(facts, before, after)
+                changed += effects(facts, before, after)
             await asyncio.sleep(0)
         return PolicyPreviewAnswer(
-            effects=[_shown(one) for one in found[:EFFECTS_MAX]],
-            effects_count=len(found),
+            effects=[_shown(effect) for effect in changed[:EFFECTS_MAX]],
+            effects_count=len(changed),
             topics_looked_at=len(topics),
             topics_left_out=left_out,
         )
@@ -65,10 +65,10 @@ class PolicyHandlers:
         if request.topic:
             loaded = self._broker.topics.loaded_with_policies_of(request.topic)
             name = parse_topic(request.topic)
-            held = await self._broker.topics.partitioned.get(name)
-            if held is None and not loaded:
+            partitioned = await self._broker.topics.partitioned.get(name)
+            if partitioned is None and not loaded:
                 loaded = [await self._broker.topics.get(name, create=False)]
-            total = held.partitions if held is not None else 1
+            total = partitioned.partitions if partitioned is not None else 1
         else:
             namespaces = [request.namespace] if request.namespace else self._namespaces(request.tenant)
             loaded = [topic for namespace in namespaces for topic in self._broker.topics.loaded_of(namespace)]
@@ -105,7 +105,7 @@ class PolicyHandlers:
                 counts = {things: of_tenant[policy] for policy, things in names["tenant"].items()}
             levels = view.levels_of_namespace(name if scope == "namespace" else f"{tenant}/")
             after = {**levels, level: _with_changes(levels[level], request)}
-            values = [{one: resolve_policy(one, each, broker).value for one in names[scope]} for each in (levels, after)]
+            values = [{policy: resolve_policy(policy, each, broker).value for policy in names[scope]} for each in (levels, after)]
             shown += shared_effects(SharedFacts(scope, name, counts), *values)
         return shown
 
@@ -114,8 +114,8 @@ class PolicyHandlers:
         changed = _with_changes(levels[level], request)
         broker = self._broker.access.view.defaults
         names = {*EFFECTS, "dispatch_rate_period_s"}
-        before = {one: resolve_policy(one, levels, broker).value for one in names}
-        return before, {one: resolve_policy(one, {**levels, level: changed}, broker).value for one in names}
+        before = {policy: resolve_policy(policy, levels, broker).value for policy in names}
+        return before, {policy: resolve_policy(policy, {**levels, level: changed}, broker).value for policy in names}
 
     # --- measuring
 

@@ -55,18 +55,20 @@ class Redrive:
             making = asyncio.ensure_future(self._made(topic, request.subscription, request.owner))
             subscription = await asyncio.shield(making)  # it is made, and audited, even if the caller leaves meanwhile
         wanted = RedriveConditions(*(getattr(request, name) for name in RedriveConditions._fields))
-        found: list[schema.RedriveFound] = []
+        matching: list[schema.RedriveFound] = []
         looked_at = size = 0
         position = topic.ledger_list.resolve(Position(request.ledger_id, request.entry_id))
-        while topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(found) < FOUND_MAX:
-            entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, FOUND_MAX - len(found))
+        while (
+            topic.ledger_list.holds(position) and looked_at < LOOKED_AT_MAX and size < LOOKED_AT_BYTES and len(matching) < FOUND_MAX
+        ):
+            entries_max = min(SLICE_ENTRIES, LOOKED_AT_MAX - looked_at, FOUND_MAX - len(matching))
             async with self._scans.turn(topic.name.tenant):
                 unjudged, count, position = await _slice(topic, subscription, position, entries_max)
-                found += await self._judge(topic, unjudged, wanted)
-            looked_at, size = looked_at + count, size + sum(len(one.entry.stored) for one in unjudged)
+                matching += await self._judge(topic, unjudged, wanted)
+            looked_at, size = looked_at + count, size + sum(len(message.entry.stored) for message in unjudged)
         done = not topic.ledger_list.holds(position)
         return schema.RedriveFoundPage(
-            found=found, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
+            found=matching, looked_at=looked_at, ledger_id=position.ledger_id, entry_id=position.entry_id, done=done
         )
 
     async def _judge(
@@ -79,9 +81,10 @@ class Redrive:
         def work() -> list[Judged]:
             return [judge(entry, publish_time_ms, wanted, unpacked_max) for entry, publish_time_ms in unjudged]
 
-        with _Charged(self._broker, topic, max(_unpacked_bytes(one.entry) for one in unjudged)):  # one is unpacked at a time
+        largest_bytes = max(_unpacked_bytes(message.entry) for message in unjudged)  # one is unpacked at a time
+        with _Charged(self._broker, topic, largest_bytes):
             verdicts = await in_thread(work)
-        return [_found(one.entry, judged) for one, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
+        return [_found(message.entry, judged) for message, judged in zip(unjudged, verdicts, strict=True) if judged.matches]
 
     @answers(REDRIVE_PREPARE)
     async def prepare(self, request: schema.RedrivePrepare) -> schema.RedriveTarget:
@@ -123,8 +126,8 @@ class Redrive:
             return schema.RedriveMoved(messages=0, already=True, gone=[])
         entries, gone = [], []
         for position in positions:
-            held = not subscription.cursor.acknowledged(position)
-            entry = await _entry(topic, subscription, position) if held else None
+            pending = not subscription.cursor.acknowledged(position)
+            entry = await _entry(topic, subscription, position) if pending else None
             if entry is None:
                 gone.append([position.ledger_id, position.entry_id])
             else:
@@ -133,7 +136,7 @@ class Redrive:
             await target.stored_moves.begin(request.job, step, producer_name(request.job))
         messages = await self._append(topic, target, request, entries) if entries else 0
         await topic.acknowledgements.acknowledge_entries(
-            subscription, [one.position for one in entries], DeliveryEvent.DEAD_LETTERED
+            subscription, [dead_entry.position for dead_entry in entries], DeliveryEvent.DEAD_LETTERED
         )
         return schema.RedriveMoved(messages=messages, already=False, gone=gone)
 

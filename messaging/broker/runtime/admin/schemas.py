@@ -42,13 +42,13 @@ class SchemaHandlers:
     @answers(SCHEMAS_ADD)
     async def add(self, request: SchemaGiven) -> SchemaVersionAnswer:
         name = await topic_name(self._broker, request.topic)
-        found = await self._schemas.register(name, _given(request), request.role, by_client=False)
-        return SchemaVersionAnswer(version=found.version)
+        version = await self._schemas.register(name, _given(request), request.role, by_client=False)
+        return SchemaVersionAnswer(version=version.version)
 
     @answers(SCHEMAS_FIND)
     async def find(self, request: SchemaGiven) -> SchemaVersionAnswer:
-        found = await self._schemas.find(await topic_name(self._broker, request.topic), _given(request))
-        return SchemaVersionAnswer(version=-1 if found is None else found.version)
+        version = await self._schemas.find(await topic_name(self._broker, request.topic), _given(request))
+        return SchemaVersionAnswer(version=-1 if version is None else version.version)
 
     @answers(SCHEMAS_CHECK)
     async def check(self, request: SchemaGiven) -> SchemaCompatible:
@@ -67,14 +67,14 @@ def _given(request: SchemaGiven) -> Schema:
     try:
         kind = SchemaType.NONE if request.type == "BYTES" else SchemaType[request.type]
     except KeyError:
-        names = ", ".join(one.name for one in SchemaType)
+        names = ", ".join(schema_type.name for schema_type in SchemaType)
         raise InvalidValue(f"schema type {request.type[:40]!r} is unknown: use one of {names}") from None
     return Schema(kind, request.data, request.properties)
 
 
 def _stored(versions: list[SchemaVersion]) -> list[SchemaStored]:
     """Those since the last deletion."""
-    since = max((at + 1 for at, one in enumerate(versions) if one.schema is None), default=0)
+    since = max((at + 1 for at, stored in enumerate(versions) if stored.schema is None), default=0)
     return [
         SchemaStored(
             version=version.version,

@@ -80,14 +80,14 @@ class SubscriptionHandlers:
     @answers(SUBSCRIPTIONS_LIST)
     async def list_names(self, request: TopicRef) -> SubscriptionNames:
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
-        found: set[str] = set()
+        names: set[str] = set()
 
         async def look(name: TopicName) -> None:
             topic = await self._broker.topics.get(name, create=parts.partitioned)
-            found.update(held.name for held in topic.subscriptions.table.values())
+            names.update(subscription.name for subscription in topic.subscriptions.table.values())
 
         await self._in_slices(parts.names, READ_COST, look)
-        return SubscriptionNames(subscriptions=sorted(found))
+        return SubscriptionNames(subscriptions=sorted(names))
 
     @answers(SUBSCRIPTIONS_CREATE)
     async def create(self, request: SubscriptionCreate) -> SubscriptionMoved:
@@ -236,10 +236,10 @@ class SubscriptionHandlers:
 
         async def change(name: TopicName) -> MovedCursor:
             topic = await self._broker.topics.get(name, create=parts.partitioned)
-            held = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
-            before, backlog_entries = _place(held), held.backlog_entries
-            target = await act(topic, held)
-            after = _text(target) if target is not None and getattr(request, "dry_run", False) else _place(held)
+            subscription = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
+            before, backlog_entries = _place(subscription), subscription.backlog_entries
+            target = await act(topic, subscription)
+            after = _text(target) if target is not None and getattr(request, "dry_run", False) else _place(subscription)
             return MovedCursor(topic.text, before, "" if deletes else after, backlog_entries)
 
         return await self._change(parts.names, change, enough_of=enough_of)

@@ -90,7 +90,7 @@ class DeadLetterMoves:
     def retry(self) -> None:
         """What failed a while ago, or could not be tried yet."""
         delayed, self._delayed = self._delayed, {}
-        self._background.register(LOOP).each(delayed.items(), lambda held: self._retry(*held))
+        self._background.register(LOOP).each(delayed.items(), lambda arguments: self._retry(*arguments))
 
     def _retry(self, subscription: Subscription, topic: PersistentTopic) -> None:
         if topic.closed is None:
@@ -118,11 +118,11 @@ class DeadLetterMoves:
         await self._replace(topic, subscription, None)
 
     async def _replace(self, topic: PersistentTopic, subscription: Subscription, record: DeadLetterRecord | None) -> None:
-        held = subscription.dead_letters
-        if held is not None and held.moving:
+        former = subscription.dead_letters
+        if former is not None and former.moving:
             raise NotReady(f"dead letters of subscription {subscription.name!r} are being moved: try again")
-        if held is not None:
-            await self._resolve_move(topic, subscription, held, give_up=True)
+        if former is not None:
+            await self._resolve_move(topic, subscription, former, give_up=True)
         letters = None if record is None else DeadLetters(record)
         if letters is not None:
             letters.moving = True  # until it is stored
@@ -130,7 +130,7 @@ class DeadLetterMoves:
         try:
             await save(topic)
         except BaseException:
-            subscription.dead_letters = held
+            subscription.dead_letters = former
             raise
         if letters is not None:
             letters.moving = False
@@ -167,24 +167,24 @@ class DeadLetterMoves:
     ) -> None:
         first = letters.record.sequence_id
         producer = await self._producer(topic, subscription, letters.policy, first, producers)
-        found = await select(topic, subscription)
-        if not found:
+        entries = await select(topic, subscription)
+        if not entries:
             return
-        parts, counts = parts_of(found, first), subscription.state.redeliveries.counts
+        parts, counts = parts_of(entries, first), subscription.state.redeliveries.counts
         move = Move(
             first,
-            tuple((one.position.ledger_id, one.position.entry_id) for one in found),
+            tuple((entry.position.ledger_id, entry.position.entry_id) for entry in entries),
             producer.topic.text,
             producer.topic.ledger_list.last,
             parts if len(parts) > 1 else (),
-            tuple(counts.of(one.position) for one in found) if len(parts) > 1 else (),
+            tuple(counts.of(entry.position) for entry in entries) if len(parts) > 1 else (),
         )
-        letters.record = msgspec.structs.replace(letters.record, sequence_id=next_sequence_id(found, first), move=move)
+        letters.record = msgspec.structs.replace(letters.record, sequence_id=next_sequence_id(entries, first), move=move)
         await save(topic)
         await producer.topic.stored_moves.begin(letters.policy.policy_id, move, producer_name(letters.policy.policy_id))
         moved = await self._append(topic, subscription, letters, producer, 0)
         if moved is not None:
-            await topic.acknowledgements.acknowledge_entries(subscription, [one.position for one in found], DEAD_LETTERED)
+            await topic.acknowledgements.acknowledge_entries(subscription, [entry.position for entry in entries], DEAD_LETTERED)
             letters.moved(moved, self._now_ms())
 
     async def _append(

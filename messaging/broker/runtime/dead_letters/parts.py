@@ -22,17 +22,17 @@ log = structlog.get_logger("broker.dead_letters")
 
 async def select(topic: PersistentTopic, subscription: Subscription) -> list[FoundEntry]:
     """What the next move takes, in the order in which it is appended. Raises `StorageFailed`."""
-    found = MoveEntries()
+    chosen = MoveEntries()
     for position in subscription.state.redeliveries.first_dead(SEARCHED_MAX):
-        if found.full:
+        if chosen.full:
             break
         block = await topic.entries.block_at(position)
         if block is None:
             raise StorageFailed(f"entry {position.ledger_id}:{position.entry_id} of {topic.text} does not exist any more")
         index, messages = position.entry_id - block.first_entry, block.messages_of(position.entry_id)
         size = block.bytes_in(index, index + 1) * (1 if messages == 1 else UNPACKED_TIMES_MAX)
-        found.offer(FoundEntry(position, size, messages, block.chunk_at(index) if block.chunked else None))
-    return found.ordered()
+        chosen.offer(FoundEntry(position, size, messages, block.chunk_at(index) if block.chunked else None))
+    return chosen.ordered()
 
 
 class DeadLetterParts:
@@ -79,7 +79,7 @@ class DeadLetterParts:
         self, topic: PersistentTopic, subscription: Subscription, wanted: list[tuple[Position, int]]
     ) -> tuple[list[DeadEntry], int]:
         """The entries, and how many bytes to make room for."""
-        found, size = [], 0
+        loaded, size = [], 0
         for position, redeliveries in wanted:
             block = await topic.entries.block_at(position)
             if block is None:  # it was acknowledged in the meantime, and retention took it
@@ -89,8 +89,8 @@ class DeadLetterParts:
                 continue
             stored, messages = block.payload(position.entry_id), block.messages_of(position.entry_id)
             size += len(stored) * (1 if messages == 1 else UNPACKED_TIMES_MAX)
-            found.append(DeadEntry(position, stored, subscription.cursor.batches.bits(position), redeliveries, messages))
-        return found, size
+            loaded.append(DeadEntry(position, stored, subscription.cursor.batches.bits(position), redeliveries, messages))
+        return loaded, size
 
 
 def wanted_of(move: Move, part: int, subscription: Subscription) -> list[tuple[Position, int]]:

@@ -162,8 +162,8 @@ class FeedFollower:
                 page = await self._page(before)
                 if page.full:
                     page = await self._whole(page)
-                held = await self.apply(page)
-                if held >= page.newest_version or held == before:
+                version = await self.apply(page)
+                if version >= page.newest_version or version == before:
                     break
             self._away = False
             return True

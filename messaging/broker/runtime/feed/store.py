@@ -57,24 +57,24 @@ class FeedStore:
         for draft in (*self._folder.glob(f"*{DRAFT_SUFFIX}"), *self._folder.glob("*.draft")):  # the second: of earlier releases
             draft.unlink()
         first = 0
-        found: list[FeedApply] = []
+        pages: list[FeedApply] = []
         for number in sorted(self._numbers("state"), reverse=True):
             records = _records(self._path("state", number))
             if records.pages and not records.pages[-1].next_key:
-                first, found, self._state_bytes = number, records.pages, records.size_bytes
+                first, pages, self._state_bytes = number, records.pages, records.size_bytes
                 break
             log.warning("feed.state_damaged", file=self._path("state", number).name)
         # Above all that is there, whatever of it can be read: what comes next must not be taken for older than that.
         self._number = max(self._numbers("state") + self._numbers("journal"), default=0)
-        for number in sorted(one for one in self._numbers("journal") if one >= first):
+        for number in sorted(number for number in self._numbers("journal") if number >= first):
             records = _records(self._path("journal", number))
             if records.damaged:
                 log.error("feed.journal_damaged", file=self._path("journal", number).name, at_byte=records.size_bytes)
                 return
             self._journal_bytes = records.size_bytes if number == self._number else 0
-            found += records.pages
+            pages += records.pages
         self._delete_before(first)
-        yield from found
+        yield from pages
 
     def _numbers(self, kind: str) -> list[int]:
         names = (path.name.removeprefix(f"{kind}-") for path in self._folder.glob(f"{kind}-*"))

@@ -107,11 +107,11 @@ class LocalConsumer:
         parts: dict[Position, list[int]] = {}
         asked: list[MessageAck] = []
         sizes: dict[Position, int] = {}
-        for one in positions:
-            if one.batch_index < 0:
-                asked.append(MessageAck(Position(one.ledger_id, one.entry_id)))
+        for acked in positions:
+            if acked.batch_index < 0:
+                asked.append(MessageAck(Position(acked.ledger_id, acked.entry_id)))
             else:
-                parts.setdefault(Position(one.ledger_id, one.entry_id), []).append(one.batch_index)
+                parts.setdefault(Position(acked.ledger_id, acked.entry_id), []).append(acked.batch_index)
         for position, indexes in parts.items():
             size = self._batches.size_of(position)
             left = self._batches.acknowledge(position, indexes)

@@ -43,16 +43,16 @@ class OpenBatches:
 
     def acknowledge(self, position: Position, indexes: Iterable[int]) -> int | None:
         """The messages that are open afterwards, as bits: 0, all are done. None where the acknowledgement changes nothing."""
-        held = self._open.get(position)
-        if held is None:
+        unacked = self._open.get(position)
+        if unacked is None:
             return None
         size = self._sizes[position]
         done = bytearray((size + 7) // 8)
         for index in indexes:
             if 0 <= index < size:
                 done[index >> 3] |= 1 << (index & 7)
-        left = held & ~int.from_bytes(done, "little")
-        if left == held:
+        left = unacked & ~int.from_bytes(done, "little")
+        if left == unacked:
             return None
         if left:
             self._open[position] = left
@@ -66,7 +66,7 @@ class OpenBatches:
 
     def discard_if(self, acknowledged: Callable[[Position], bool]) -> None:
         """Forgets those that others acknowledged meanwhile."""
-        for position in [held for held in self._open if acknowledged(held)]:
+        for position in [position for position in self._open if acknowledged(position)]:
             self.discard(position)
 
     def clear(self) -> None:

@@ -212,7 +212,7 @@ class LocalProducer:
 
 def _encrypt(metadata: pb.Metadata, encryption: EncryptionContext) -> None:
     for name, key in encryption.keys.items():
-        pairs = [pb.KeyValue(key=one, value=value) for one, value in key.metadata.items()]
+        pairs = [pb.KeyValue(key=label, value=value) for label, value in key.metadata.items()]
         metadata.encryption_keys.add(key=name, value=key.value, metadata=pairs)
     metadata.encryption_param = encryption.param
     if encryption.compression != "NONE":

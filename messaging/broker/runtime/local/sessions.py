@@ -95,21 +95,23 @@ class LocalSessions:
         opened = await self._broker.open_topic(name)
         durable = durable and opened.keeps_messages
         count_subscribe(opened, ConsumerIdentity(principal.address, consumer_name, 0))
-        held = opened.subscriptions.table.get(subscription_key(chosen, durable))
+        existing = opened.subscriptions.table.get(subscription_key(chosen, durable))
         begin = EARLIEST if initial == "earliest" else LATEST
-        if held is None and durable:
-            held = await open_subscription(self._broker, principal, opened, chosen, start=begin)
-        elif held is None:
+        if existing is None and durable:
+            existing = await open_subscription(self._broker, principal, opened, chosen, start=begin)
+        elif existing is None:
             if start is not None:
                 # Of a batch it may want the rest.
                 entry_id = start.entry_id if start.batch_index < 0 else start.entry_id - 1
                 begin = opened.ledger_list.next_after(Position(start.ledger_id, entry_id))
                 wanted = {Position(start.ledger_id, start.entry_id): -1 << start.batch_index + 1} | (wanted or {})
-            held = opened.subscriptions.create_reader(chosen, begin)
-        await opened.subscriptions.wait_until_unchanged(held)
-        await probe_consumers(held, KINDS[kind])
-        consumer = LocalConsumer(self._broker, opened, held, sink, principal, consumer_name, priority, shared=shared, wanted=wanted)
-        opened.consumers.attach(held, consumer.consumer, KINDS[kind])
+            existing = opened.subscriptions.create_reader(chosen, begin)
+        await opened.subscriptions.wait_until_unchanged(existing)
+        await probe_consumers(existing, KINDS[kind])
+        consumer = LocalConsumer(
+            self._broker, opened, existing, sink, principal, consumer_name, priority, shared=shared, wanted=wanted
+        )
+        opened.consumers.attach(existing, consumer.consumer, KINDS[kind])
         self._broker.peers.sessions.add(consumer)
         return consumer
 

@@ -270,12 +270,12 @@ class TopicConsumer:
     def _by_part(self, positions: Sequence[MessagePosition]) -> dict[_Part, list[MessagePosition]]:
         if not self._count:
             return {part: list(positions) for part in self._parts.values()}
-        found: dict[_Part, list[MessagePosition]] = {}
+        positions_by_part: dict[_Part, list[MessagePosition]] = {}
         for position in positions:
             part = self._parts.get(position.partition)
             if part is not None:
-                found.setdefault(part, []).append(position)
-        return found
+                positions_by_part.setdefault(part, []).append(position)
+        return positions_by_part
 
     async def unsubscribe(self) -> None:
         """Deletes the subscription of each partition, or of none. Raises `PreconditionFailed` while others are attached."""

@@ -224,8 +224,8 @@ def refusal(kind: int, body: Any, error: MagnetarError) -> bytes:
         answer = pb.PartitionedMetadataResponse(request_id=body.request_id, response=failed, error=code, message=message)
         return frames.command(pb.Command.PARTITIONED_METADATA_RESPONSE, partitioned_metadata_response=answer)
     if kind == pb.Command.LOOKUP:
-        found = pb.LookupResponse(request_id=body.request_id, response=pb.LookupResponse.Failed, error=code, message=message)
-        return frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=found)
+        response = pb.LookupResponse(request_id=body.request_id, response=pb.LookupResponse.Failed, error=code, message=message)
+        return frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=response)
     if kind == pb.Command.GET_SCHEMA:
         schema = pb.GetSchemaResponse(request_id=body.request_id, error_code=code, error_message=message)
         return frames.command(pb.Command.GET_SCHEMA_RESPONSE, get_schema_response=schema)

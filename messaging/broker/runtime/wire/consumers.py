@@ -36,9 +36,9 @@ _WRAP = 1 << 64
 
 async def subscribe(service: Broker, connection: Connection, body: pb.Subscribe, resource: Resource) -> None:
     name = subscription_name(body.subscription)
-    held = connection.endpoints.consumers.get(body.consumer_id)
-    if held is not None:
-        if held[0].text != resource.topic or held[1].name != name:
+    attached = connection.endpoints.consumers.get(body.consumer_id)
+    if attached is not None:
+        if attached[0].text != resource.topic or attached[1].name != name:
             raise InvalidValue(f"consumer {body.consumer_id} is already open on this connection with another subscription")
         connection.send(frames.success(body.request_id))
         return
@@ -89,13 +89,13 @@ async def _subscription(service: Broker, connection: Connection, topic: Topic, n
     rolled_back = None
     if rollback_s:  # it counts even where the subscription exists, unless that would move others
         rolled_back = await topic.entries.mark_delete_at_time(max(0, service.now_ms() - rollback_s * 1000))
-    held = topic.subscriptions.table.get(key)
-    if held is not None:
-        if rolled_back is not None and not held.consumers:
-            await seek_subscription(service, connection.principal, topic, held, SeekTarget(rolled_back))
-        if properties and held.durable and not held.properties:  # where there are some they stay, as in Pulsar
-            await topic.subscriptions.set_properties(held, properties)
-        return held
+    subscription = topic.subscriptions.table.get(key)
+    if subscription is not None:
+        if rolled_back is not None and not subscription.consumers:
+            await seek_subscription(service, connection.principal, topic, subscription, SeekTarget(rolled_back))
+        if properties and subscription.durable and not subscription.properties:  # where there are some they stay, as in Pulsar
+            await topic.subscriptions.set_properties(subscription, properties)
+        return subscription
     start = _start(body) if rolled_back is None else topic.ledger_list.next_after(rolled_back)
     if start == LATEST and not body.HasField("start_message_id") and found_by_looking(service, connection, topic, name):
         start = EARLIEST
@@ -123,23 +123,26 @@ def wire_position(message_id: pb.MessageId) -> Position:
 
 
 def flow(service: Broker, connection: Connection, body: pb.Flow, resource: Resource) -> None:
-    held = connection.endpoints.consumers.get(body.consumer_id)
-    if held is not None:
-        topic, subscription, consumer = held
+    attached = connection.endpoints.consumers.get(body.consumer_id)
+    if attached is not None:
+        topic, subscription, consumer = attached
         topic.consumers.flow(subscription, consumer, body.message_permits)
 
 
 def acknowledge(service: Broker, connection: Connection, body: pb.Ack, resource: Resource) -> AfterReading:
     """Acknowledgements that the hot loop does not handle: several ids, ack sets, cumulative ones, or with a response."""
-    held = connection.endpoints.consumers.get(body.consumer_id)
-    if held is None:
+    attached = connection.endpoints.consumers.get(body.consumer_id)
+    if attached is None:
         return None
-    topic, subscription, consumer = held
+    topic, subscription, consumer = attached
     done = _ack_answer(connection, body)
     if body.txnid_least_bits or body.txnid_most_bits:
         done("transactions are not served yet", None)
         return None
-    asked = [MessageAck(_position(one), one.ack_set) if one.ack_set else MessageAck(_position(one)) for one in body.message_id]
+    asked = [
+        MessageAck(_position(message_id), message_id.ack_set) if message_id.ack_set else MessageAck(_position(message_id))
+        for message_id in body.message_id
+    ]
     if body.ack_type == pb.Ack.Individual:
         service.acknowledgements += len(asked)
         return topic.acknowledgements.acknowledge_each(subscription, consumer, asked, done)
@@ -175,9 +178,9 @@ def ack_response(consumer_id: int, request_id: int, refused: str, error: StoreEr
 
 
 def redeliver(service: Broker, connection: Connection, body: pb.RedeliverUnacknowledgedMessages, resource: Resource) -> None:
-    held = connection.endpoints.consumers.get(body.consumer_id)
-    if held is not None:
-        topic, subscription, consumer = held
+    attached = connection.endpoints.consumers.get(body.consumer_id)
+    if attached is not None:
+        topic, subscription, consumer = attached
         ids = [_position(message_id) for message_id in body.message_ids]
         unacked_before = consumer.unacked_messages
         topic.acknowledgements.redeliver(subscription, consumer, ids or None)
@@ -264,9 +267,9 @@ async def unsubscribe(service: Broker, connection: Connection, body: pb.Unsubscr
 
 async def close_consumer(service: Broker, connection: Connection, body: pb.CloseConsumer, resource: Resource) -> None:
     """Always answers SUCCESS; unacknowledged messages of the consumer go to the others."""
-    held = connection.endpoints.drop_consumer(body.consumer_id)
-    if held is not None:
-        topic, subscription, consumer = held
+    attached = connection.endpoints.drop_consumer(body.consumer_id)
+    if attached is not None:
+        topic, subscription, consumer = attached
         topic.consumers.detach(subscription, consumer)
     connection.send(frames.success(body.request_id))
 

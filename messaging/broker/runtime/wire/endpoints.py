@@ -63,7 +63,7 @@ class Endpoints:
         detaches = [
             *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer, _ in opening.values()),
             *(partial(_detach, topic, topic.producers.detach, producer) for topic, producer in producers.values()),
-            *(partial(_detach, topic, topic.consumers.detach, *held) for topic, *held in consumers.values()),
+            *(partial(_detach, topic, topic.consumers.detach, *attached) for topic, *attached in consumers.values()),
         ]
         detach_all(self.service.peers.turn_loop, self.memory_charge.tenant, detaches)
 
@@ -80,38 +80,38 @@ class Endpoints:
         parts = group_by_producer(sent) if len(sent) > 1 else [sent]
         producers = self.producers
         for part in parts:
-            held = producers.get(part[0].producer_id)
-            if held is None or held[1].closed:
-                self._publish_closed(held, part)
+            attached = producers.get(part[0].producer_id)
+            if attached is None or attached[1].closed:
+                self._publish_closed(attached, part)
                 continue
             summary = summarize(part)
             if (
                 summary.flags & NEEDS_A_LOOK
-                or held[1].encrypted
-                or held[0].publisher.message_bytes_max
+                or attached[1].encrypted
+                or attached[0].publisher.message_bytes_max
                 or (
-                    held[0].publisher.delay_limits is not None
-                    and (summary.flags & DELAYED or held[0].publisher.delay_limits.given_any)
+                    attached[0].publisher.delay_limits is not None
+                    and (summary.flags & DELAYED or attached[0].publisher.delay_limits.given_any)
                 )
             ):
-                self._publish_storable(*held, buf, part)
+                self._publish_storable(*attached, buf, part)
             else:
-                self.append(*held, buf, part, summary)
+                self.append(*attached, buf, part, summary)
         return BLOCK * len(parts)
 
-    def _publish_closed(self, held: tuple[Topic, Producer] | None, sent: list[SendFrame]) -> None:
+    def _publish_closed(self, attached: tuple[Topic, Producer] | None, sent: list[SendFrame]) -> None:
         """Messages of a producer that the broker has closed are skipped, but those of a fenced one are refused, after its receipts.
         Raises `ProtocolError` for a producer that was never open."""
-        if held is not None and held[1].fenced:
-            self.refuse_fenced(held[1], sent)
-        elif held is None and sent[0].producer_id not in self.ended_producers:
+        if attached is not None and attached[1].fenced:
+            self.refuse_fenced(attached[1], sent)
+        elif attached is None and sent[0].producer_id not in self.ended_producers:
             raise ProtocolError(f"messages for producer {sent[0].producer_id}, which is not open on this connection")
 
     def refuse_fenced(self, producer: Producer, sent: list[SendFrame]) -> None:
-        held = self.producers.get(producer.producer_id)
-        if held is not None and held[1] is producer:
+        attached = self.producers.get(producer.producer_id)
+        if attached is not None and attached[1] is producer:
             for frame in sent:
-                held[0].publisher.run_after_pending(partial(self._say_refused, fenced_refusal(frame)))
+                attached[0].publisher.run_after_pending(partial(self._say_refused, fenced_refusal(frame)))
 
     def append(self, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary) -> None:
         try:
@@ -147,9 +147,9 @@ class Endpoints:
         """Plain individual acknowledgements: one call per consumer and ledger. Returns the cost besides that of the entries."""
         runs = group_acks(acked)
         for (consumer_id, ledger_id), entries in runs.items():
-            held = self.consumers.get(consumer_id)
-            if held is not None:
-                topic, subscription, consumer = held
+            attached = self.consumers.get(consumer_id)
+            if attached is not None:
+                topic, subscription, consumer = attached
                 topic.acknowledgements.acknowledge(subscription, consumer, ledger_id, entries)
                 self.service.acknowledgements += len(entries)
         return ACK_RUN * len(runs)
@@ -178,34 +178,34 @@ class Endpoints:
 
     def end_opening(self, producer: Producer) -> OpeningProducer | None:
         """What `begin_opening` began. None if it has ended: the request was answered, or the client closed the producer."""
-        held = self.opening.get(producer.producer_id)
-        if held is None or held.producer is not producer:
+        opening = self.opening.get(producer.producer_id)
+        if opening is None or opening.producer is not producer:
             return None
         del self.opening[producer.producer_id]
         self.memory_charge.change(-memory_bytes((producer.name,), producer.metadata))
-        return held
+        return opening
 
     def add_consumer(self, topic: Topic, subscription: Subscription, consumer: Consumer) -> None:
         self.consumers[consumer.consumer_id] = (topic, subscription, consumer)
         self.memory_charge.change(memory_bytes((consumer.name,), consumer.metadata))
 
     def drop_consumer(self, consumer_id: int) -> tuple[Topic, Subscription, Consumer] | None:
-        held = self.consumers.pop(consumer_id, None)
-        if held is not None:
-            self.memory_charge.change(-memory_bytes((held[2].name,), held[2].metadata))
-        return held
+        attached = self.consumers.pop(consumer_id, None)
+        if attached is not None:
+            self.memory_charge.change(-memory_bytes((attached[2].name,), attached[2].metadata))
+        return attached
 
     def end_producer(self, producer_id: int) -> None:
         """The broker closed the producer: what its client sends until it notices is skipped."""
-        held = self.producers.pop(producer_id, None)
-        if held is not None:
-            self.memory_charge.change(-memory_bytes((held[1].name,), held[1].metadata))
+        attached = self.producers.pop(producer_id, None)
+        if attached is not None:
+            self.memory_charge.change(-memory_bytes((attached[1].name,), attached[1].metadata))
         self.ended_producers[producer_id] = None
         if len(self.ended_producers) > CLOSED_IDS_KEPT:
             del self.ended_producers[next(iter(self.ended_producers))]
 
 
-def _detach(topic: Topic, detach: Callable[..., None], *held: Any) -> None:
+def _detach(topic: Topic, detach: Callable[..., None], *attached: Any) -> None:
     """One that fails keeps no other attached."""
     with topic.services.loops.dispatching.guard(topic=topic.text):
-        detach(*held)
+        detach(*attached)

@@ -22,9 +22,9 @@ from messaging.storage.ledger_store import EARLIEST
 
 async def open_producer(service: Broker, connection: Connection, body: pb.Producer, resource: Resource) -> None:
     endpoints = connection.endpoints
-    held = endpoints.producers.get(body.producer_id)
-    if held is not None and not held[1].closed and (held[0].text != resource.topic or body.epoch <= held[1].epoch):
-        connection.send(producer_success(body.request_id, *held))  # a repeated request: same answer
+    attached = endpoints.producers.get(body.producer_id)
+    if attached is not None and not attached[1].closed and (attached[0].text != resource.topic or body.epoch <= attached[1].epoch):
+        connection.send(producer_success(body.request_id, *attached))  # a repeated request: same answer
         return
     opening = endpoints.opening.get(body.producer_id)
     if opening is not None:
@@ -95,12 +95,12 @@ async def _open_initial_subscription(service: Broker, connection: Connection, na
 
 async def close_producer(service: Broker, connection: Connection, body: pb.CloseProducer, resource: Resource) -> None:
     """Always answers SUCCESS, after the receipts of earlier messages (Pulsar's order)."""
-    held = connection.endpoints.producers.get(body.producer_id)
-    if held is not None:
-        topic, producer = held
+    attached = connection.endpoints.producers.get(body.producer_id)
+    if attached is not None:
+        topic, producer = attached
         await topic.publisher.wait_for_pending(producer)
         topic.producers.detach(producer)
-        if connection.endpoints.producers.get(body.producer_id) is held:
+        if connection.endpoints.producers.get(body.producer_id) is attached:
             connection.endpoints.end_producer(body.producer_id)
     opening = connection.endpoints.opening.get(body.producer_id)
     if opening is not None:

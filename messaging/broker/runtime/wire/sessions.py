@@ -39,8 +39,8 @@ class BinaryProducerSession(_BinarySession):
 
     def end(self, error: MagnetarError) -> None:
         endpoints = self.connection.endpoints
-        held = endpoints.opening.get(self.opened_id) or endpoints.producers.get(self.opened_id)
-        producer = held[1] if held is not None else None
+        attached = endpoints.opening.get(self.opened_id) or endpoints.producers.get(self.opened_id)
+        producer = attached[1] if attached is not None else None
         if producer is not None and producer.session is self and not producer.closed:
             self.topic.producers.detach(producer)
             producer.sink.closed(producer)

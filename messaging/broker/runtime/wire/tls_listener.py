@@ -80,83 +80,83 @@ class TlsListener:
                 self._loop.call_later(ACCEPT_AGAIN_S, self._accept_again)
                 return
             sock.setblocking(False)
-            one = Handshake(self, sock, str(peer[0]))
-            self._handshakes.add(one)
+            handshake = Handshake(self, sock, str(peer[0]))
+            self._handshakes.add(handshake)
             handshake_ms = self._peers.settings.handshake_ms
-            one.deadline = self._loop.call_later(
-                handshake_ms / 1000, self.refuse, one, "no TLS handshake", f"within handshake_ms = {handshake_ms}"
+            handshake.deadline = self._loop.call_later(
+                handshake_ms / 1000, self.refuse, handshake, "no TLS handshake", f"within handshake_ms = {handshake_ms}"
             )
-            self._peers.counts(one, one.address)
-            self._watch(one)
+            self._peers.counts(handshake, handshake.address)
+            self._watch(handshake)
 
     def _accept_again(self) -> None:
         if self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock, self._accept)
 
-    def _watch(self, one: Handshake) -> None:
-        if not one.over:
-            self._loop.add_reader(one.sock, self._look, one)
+    def _watch(self, handshake: Handshake) -> None:
+        if not handshake.over:
+            self._loop.add_reader(handshake.sock, self._look, handshake)
 
-    def _look(self, one: Handshake) -> None:
+    def _look(self, handshake: Handshake) -> None:
         """Data has arrived: it stays in the socket until the handshake starts."""
-        self._loop.remove_reader(one.sock)
+        self._loop.remove_reader(handshake.sock)
         try:
-            data = one.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
+            data = handshake.sock.recv(RECORD_HEAD_BYTES + RECORD_BYTES_MAX, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
-            return self._watch(one)
+            return self._watch(handshake)
         except OSError:
             data = b""
         if not data:
-            return self._end(one)
+            return self._end(handshake)
         if data[0] != HANDSHAKE_RECORD:
-            return self.refuse(one, "no TLS", "its first byte begins no handshake: connect to the plain port, or with TLS")
+            return self.refuse(handshake, "no TLS", "its first byte begins no handshake: connect to the plain port, or with TLS")
         size = RECORD_HEAD_BYTES + int.from_bytes(data[3:5], "big") if len(data) >= RECORD_HEAD_BYTES else RECORD_BYTES_MAX
         if len(data) >= min(size, RECORD_BYTES_MAX):
-            self._turns.wait(one.address, one)
+            self._turns.wait(handshake.address, handshake)
         else:
-            one.timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, one)
+            handshake.timer = self._loop.call_later(LOOK_AGAIN_S, self._watch, handshake)
 
     # --- handshakes
 
-    def begin_handshake(self, one: Handshake) -> None:
-        if not one.over:
+    def begin_handshake(self, handshake: Handshake) -> None:
+        if not handshake.over:
             self._turns.turns.left -= 1
             self.begun += 1
-            one.task = self._loop.create_task(self._perform(one), name="TLS handshake")
+            handshake.task = self._loop.create_task(self._perform(handshake), name="TLS handshake")
 
-    async def _perform(self, one: Handshake) -> None:
-        left_s = max(0.001, one.deadline.when() - self._loop.time()) if one.deadline else None
+    async def _perform(self, handshake: Handshake) -> None:
+        left_s = max(0.001, handshake.deadline.when() - self._loop.time()) if handshake.deadline else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._connect(one), one.sock, ssl=self._context, ssl_handshake_timeout=left_s
+                lambda: self._connect(handshake), handshake.sock, ssl=self._context, ssl_handshake_timeout=left_s
             )
         except (OSError, ssl.SSLError) as error:
-            one.task = None
-            self.refuse(one, "no TLS handshake", str(error))
+            handshake.task = None
+            self.refuse(handshake, "no TLS handshake", str(error))
         else:
-            self._forget(one)
+            self._forget(handshake)
 
     # --- closing
 
-    def refuse(self, one: Handshake, reason: str, detail: str = "") -> None:
-        if not one.over:
-            log.info("connection.refused", peer=one.address, reason=reason, detail=detail)
+    def refuse(self, handshake: Handshake, reason: str, detail: str = "") -> None:
+        if not handshake.over:
+            log.info("connection.refused", peer=handshake.address, reason=reason, detail=detail)
             self._peers.refused[reason] += 1
-            self._end(one)
+            self._end(handshake)
 
-    def _end(self, one: Handshake) -> None:
-        self._forget(one)
-        if one.task is not None:
-            one.task.cancel()
-        elif one.sock.fileno() >= 0:  # a failed handshake has closed it
-            self._loop.remove_reader(one.sock)
-        one.sock.close()
+    def _end(self, handshake: Handshake) -> None:
+        self._forget(handshake)
+        if handshake.task is not None:
+            handshake.task.cancel()
+        elif handshake.sock.fileno() >= 0:  # a failed handshake has closed it
+            self._loop.remove_reader(handshake.sock)
+        handshake.sock.close()
 
-    def _forget(self, one: Handshake) -> None:
+    def _forget(self, handshake: Handshake) -> None:
         """The connection was handed over or is gone. Idempotent."""
-        one.over = True
-        self._handshakes.discard(one)
-        self._peers.shares.leave(one)
-        for timer in (one.timer, one.deadline):
+        handshake.over = True
+        self._handshakes.discard(handshake)
+        self._peers.shares.leave(handshake)
+        for timer in (handshake.timer, handshake.deadline):
             if timer is not None:
                 timer.cancel()

@@ -49,17 +49,17 @@ async def topics_of_namespace(service: Broker, connection: Connection, body: pb.
 
 def _listed(names: list[str], pattern: str | None) -> Listing:
     names = without_system_topics(names)
-    found = None if pattern is None else matching(pattern, names)
-    shown = names if found is None else found
-    return Listing(shown, found is not None, frames.topics_hash(shown))
+    matches = None if pattern is None else matching(pattern, names)
+    shown = names if matches is None else matches
+    return Listing(shown, matches is not None, frames.topics_hash(shown))
 
 
 def _listing(body: pb.GetTopicsOfNamespace, names: list[str]) -> bytes:
-    found = _listed(names, body.topics_pattern if body.HasField("topics_pattern") else None)
-    answer = pb.GetTopicsOfNamespaceResponse(request_id=body.request_id, filtered=found.filtered, topics_hash=found.topics_hash)
-    answer.changed = not body.topics_hash or body.topics_hash != found.topics_hash
+    listing = _listed(names, body.topics_pattern if body.HasField("topics_pattern") else None)
+    answer = pb.GetTopicsOfNamespaceResponse(request_id=body.request_id, filtered=listing.filtered, topics_hash=listing.topics_hash)
+    answer.changed = not body.topics_hash or body.topics_hash != listing.topics_hash
     if answer.changed:
-        answer.topics.extend(found.names)
+        answer.topics.extend(listing.names)
     return frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)
 
 
@@ -73,12 +73,12 @@ def found_by_looking(service: Broker, connection: Connection, topic: Topic, subs
     another connection than this one, it must have consumers of the subscription on topics that are older."""
     namespace, created_ms, own = topic.name.namespace, topic.ledger.record.created_ms, connection.endpoints
     known = client_key(connection, str(namespace))
-    found = service.discovery.found(own, known, created_ms)
-    if found is not Found.ALIKE:
-        return found is Found.ITSELF
+    answer = service.discovery.found(own, known, created_ms)
+    if answer is not Found.ALIKE:
+        return answer is Found.ITSELF
     for endpoints in (own, *islice(service.discovery.alike(own, known), ALIKE_MAX)):
-        for other, held, consumer in islice(endpoints.consumers.values(), CONSUMERS_MAX):
-            if held.name == subscription and consumer.connected_ms <= created_ms and other.name.namespace == namespace:
+        for other, subscribed, consumer in islice(endpoints.consumers.values(), CONSUMERS_MAX):
+            if subscribed.name == subscription and consumer.connected_ms <= created_ms and other.name.namespace == namespace:
                 return True
     return False
 
@@ -111,10 +111,10 @@ async def watch_topics(service: Broker, connection: Connection, body: pb.WatchTo
 
 
 def _watched(body: pb.WatchTopicList, names: list[str]) -> bytes:
-    found = _listed(names, body.topics_pattern)
-    answer = pb.WatchTopicListSuccess(request_id=body.request_id, watcher_id=body.watcher_id, topics_hash=found.topics_hash)
-    if found.topics_hash != body.topics_hash:
-        answer.topic.extend(found.names)
+    listing = _listed(names, body.topics_pattern)
+    answer = pb.WatchTopicListSuccess(request_id=body.request_id, watcher_id=body.watcher_id, topics_hash=listing.topics_hash)
+    if listing.topics_hash != body.topics_hash:
+        answer.topic.extend(listing.names)
     return frames.command(pb.Command.WATCH_TOPIC_LIST_SUCCESS, watch_topic_list_success=answer)
 
 

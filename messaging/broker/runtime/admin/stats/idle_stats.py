@@ -82,11 +82,11 @@ class IdleStats:
 
     def look(self, topic: str) -> IdleTopic | None:
         """From now on the topic is one that somebody looks at. None: only the topic itself tells."""
-        held = self._held.pop(topic, None)
-        self._held[topic] = held
+        known = self._held.pop(topic, None)
+        self._held[topic] = known
         while len(self._held) > TOPICS_MAX:
             self._held.popitem(last=False)
-        return held
+        return known
 
     def loaded(self, topic: Topic) -> None:
         if topic.text in self._held:

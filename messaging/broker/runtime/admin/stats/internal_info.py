@@ -19,20 +19,20 @@ def internal_info(topic: Topic, stored: Sequence[SubscriptionRecord]) -> dict[st
     """`stored`: the records of its subscriptions. Times of changes are those of the topic's ledgers; a cursor's are not kept."""
     record = topic.ledger.record
     changed_ms = max((max(ledger.created_ms, ledger.sealed_ms) for ledger in record.ledgers), default=record.created_ms)
-    found: dict[str, Any] = {
+    info: dict[str, Any] = {
         "version": record.version,
         "creationDate": time_text(record.created_ms),
         "modificationDate": time_text(max(changed_ms, record.created_ms)),
         "ledgers": [_ledger(ledger) for ledger in record.ledgers],
         "cursors": {
-            one.name: _cursor(one, held, topic.services.stores.cursors.last.ledger_id)
-            for one in stored
-            if (held := topic.subscriptions.table.get(one.name)) is not None and held.durable
+            cursor.name: _cursor(cursor, subscription, topic.services.stores.cursors.last.ledger_id)
+            for cursor in stored
+            if (subscription := topic.subscriptions.table.get(cursor.name)) is not None and subscription.durable
         },
     }
     if record.terminated_at is not None:
-        found["terminatedPosition"] = _position(record.terminated_at)
-    return found
+        info["terminatedPosition"] = _position(record.terminated_at)
+    return info
 
 
 def _ledger(ledger: LedgerRecord) -> dict[str, Any]:
@@ -41,17 +41,17 @@ def _ledger(ledger: LedgerRecord) -> dict[str, Any]:
     return {"ledgerId": ledger.ledger_id, **ended, "timestamp": ledger.sealed_ms or ledger.created_ms, "isOffloaded": False}
 
 
-def _cursor(record: SubscriptionRecord, held: Subscription, ledger_id: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _cursor(record: SubscriptionRecord, subscription: Subscription, ledger_id: int) -> dict[str, Any]:
+    info: dict[str, Any] = {
         "creationDate": time_text(record.created_ms),
         "cursorsLedgerId": ledger_id,
-        "markDelete": _position(mark_delete_of(held)),
+        "markDelete": _position(mark_delete_of(subscription)),
     }
     ranges = [
         {"lowerEndpoint": _position(Position(ledger_id, first - 1)), "upperEndpoint": _position(Position(ledger_id, last))}
-        for ledger_id, first, last in ack_ranges(held, RANGES_SHOWN)
+        for ledger_id, first, last in ack_ranges(subscription, RANGES_SHOWN)
     ]
-    return {**found, "individualDeletedMessages": ranges} if ranges else found
+    return {**info, "individualDeletedMessages": ranges} if ranges else info
 
 
 def _position(position: Position) -> dict[str, int]:

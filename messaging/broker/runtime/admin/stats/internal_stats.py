@@ -112,9 +112,9 @@ def ack_ranges(subscription: Subscription, count: int) -> list[tuple[int, int, i
 
 def _ack_ranges_text(subscription: Subscription, runs_max: int = 100) -> str:
     """Pulsar's way to write ranges of acknowledged entries: ``[(3:4..3:9]]``, open below, closed above."""
-    found = ack_ranges(subscription, runs_max)
-    more = ",…" if len(found) == runs_max else ""
-    return "[" + ",".join(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]" for ledger_id, first, last in found) + f"{more}]"
+    ranges = ack_ranges(subscription, runs_max)
+    more = ",…" if len(ranges) == runs_max else ""
+    return "[" + ",".join(f"({ledger_id}:{first - 1}..{ledger_id}:{last}]" for ledger_id, first, last in ranges) + f"{more}]"
 
 
 def count_ack_ranges(subscription: Subscription) -> int:

@@ -23,21 +23,22 @@ def key_shared_figures(subscription: Subscription) -> tuple[Figures, dict[Consum
     ranges = ranges_by_consumer(strategy.selector)
     of_consumers = {consumer: _consumer(consumer, strategy, ranges.get(consumer, [])) for consumer in subscription.consumers}
     totals = ("drainingHashesCount", "drainingHashesClearedTotal", "drainingHashesUnackedMessages")
-    found: Figures = {name: sum(figures[name] for figures in of_consumers.values()) for name in totals}
-    found["allowOutOfOrderDelivery"] = strategy.mode.out_of_order
-    found["keySharedMode"] = strategy.mode.name
-    found["msgInReplay"] = len(strategy.waiting)
-    return found, of_consumers
+    of_subscription: Figures = {name: sum(figures[name] for figures in of_consumers.values()) for name in totals}
+    of_subscription["allowOutOfOrderDelivery"] = strategy.mode.out_of_order
+    of_subscription["keySharedMode"] = strategy.mode.name
+    of_subscription["msgInReplay"] = len(strategy.waiting)
+    return of_subscription, of_consumers
 
 
 def _consumer(consumer: Consumer, strategy: KeySharedDispatch, ranges: list[tuple[int, int]]) -> Figures:
     draining = strategy.draining.of(consumer)
     return {
-        "keyHashRangeArrays": [list(one) for one in ranges],
+        "keyHashRangeArrays": [list(hash_range) for hash_range in ranges],
         "drainingHashesCount": len(draining),
         "drainingHashesClearedTotal": strategy.draining.cleared.get(consumer, 0),
-        "drainingHashesUnackedMessages": sum(one.unacked for one in draining.values()),
+        "drainingHashesUnackedMessages": sum(draining_slot.unacked for draining_slot in draining.values()),
         "drainingHashes": [
-            {"hash": slot, "unackMsgs": one.unacked, "blockedAttempts": one.blocked} for slot, one in draining.items()
+            {"hash": slot, "unackMsgs": draining_slot.unacked, "blockedAttempts": draining_slot.blocked}
+            for slot, draining_slot in draining.items()
         ],
     }

@@ -50,5 +50,5 @@ def not_loaded(text: str) -> TopicLive:
 
 def nothing(text: str) -> TopicLive:
     """A non-persistent topic that nobody uses: it holds nothing."""
-    held = dict.fromkeys(("messages_in", "messages_out", "storage_bytes", "backlog_entries", "subscriptions"), 0)
-    return structs.replace(not_loaded(text), **held)
+    zeros = dict.fromkeys(("messages_in", "messages_out", "storage_bytes", "backlog_entries", "subscriptions"), 0)
+    return structs.replace(not_loaded(text), **zeros)

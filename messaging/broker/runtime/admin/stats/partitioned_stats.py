@@ -16,14 +16,14 @@ Stats = dict[str, Any]
 Members = dict[tuple[str, str], Stats]  # publishers or consumers, by name and address
 
 
-def _earlier(one: Any, other: Any) -> Any:
+def _earlier(this: Any, other: Any) -> Any:
     """0 and below: not known, or never."""
-    known = [value for value in (one, other) if value > 0]
-    return min(known) if known else max(one, other)
+    known = [value for value in (this, other) if value > 0]
+    return min(known) if known else max(this, other)
 
 
-def _earlier_text(one: str, other: str) -> str:
-    return min(one, other) if one and other else one or other
+def _earlier_text(this: str, other: str) -> str:
+    return min(this, other) if this and other else this or other
 
 
 # How two values become one, where they do not add up. Words are ISO 8601 times in UTC, so that the lesser is the earlier.
@@ -51,7 +51,7 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "lastCompactionSucceedTimestamp": max,
     "lastCompactionFailedTimestamp": max,
     "deliveryHealth": worse,
-    "explanation": lambda one, other: one if one == other else {},  # each partition has its own
+    "explanation": lambda this, other: this if this == other else {},  # each partition has its own
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")
 OF_EACH_PARTITION = ("topicEpoch", "publishingHeld")  # each has its own exclusive producers and quota
@@ -100,21 +100,21 @@ class PartitionedStats:
 
     def _clients_publishers(self) -> list[Stats]:
         """Those whose name is on one partition only are counted off by client: the first of each partition are one, and so on."""
-        found: dict[tuple[str | int, str], Stats] = {}
+        merged: dict[tuple[str | int, str], Stats] = {}
         counted: Counter[tuple[int, str]] = Counter()
         for (name, address), publisher in self._publishers.items():
             parts = self._publisher_parts[name, address]
             if len(parts) > 1:
-                found[name, address] = publisher
+                merged[name, address] = publisher
                 continue
             key = counted[parts[0], address], address
             counted[parts[0], address] += 1
-            if key not in found:
-                found[key] = {**publisher}
+            if key not in merged:
+                merged[key] = {**publisher}
                 continue
-            found[key].pop("producerName", None)
-            _add(found[key], {name: value for name, value in publisher.items() if name != "producerName"})
-        return list(found.values())
+            merged[key].pop("producerName", None)
+            _add(merged[key], {name: value for name, value in publisher.items() if name != "producerName"})
+        return list(merged.values())
 
 
 def _merge(totals: Members, members: Iterable[Stats], name: str) -> None:

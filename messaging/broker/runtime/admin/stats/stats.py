@@ -161,9 +161,9 @@ async def _subscription(
         "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),
         "msgRateOut": rates.messages_out,
         "msgThroughputOut": rates.bytes_out,
-        "msgRateRedeliver": sum(one["msgRateRedeliver"] for one in consumers),
-        "messageAckRate": sum(one["messageAckRate"] for one in consumers),
-        "chunkedMessageRate": sum(one["chunkedMessageRate"] for one in consumers),
+        "msgRateRedeliver": sum(figures["msgRateRedeliver"] for figures in consumers),
+        "messageAckRate": sum(figures["messageAckRate"] for figures in consumers),
+        "chunkedMessageRate": sum(figures["chunkedMessageRate"] for figures in consumers),
         "msgRateExpired": rates.entries_expired,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
@@ -172,7 +172,9 @@ async def _subscription(
         "lastExpireTimestamp": subscription.last_expired_ms,
         "lastMarkDeleteAdvancedTimestamp": subscription.last_advanced_ms,
         "msgInReplay": subscription.state.redeliveries.waiting_entries if consumers else 0,
-        "lastConsumedFlowTimestamp": max([subscription.last_flow_ms, *(one.last_flow_ms for one in subscription.consumers)]),
+        "lastConsumedFlowTimestamp": max(
+            [subscription.last_flow_ms, *(consumer.last_flow_ms for consumer in subscription.consumers)]
+        ),
         "blockedSubscriptionOnUnackedMsgs": subscription.unacked.blocked,
         "activeConsumerName": subscription.active.name
         if subscription.active and subscription.kind is SubscriptionType.FAILOVER

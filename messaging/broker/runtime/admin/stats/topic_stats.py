@@ -68,13 +68,13 @@ class TopicStatsHandlers:
         parts, slices = await parts_of(self._broker, name), self._slices(name)
         if not parts.partitioned:
             return Stats(stats=await self._figures(name, slices))
-        found: dict[str, Figures] = {}
+        by_partition: dict[str, Figures] = {}
         for part in parts.names:
             try:
-                found[str(part.partition)] = await self._figures(part, slices)
+                by_partition[str(part.partition)] = await self._figures(part, slices)
             except TopicNotFound:  # nobody has used it yet
                 continue
-        return Stats(stats={"partitions": found})
+        return Stats(stats={"partitions": by_partition})
 
     async def _figures(self, name: TopicName, slices: TurnSlices) -> Figures:
         await slices.spend(FIGURES_COST)

@@ -86,11 +86,11 @@ class DelayedChanges:
         scan, work = DelayedScan(topic, start, KEY_ENTRIES_MAX, KEY_BYTES_MAX), KeyChange(self, topic, key, at_ms)
         following: Position | None = start
         while work.changed < changed_max:
-            found = await scan.next_block()
-            if found is None:
+            block_read = await scan.next_block()
+            if block_read is None:
                 following = scan.position
                 break
-            block, left = found[0], list(found[1])
+            block, left = block_read[0], list(block_read[1])
             while left and work.changed < changed_max:
                 topic.check_open()
                 done = work.turn(block, left[:TURN_ENTRIES], changed_max)
@@ -164,14 +164,14 @@ class DelayedChanges:
         """Changes entries that no subscription had. The caller saves it."""
         delays = self._topic.delayed.delays
         if at_ms is None:
-            for ledger_id in {one.ledger_id for one in positions}:
-                entries = BitMap([one.entry_id for one in positions if one.ledger_id == ledger_id])
+            for ledger_id in {changed.ledger_id for changed in positions}:
+                entries = BitMap([changed.entry_id for changed in positions if changed.ledger_id == ledger_id])
                 delays.cancel(ledger_id, entries)
                 self._acknowledge(ledger_id, list(entries))
         else:
             for position, before_ms in zip(positions, former_ms, strict=True):
-                held = None if delays.overrides is None else delays.overrides.time_of(position)
-                delays.reschedule(position, at_ms, before_ms if held is None else held.former_ms)
+                override = None if delays.overrides is None else delays.overrides.time_of(position)
+                delays.reschedule(position, at_ms, before_ms if override is None else override.former_ms)
         self._topic.delayed.changed()
 
     def _acknowledge(self, ledger_id: int, entries: list[int]) -> None:

@@ -85,9 +85,9 @@ class DelayedList:
         `StorageFailed`."""
         complete = await self._caught_up()
         for _ in range(ROUNDS_MAX):
-            found = await self._unless_merged(partial(self._round, from_ms, until_ms, after, count))
-            after = found.following
-            kept = [entry for entry in found.entries if self._holds(entry)]
+            result = await self._unless_merged(partial(self._round, from_ms, until_ms, after, count))
+            after = result.following
+            kept = [entry for entry in result.entries if self._holds(entry)]
             if kept or after is None:
                 return DuePage(kept, after, complete)
         return DuePage([], after, complete)
@@ -140,7 +140,7 @@ class DelayedList:
         buckets, exact = await self._unless_merged(partial(self._counted, edges))
         entries = self._topic.delayed.waiting_entries
         ends = [*edges[1:-1], None]
-        return DueCounts([Bucket(*one) for one in zip(edges, ends, buckets, strict=False)], entries, exact, complete)
+        return DueCounts([Bucket(*bucket) for bucket in zip(edges, ends, buckets, strict=False)], entries, exact, complete)
 
     async def _counted(self, edges: list[int]) -> tuple[list[int], bool]:
         topic = self._topic

@@ -116,13 +116,13 @@ class DueReader:
         read = self._reads.pop(asked)
         scheduler.resized(self.tenant, asked.size_bytes, 0)
         with topic.services.loops.dispatching.guard(topic=topic.text, position=str(asked.first)):
-            found = [] if task.cancelled() or task.exception() is not None else task.result()
+            entries = [] if task.cancelled() or task.exception() is not None else task.result()
             try:
-                blocks = _with(found, read.wanted)
+                blocks = _with(entries, read.wanted)
             except ValueError:  # none of ours: whoever is sent it tells
-                found = []
-            if found:
-                ahead.arrived(read, blocks, found[-1].last_entry)
+                entries = []
+            if entries:
+                ahead.arrived(read, blocks, entries[-1].last_entry)
             else:
                 ahead.failed(read)
             if topic.closed is None:

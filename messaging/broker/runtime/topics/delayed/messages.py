@@ -59,8 +59,8 @@ async def page_of_key(topic: PersistentTopic, key: str, from_ms: int, until_ms: 
     topic.check_open()
     topic.delayed.begin()
     scan, messages = DelayedScan(topic, start, KEY_ENTRIES_MAX, KEY_BYTES_MAX), list[ReadMessage]()
-    while (one := await scan.next_block()) is not None:
-        block, entries = one
+    while (block_read := await scan.next_block()) is not None:
+        block, entries = block_read
         for at, entry in enumerate(entries, 1):
             position = Position(block.ledger_id, entry)
             if from_ms <= delivery_time(topic.overrides, block, position) < until_ms and key_of(block, entry) == key:

@@ -77,7 +77,7 @@ class RunStore:
         try:
             head = await self._head(run, job.block)
         except (*GONE, ValueError) as error:
-            if any(one.ledger_id == run.record.ledger_id for one in self._ledger.record.delayed_runs):  # else it was merged
+            if any(record.ledger_id == run.record.ledger_id for record in self._ledger.record.delayed_runs):  # else it was merged
                 lost = await self._lost(index, run, job.block, error)
         index.loaded(job, head)
         return lost
@@ -100,7 +100,7 @@ class RunStore:
             writer = await self._create()
             try:
                 directory, blocks, lost = await self._merge_into(writer, index, job)
-                former = [one.record for one in job.runs]
+                former = [merged.record for merged in job.runs]
                 if directory.entries:
                     run = await self._end(writer, blocks, directory, former)
                 else:
@@ -121,8 +121,8 @@ class RunStore:
             for source in merge.hungry:
                 run, first = job.runs[source], at[source]
                 at[source] = stop = min(first + FED_BLOCKS, len(run.starts))
-                data, found = await self._blocks(index, run, first, stop)
-                for ledger_id, entries in found.items():
+                data, bitmaps = await self._blocks(index, run, first, stop)
+                for ledger_id, entries in bitmaps.items():
                     entry_sets.add(lost, ledger_id, entries)
                 fed.append((source, data, stop == len(run.starts)))
             made = await asyncio.to_thread(run_threads.fed, merge, fed)
@@ -145,14 +145,14 @@ class RunStore:
         except (*GONE, ValueError) as error:
             if stop - first == 1:
                 return [], await self._lost(index, run, first, error)
-        found: list[bytes] = []
+        blocks: list[bytes] = []
         lost = EntrySets()
         for block in range(first, stop):
             data, more = await self._blocks(index, run, block, block + 1)
-            found += data
+            blocks += data
             for ledger_id, entries in more.items():
                 entry_sets.add(lost, ledger_id, entries)
-        return found, lost
+        return blocks, lost
 
     async def _rewrite(self, index: RunIndex, job: Rewrite) -> None:
         former, record, first_block = job.run.record, None, job.run.first_block  # what is released meanwhile is named still
@@ -180,15 +180,15 @@ class RunStore:
     async def _entries_of(self, run: StoredRun, first_block: int) -> EntrySets | None:
         """As the blocks from `first_block` on have them: the directory may name others of which a block before that was passed, and
         which are pending again since. None: some cannot be read, and must not be left out."""
-        found = EntrySets()
+        of_run = EntrySets()
         for first in range(first_block, len(run.starts), FED_BLOCKS):
             try:
                 data = await self._read(run.record.ledger_id, first, min(first + FED_BLOCKS, len(run.starts)) - 1)
                 for ledger_id, entries in (await asyncio.to_thread(run_threads.entries_of, *data)).items():
-                    entry_sets.add(found, ledger_id, entries)
+                    entry_sets.add(of_run, ledger_id, entries)
             except (*GONE, ValueError):
                 return None
-        return found
+        return of_run
 
     async def _drop(self, index: RunIndex, job: Drop) -> None:
         stored = False
@@ -212,19 +212,19 @@ class RunStore:
         has. They are taken out of the index."""
         self._damaged(run.record, error)
         try:
-            found = (await self._directory(run.record)).bitmaps
+            missing = (await self._directory(run.record)).bitmaps
         except (*GONE, ValueError) as also:  # nothing tells what was in it: everything is looked at
             self._damaged(run.record, also)
-            found = entry_sets.copied(index.pending)
-        found = entry_sets.common(found, index.pending)
+            missing = entry_sets.copied(index.pending)
+        missing = entry_sets.common(missing, index.pending)
         for other in range(run.first_block, len(run.starts)):
             if other != block:
                 try:
                     data = await self._read(run.record.ledger_id, other, other)
-                    entry_sets.take(found, await asyncio.to_thread(run_threads.entries_of, data[0]))
+                    entry_sets.take(missing, await asyncio.to_thread(run_threads.entries_of, data[0]))
                 except (*GONE, ValueError):
                     continue
-        return entry_sets.take(index.pending, found)
+        return entry_sets.take(index.pending, missing)
 
     def _damaged(self, record: DelayedRun, error: Exception) -> None:
         self._storage.damage["delayed"] += 1
@@ -264,7 +264,7 @@ class RunStore:
         await self._ledger.update(
             lambda record: replace(record, delayed_runs=(*(run for run in record.delayed_runs if run.ledger_id not in gone), *new))
         )
-        kept = {ledger_id for one in new for ledger_id in one.ledger_ids}
+        kept = {ledger_id for made in new for ledger_id in made.ledger_ids}
         await self._delete([ledger_id for run in former for ledger_id in run.ledger_ids if ledger_id not in kept])
 
     def _leave(self, writer: LedgerWriter) -> None:

@@ -69,7 +69,7 @@ class DelayedScan:
         unindexed = self._delays.unindexed
         if unindexed is not None and position <= unindexed[1]:
             positions.append(ledger_list.resolve(max(position, unindexed[0])))
-        first = min((one for one in positions if one is not None), default=None)
+        first = min((candidate for candidate in positions if candidate is not None), default=None)
         return first if first is not None and ledger_list.holds(first) else None
 
     def _next_pending(self, position: Position) -> Position | None:
@@ -78,7 +78,10 @@ class DelayedScan:
         if here and here.max() >= first:
             return Position(position.ledger_id, here.next_set_bit(first))
         ledger_list = self._topic.ledger_list
-        later = min((one for one in pending if one > position.ledger_id and ledger_list.last_of(one) >= 0), default=None)
+        later = min(
+            (ledger_id for ledger_id in pending if ledger_id > position.ledger_id and ledger_list.last_of(ledger_id) >= 0),
+            default=None,
+        )
         return None if later is None else Position(later, pending[later].min())
 
     async def _read(self, position: Position) -> None:
@@ -92,7 +95,7 @@ class DelayedScan:
             return
         except StoreError as error:
             raise StorageFailed(f"delayed messages of {topic.text} cannot be read: {error}") from error
-        self._left_bytes -= sum(len(one.data) for one in read)
+        self._left_bytes -= sum(len(block.data) for block in read)
         last = read[-1].last_entry if read else position.entry_id
         self._first, self.position = position, topic.ledger_list.next_after(Position(position.ledger_id, last))
 

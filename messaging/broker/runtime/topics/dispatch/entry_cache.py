@@ -103,7 +103,7 @@ class EntryCaches:
             self._account.give("", size)
             self._stale += 1
         if self._stale > STALE_MAX and self._stale * 2 > len(self._order):
-            self._order = deque(one for one in self._order if one.first is not None)
+            self._order = deque(cached for cached in self._order if cached.first is not None)
             self._stale = 0
 
     def _shrink(self, size: int) -> None:
