@@ -1,24 +1,51 @@
-"""Magnetar's client for Python: asyncio, typed, pure Python.
+"""Magnetar's client for Python: asyncio, typed, pure Python. Also a client of any Apache Pulsar.
 
 ::
 
     from messaging import client as magnetar
 
-    async with magnetar.connect("ws://127.0.0.1:8081", key=KEY) as client:
+    async with magnetar.connect("pulsar://127.0.0.1:6650", key=KEY) as client:
         async with client.producer("persistent://acme/orders/new") as producer:
             await producer.send(b"hello", key="customer-7")
         async with client.consumer("persistent://acme/orders/new", "billing", initial="earliest") as consumer:
             async for message in consumer:
                 await consumer.ack(message)
 
-How it is built: `pipeline`, `inbox` and `backoff` decide and do no I/O; `codec` knows the frames, `transport` the WebSocket;
-`producer`, `consumer` and `connection` put futures, tasks and a clock around them.
+How it is built: `wire` is a connection, of which the protocol's state is pure; `producing` and `consuming` are the ways of a
+message, a module for each stage, of which most are pure; `reopening` keeps a producer or consumer open, and `client` is the front.
 """
 
 from messaging.client import errors
 from messaging.client.client import Client, connect
-from messaging.client.consumer import Consumer
-from messaging.client.message import Message, MessageId
-from messaging.client.producer import Producer
+from messaging.client.consuming.consumer import Consumer
+from messaging.client.consuming.options import DeadLetterPolicy
+from messaging.client.consuming.reader import Reader
+from messaging.client.consuming.redelivery import RedeliveryBackoff
+from messaging.client.consuming.table_view import TableView
+from messaging.client.encryption import Decryptor, Encryptor
+from messaging.client.message import EARLIEST, LATEST, Message, MessageId, OutgoingMessage
+from messaging.client.producing.producer import Producer
+from messaging.client.schemas import BYTES, STRING, Json, Schema
 
-__all__ = ["Client", "Consumer", "Message", "MessageId", "Producer", "connect", "errors"]
+__all__ = [
+    "BYTES",
+    "EARLIEST",
+    "LATEST",
+    "STRING",
+    "Client",
+    "Consumer",
+    "DeadLetterPolicy",
+    "Decryptor",
+    "Encryptor",
+    "Json",
+    "Message",
+    "MessageId",
+    "OutgoingMessage",
+    "Producer",
+    "Reader",
+    "RedeliveryBackoff",
+    "Schema",
+    "TableView",
+    "connect",
+    "errors",
+]

@@ -1,21 +1,36 @@
-"""The client: the broker's address, the key, and what all producers share."""
+"""The client: the broker's address, the key, and what all producers and consumers share."""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Generic, Self, TypeVar, Unpack
 
-from messaging.client.connection import ConnectionLoop, Timing
-from messaging.client.consumer import Consumer, ConsumerOptions, Initial, Kind
+from messaging.client.addresses import Address, parse_addresses
+from messaging.client.arguments import ConsumerArguments, ProducerArguments, consumer_options, producer_options
+from messaging.client.consuming.consumer import Consumer
+from messaging.client.consuming.dead_letters import DeadLetters, Sender
+from messaging.client.consuming.options import ConsumerOptions
+from messaging.client.consuming.partition import ConsumerServices
+from messaging.client.consuming.reader import Reader
+from messaging.client.consuming.table_view import TableView
 from messaging.client.errors import Closed
-from messaging.client.pipeline import MemoryBudget
-from messaging.client.producer import Producer, ProducerOptions
-from messaging.client.transport import Connector, WebSocketConnector
+from messaging.client.message import EARLIEST, LATEST, MessageId
+from messaging.client.patterns import matching_topics
+from messaging.client.producing.admission import MemoryLimit
+from messaging.client.producing.flushing import Flusher
+from messaging.client.producing.options import ProducerOptions
+from messaging.client.producing.producer import Producer, ProducerServices
+from messaging.client.schemas import BYTES, Schema
+from messaging.client.timing import Timing
+from messaging.client.wire.connections import Connections
+from messaging.client.wire.transports import Connector, connector
 from messaging.errors import InvalidValue
 from messaging.local_caller import is_loopback
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -23,7 +38,7 @@ from messaging.protocol.names import TopicName, parse_topic, subscription_name
 logger = logging.getLogger("messaging.client")
 
 Key = str | Callable[[], str] | Callable[[], Awaitable[str]] | None
-E = TypeVar("E", bound=Producer | Consumer)
+E = TypeVar("E", bound=Producer | Consumer | Reader | TableView)
 
 
 class Opening(Generic[E]):
@@ -46,101 +61,212 @@ class Opening(Generic[E]):
 
 
 class Client:
-    """Made by `connect`. Connections are opened by producers and consumers, one each, and closed with it."""
+    """Made by `connect`. Producers and consumers share one connection to each broker. Belongs to one event loop."""
 
     def __init__(
         self,
         url: str,
         key: Key,
         *,
-        tls: ssl.SSLContext | None,
         open_timeout_s: float,
+        request_timeout_s: float,
+        keep_alive_s: float,
         memory_bytes_max: int,
-        message_bytes_max: int,
-        connector: Connector | None,
+        connect: Connector,
         timing: Timing,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("ws", "wss") or not parts.hostname:
-            raise InvalidValue(f"{url!r} is not a broker URL: use ws://host:8081 or wss://host:8081")
-        if key is not None and parts.scheme == "ws" and not is_loopback(parts.hostname):
-            logger.warning("the key goes to %s unencrypted: use wss://", parts.hostname)
-        self._url = url.rstrip("/")
+        addresses = parse_addresses(url)
+        if key is not None:
+            _warn_of_plain_text(addresses)
         self._key = key
         self._open_timeout_s = open_timeout_s
-        self._message_bytes_max = message_bytes_max
-        self._memory = MemoryBudget(memory_bytes_max)
-        frame_bytes_max = (message_bytes_max + 2) // 3 * 4 + (1 << 20)
-        self._connector = connector or WebSocketConnector(frame_bytes_max, tls)
         self._timing = timing
+        self._ids = itertools.count(1)
+        self._memory = MemoryLimit(memory_bytes_max)
+        self._flusher: Flusher | None = None
+        self._connections = Connections(
+            url, self._token, connect, message_bytes_max=5 << 20, keep_alive_s=keep_alive_s, timeout_s=request_timeout_s
+        )
         self._endpoints: list[Producer | Consumer] = []
         self._closed = False
 
-    def producer(
-        self,
-        topic: str,
-        *,
-        name: str | None = None,
-        first_sequence_id: int | None = None,
-        pending_max: int = 1000,
-        send_timeout_s: float = 30.0,
-    ) -> Opening[Producer]:
-        """A producer of `topic` (``persistent://tenant/namespace/topic``). The options are those of `ProducerOptions`.
+    # --- producers
+
+    def producer(self, topic: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ProducerArguments]) -> Opening[Producer]:
+        """A producer of `topic` (``persistent://tenant/namespace/topic``). Arguments: see `ProducerOptions` and `BatchLimits`.
 
         Opening raises the broker's error (`NotAuthorized`, `TopicNotFound`, `ProducerBusy`, ...) or `NotReady`.
         """
-        options = ProducerOptions(name, first_sequence_id, pending_max, send_timeout_s)
-        target = parse_topic(topic)
+        options, target = producer_options(**arguments), parse_topic(topic)
+        return Opening(partial(self._open_producer, target, options, schema))
 
-        async def open_() -> Producer:
-            self._check()
-            producer = Producer(str(target), options, self._memory, self._message_bytes_max, self._timing)
-            url = f"{self._url}/ws/v2/producer/{_path(target)}?{urlencode({'producerName': producer.name})}"
-            await producer.open(self._loop(f"producer {target}", url, producer))
-            self._keep(producer)
-            return producer
+    async def create_producer(self, topic: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ProducerArguments]) -> Producer:
+        """The same, open."""
+        return await self.producer(topic, schema=schema, **arguments)
 
-        return Opening(open_)
+    async def _open_producer(self, topic: TopicName, options: ProducerOptions, schema: Schema[Any]) -> Producer:
+        self._check()
+        if self._flusher is None:
+            self._flusher = Flusher()
+        services = ProducerServices(
+            self._connections, self._memory, self._flusher, self._timing, lambda: next(self._ids), self._open_timeout_s
+        )
+        producer = Producer(topic, options, schema, services)
+        await producer.open()
+        self._keep(producer)
+        return producer
+
+    # --- consumers
 
     def consumer(
         self,
-        topic: str,
+        topic: str | Sequence[str],
         subscription: str,
         *,
-        kind: Kind = "exclusive",
-        initial: Initial = "latest",
-        name: str | None = None,
-        unacknowledged_max: int = 1000,
-        nack_delay_s: float = 60.0,
+        schema: Schema[Any] = BYTES,
+        **arguments: Unpack[ConsumerArguments],
     ) -> Opening[Consumer]:
-        """A consumer of `subscription` on `topic`. The options are those of `ConsumerOptions`; opening raises as for `producer`."""
-        options = ConsumerOptions(kind, initial, name, unacknowledged_max, nack_delay_s)
-        target = parse_topic(topic)
-        subscription_name(subscription)
+        """A consumer of `subscription` on a topic, or on several. Arguments: see `ConsumerOptions`; opening raises as for
+        `producer`."""
+        names = [topic] if isinstance(topic, str) else list(topic)
+        if not names:
+            raise InvalidValue("a consumer of no topic: give at least one")
+        targets = [parse_topic(name) for name in names]
+        options = consumer_options(**arguments)
+        what = str(targets[0]) if len(targets) == 1 else f"{len(targets)} topics"
+        dead_letters = self._dead_letters(str(targets[0]), subscription, options)
+        if options.retry_enabled and dead_letters is not None:
+            targets.append(parse_topic(dead_letters.retry_topic))
 
-        async def open_() -> Consumer:
-            self._check()
-            consumer = Consumer(str(target), subscription)
-            url = f"{self._url}/ws/v2/consumer/{_path(target)}/{quote(subscription, safe='')}?{urlencode(_query(options))}"
-            await consumer.open(self._loop(f"consumer {target} {subscription}", url, consumer))
-            self._keep(consumer)
-            return consumer
+        async def topics() -> Sequence[TopicName]:
+            return targets
+
+        return Opening(partial(self._open_consumer, topics, what, subscription, options, schema, dead_letters))
+
+    async def subscribe(
+        self,
+        topic: str | Sequence[str],
+        subscription: str,
+        *,
+        schema: Schema[Any] = BYTES,
+        **arguments: Unpack[ConsumerArguments],
+    ) -> Consumer:
+        """The same, open."""
+        return await self.consumer(topic, subscription, schema=schema, **arguments)
+
+    def pattern_consumer(
+        self, pattern: str, subscription: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ConsumerArguments]
+    ) -> Opening[Consumer]:
+        """A consumer of all topics of a namespace whose whole name matches: ``persistent://tenant/namespace/orders-.*``. New topics
+        are found within `topics_update_s`; a new subscription begins there with `initial`."""
+        options = consumer_options(**arguments)
+        if options.dead_letters is not None or options.retry_enabled:
+            raise InvalidValue(
+                "a consumer of a pattern has no retry or dead letter topic of its own: set them in the broker's policies"
+            )
+        topics = partial(matching_topics, self._connections, pattern)
+        return Opening(partial(self._open_consumer, topics, pattern, subscription, options, schema, None))
+
+    async def _open_consumer(
+        self,
+        topics: Callable[[], Awaitable[Sequence[TopicName]]],
+        what: str,
+        subscription: str,
+        options: ConsumerOptions,
+        schema: Schema[Any],
+        dead_letters: DeadLetters | None,
+    ) -> Consumer:
+        self._check()
+        name = subscription_name(subscription)
+        services = ConsumerServices(self._connections, self._timing, lambda: next(self._ids), self._open_timeout_s)
+        consumer = Consumer(topics, what, name, options, schema, services, dead_letters)
+        await consumer.open()
+        self._keep(consumer)
+        return consumer
+
+    def _dead_letters(self, topic: str, subscription: str, options: ConsumerOptions) -> DeadLetters | None:
+        if options.dead_letters is None:
+            if options.retry_enabled:
+                raise InvalidValue("retry_enabled needs dead_letters: say how often a message may come again")
+            return None
+
+        async def open_sender(target: str, initial_subscription: str | None) -> Sender:
+            producer = ProducerOptions(initial_subscription=initial_subscription)
+            return await self._open_producer(parse_topic(target), producer, BYTES)
+
+        return DeadLetters(options.dead_letters, topic, subscription, open_sender)
+
+    # --- readers
+
+    def reader(
+        self,
+        topic: str,
+        start: MessageId = LATEST,
+        *,
+        inclusive: bool = False,
+        schema: Schema[Any] = BYTES,
+        **arguments: Unpack[ConsumerArguments],
+    ) -> Opening[Reader]:
+        """Reads `topic` (each of its partitions) from after `start`, or from it if `inclusive`; `EARLIEST` and `LATEST` are the
+        ends of the topic."""
+        target, options = parse_topic(topic), _of_reader(start, arguments)
+
+        async def topics() -> Sequence[TopicName]:
+            return [target]
+
+        async def open_() -> Reader:
+            name = f"reader-{int(self._timing.random() * (1 << 40)):010x}"
+            consumer = await self._open_consumer(topics, str(target), name, options, schema, None)
+            return Reader(consumer, start, inclusive=inclusive)
 
         return Opening(open_)
 
+    def table_view(self, topic: str, *, schema: Schema[Any] = BYTES) -> Opening[TableView]:
+        """The latest value of each key of `topic`, read when it opens and followed from then on."""
+
+        async def open_() -> TableView:
+            view = TableView(await self.reader(topic, EARLIEST, schema=schema, read_compacted=parse_topic(topic).persistent))
+            try:
+                await view.refresh()
+            except BaseException:
+                await view.close()
+                raise
+            return view
+
+        return Opening(open_)
+
+    async def partitions(self, topic: str) -> list[str]:
+        """The names of its partitions; the topic itself if it has none."""
+        target = parse_topic(topic)
+        count = await self._connections.partitions(str(target))
+        return [str(target.of_partition(index)) for index in range(count)] or [str(target)]
+
+    # --- its end
+
     async def close(self) -> None:
-        """Closes every producer and consumer, as they close. Idempotent."""
+        """Closes every producer and consumer, as they close, and the connections. Idempotent."""
         self._closed = True
-        while self._endpoints:
-            await self._endpoints.pop().close()
+        try:
+            while self._endpoints:
+                await self._endpoints.pop().close()
+        finally:
+            await self._end()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._closed = True
-        while self._endpoints:
-            await self._endpoints.pop().__aexit__(kind, error, trace)
+        try:
+            while self._endpoints:
+                await self._endpoints.pop().__aexit__(kind, error, trace)
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        if self._flusher is not None:
+            self._flusher.close()
+        await self._connections.close()
 
     def _check(self) -> None:
         if self._closed:
@@ -150,16 +276,13 @@ class Client:
         self._endpoints = [known for known in self._endpoints if not known.closed]
         self._endpoints.append(endpoint)
 
-    def _loop(self, name: str, url: str, endpoint: Producer | Consumer) -> ConnectionLoop:
-        return ConnectionLoop(name, url, self._headers, self._connector, endpoint, self._timing, self._open_timeout_s)
-
-    async def _headers(self) -> Mapping[str, str]:
-        """Called for each connection, so that a renewed key is used from then on."""
+    async def _token(self) -> str | None:
+        """Called for each connection, and whenever the broker asks, so that a renewed key is used from then on."""
         key = self._key
         if callable(key):
             given = key()
-            key = await given if inspect.isawaitable(given) else given
-        return {"Authorization": f"Bearer {key}"} if key is not None else {}
+            return await given if inspect.isawaitable(given) else given
+        return key
 
 
 def connect(
@@ -168,12 +291,14 @@ def connect(
     *,
     tls: ssl.SSLContext | None = None,
     open_timeout_s: float = 10.0,
+    request_timeout_s: float = 30.0,
+    keep_alive_s: float = 30.0,
     memory_bytes_max: int = 64 << 20,
-    message_bytes_max: int = 5_242_880,
-    connector: Connector | None = None,
+    transport: Connector | None = None,
     timing: Timing | None = None,
 ) -> Client:
-    """A client of the broker at `url` (``ws://host:8081``, ``wss://`` for TLS). Does no I/O itself.
+    """A client of the broker at `url`: ``pulsar://host:6650``, ``pulsar+ssl://``, or ``ws://host:8081`` and ``wss://`` where only
+    HTTP passes. Does no I/O itself.
 
     `key` is a key of a tenant, or a function (plain or async) that returns one; None is anonymous. `open_timeout_s` bounds how long
     opening a producer or consumer continues trying. `memory_bytes_max` is what all producers may have on their way together.
@@ -181,26 +306,20 @@ def connect(
     return Client(
         url,
         key,
-        tls=tls,
         open_timeout_s=open_timeout_s,
+        request_timeout_s=request_timeout_s,
+        keep_alive_s=keep_alive_s,
         memory_bytes_max=memory_bytes_max,
-        message_bytes_max=message_bytes_max,
-        connector=connector,
+        connect=transport or connector(tls),
         timing=timing or Timing(),
     )
 
 
-def _path(topic: TopicName) -> str:
-    return f"{topic.domain}/{topic.tenant}/{topic.namespace_local}/{quote(topic.local, safe='')}"
+def _of_reader(start: MessageId, arguments: ConsumerArguments) -> ConsumerOptions:
+    return replace(consumer_options(**arguments), kind="exclusive", durable=False, start=start, ack_timeout_s=0.0)
 
 
-def _query(options: ConsumerOptions) -> dict[str, str | int]:
-    query: dict[str, str | int] = {
-        "subscriptionType": options.kind.capitalize(),
-        "subscriptionInitialPosition": options.initial.capitalize(),
-        "receiverQueueSize": options.unacknowledged_max,
-        "negativeAckRedeliveryDelay": round(options.nack_delay_s * 1000),
-    }
-    if options.name:
-        query["consumerName"] = options.name
-    return query
+def _warn_of_plain_text(addresses: Sequence[Address]) -> None:
+    for address in addresses:
+        if not address.tls and not is_loopback(address.host):
+            logger.warning("the key goes to %s unencrypted: use pulsar+ssl:// or wss://", address.host)

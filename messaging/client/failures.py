@@ -1,22 +1,17 @@
-"""How a connection fails: it is refused, or it is closed. Anything else is an `OSError` or `TimeoutError` of the system."""
+"""How a connection fails. Inside the SDK only: what users see is in `errors`."""
 
 from __future__ import annotations
 
-
-class ChannelClosed(Exception):
-    """The channel is over. `code` is that of the close frame, 1006 if there was none."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"the connection was closed ({code}{': ' + reason if reason else ''})")
-        self.code = code
-        self.reason = reason
+from messaging.errors import PlatformError
 
 
-class Refused(Exception):
-    """The server answered the upgrade with an HTTP status. `code` is the stable code of the error, where the body has one."""
+class ConnectionLost(PlatformError):
+    """The connection broke while something waited on it. The network's fault: another try may succeed."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
+    code, http_status, wire_code = "connection_lost", 503, 6
+
+
+class Unreachable(PlatformError):
+    """Nothing answers at the address, or what answers is no broker."""
+
+    code, http_status, wire_code = "unreachable", 503, 6

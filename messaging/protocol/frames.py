@@ -135,14 +135,23 @@ def _parse_metadata(view: memoryview) -> tuple[pb.Metadata, int]:
 
 
 def build_send(
-    producer_id: int, sequence_id: int, metadata: pb.Metadata, payload: bytes, message_count: int = 1, *, is_chunk: bool = False
+    producer_id: int,
+    sequence_id: int,
+    metadata: pb.Metadata,
+    payload: bytes,
+    message_count: int = 1,
+    *,
+    is_chunk: bool = False,
+    highest_sequence_id: int = 0,
 ) -> bytes:
-    """Builds a whole SEND frame, for producers inside the broker or in a test."""
+    """Builds a whole SEND frame, for producers of the SDK, inside the broker or in a test."""
     body = metadata.SerializeToString()
     covered = len(body).to_bytes(4, "big") + body + payload
     send = pb.Send(producer_id=producer_id, sequence_id=sequence_id, num_messages=message_count)
     if is_chunk:
         send.is_chunk = True
+    if highest_sequence_id:
+        send.highest_sequence_id = highest_sequence_id
     head = pb.Command(type=pb.Command.SEND, send=send).SerializeToString()
     rest = len(head).to_bytes(4, "big") + head + b"\x0e\x01" + crc32c(covered).to_bytes(4, "big") + covered
     return len(rest).to_bytes(4, "big") + rest

@@ -1,92 +1,160 @@
-"""A transport without sockets: the test is the broker, sees every frame and says when a connection breaks."""
+"""A broker that a test moves by hand: it opens what is asked for, keeps what is sent, and answers when the test says so."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from messaging.client.addresses import Address
 from messaging.client.client import Client, connect
-from messaging.client.connection import Timing
-from messaging.client.failures import ChannelClosed
-from messaging.client.transport import Channel
-from tests.support.waiting import eventually
+from messaging.client.failures import Unreachable
+from messaging.client.timing import Timing
+from messaging.client.wire.parser import Parser, Received
+from messaging.client.wire.transports import Receiver, Transport
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+
+Command = pb.Command
 
 
-class ScriptedChannel:
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        self.url = url
-        self.headers = dict(headers)
-        self.sent: list[dict[str, Any]] = []
-        self.frames: asyncio.Queue[str | Exception] = asyncio.Queue()
-        self.may_send = asyncio.Event()
-        self.may_send.set()
-        self.closed = False
+class ManualTime:
+    """Stands still; what sleeps waits until the test moves it on."""
 
-    async def send(self, text: str) -> None:
-        await self.may_send.wait()
-        self.sent.append(json.loads(text))
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.sleeping: list[tuple[float, asyncio.Future[None]]] = []
 
-    async def recv(self) -> str:
-        frame = await self.frames.get()
-        if isinstance(frame, Exception):
-            raise frame
-        return frame
+    async def sleep(self, delay_s: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sleeping.append((self.now_s + delay_s, future))
+        await future
 
-    async def close(self) -> None:
-        self.closed = True
+    def move(self, delay_s: float) -> None:
+        self.now_s += delay_s
+        for due_s, future in self.sleeping:
+            if due_s <= self.now_s and not future.done():
+                future.set_result(None)
 
-    # For tests
+    def timing(self) -> Timing:
+        return Timing(lambda: self.now_s, lambda: 1_700_000_000_000, self.sleep, lambda: 0.0)
 
-    def give(self, **frame: Any) -> None:
-        self.frames.put_nowait(json.dumps(frame))
 
-    def receipt(self, context: str, message_id: str | None = None) -> None:
-        self.give(result="ok", messageId=message_id or f"id-{context}", context=context)
+@dataclass
+class ScriptedConnection:
+    broker: ScriptedBroker
+    receiver: Receiver
+    parser: Parser = field(default_factory=lambda: Parser(5 << 20))
+    sent: list[Received] = field(default_factory=list)  # SEND frames
+    open: bool = True
 
-    def lose(self, code: int = 1006, reason: str = "") -> None:
-        self.frames.put_nowait(ChannelClosed(code, reason))
+    def write(self, data: bytes) -> None:
+        for event in self.parser.receive(data):
+            self._answer(event)
 
-    @property
-    def contexts(self) -> list[str]:
-        return [frame["context"] for frame in self.sent]
+    def close(self) -> None:
+        self.lose("closed by the client")
+
+    def abort(self) -> None:
+        self.lose("aborted by the client")
+
+    def lose(self, reason: str = "broken") -> None:
+        if self.open:
+            self.open = False
+            asyncio.get_running_loop().call_soon(self.receiver.lost, reason)
+
+    def say(self, data: bytes) -> None:
+        if self.open:
+            asyncio.get_running_loop().call_soon(self.receiver.received, data)
+
+    def receipt(self, index: int) -> None:
+        """For the SEND frame that came as number `index`."""
+        send = self.sent[index].command.send
+        stored = pb.MessageId(ledger_id=1, entry_id=index)
+        receipt = pb.SendReceipt(producer_id=send.producer_id, sequence_id=send.sequence_id, message_id=stored)
+        self.say(frames.command(Command.SEND_RECEIPT, send_receipt=receipt))
+
+    def _answer(self, event: Received) -> None:
+        command, kind = event.command, event.command.type
+        self.broker.commands.append(Command.Type.Name(kind))
+        if kind == Command.SEND:
+            self.sent.append(event)
+            if self.broker.answers_sends:
+                self.receipt(len(self.sent) - 1)
+        elif kind == Command.CONNECT:
+            self.say(frames.command(Command.CONNECTED, connected=pb.Connected(server_version="scripted", max_message_size=100_000)))
+        elif kind == Command.PARTITIONED_METADATA:
+            answer = pb.PartitionedMetadataResponse(
+                request_id=command.partitioned_metadata.request_id, partitions=self.broker.partitions
+            )
+            self.say(frames.command(Command.PARTITIONED_METADATA_RESPONSE, partitioned_metadata_response=answer))
+        elif kind == Command.LOOKUP:
+            where = self.broker.lookup(command.lookup)
+            where.request_id = command.lookup.request_id
+            self.say(frames.command(Command.LOOKUP_RESPONSE, lookup_response=where))
+        elif kind == Command.PRODUCER:
+            refusal = self.broker.refuses(command.producer)
+            if refusal is not None:
+                self.say(frames.error(command.producer.request_id, *refusal))
+                return
+            success = pb.ProducerSuccess(
+                request_id=command.producer.request_id, producer_name=command.producer.producer_name or "made"
+            )
+            self.say(frames.command(Command.PRODUCER_SUCCESS, producer_success=success))
+        elif kind == Command.SUBSCRIBE:
+            self.broker.consumers.append((self, command.subscribe))
+            self.say(frames.success(command.subscribe.request_id))
+        elif kind == Command.ACK:
+            self.broker.acks.append(command.ack)
+        elif kind in (Command.CLOSE_PRODUCER, Command.CLOSE_CONSUMER, Command.SEEK):
+            self.say(frames.success(getattr(command, Command.Type.Name(kind).lower()).request_id))
+
+
+def _nothing_to_refuse(producer: pb.Producer) -> tuple[int, str] | None:
+    return None
+
+
+def _here(lookup: pb.Lookup) -> pb.LookupResponse:
+    return pb.LookupResponse(request_id=0, response=pb.LookupResponse.Connect, broker_service_url="pulsar://scripted:1")
 
 
 class ScriptedBroker:
-    """`script` holds what happens to connection attempts: an exception, or None to accept. When it is empty, all are accepted."""
+    """`refuses` gives the error of a PRODUCER command, `lookup` the answer of a lookup."""
 
     def __init__(self) -> None:
-        self.script: list[Exception | None] = []
-        self.channels: list[ScriptedChannel] = []
-        self.attempts = 0
-        self.sleeps: list[float] = []
-        self.now_s = 1000.0
-        self.held = False  # reconnecting waits until it is False
+        self.time = ManualTime()
+        self.connections: list[ScriptedConnection] = []
+        self.addresses: list[Address] = []
+        self.commands: list[str] = []
+        self.consumers: list[tuple[ScriptedConnection, pb.Subscribe]] = []
+        self.acks: list[pb.Ack] = []
+        self.partitions = 0
+        self.answers_sends = False
+        self.reachable = True
+        self.refuses: Callable[[pb.Producer], tuple[int, str] | None] = _nothing_to_refuse
+        self.lookup: Callable[[pb.Lookup], pb.LookupResponse] = _here
 
-    async def __call__(self, url: str, headers: Mapping[str, str]) -> Channel:
-        self.attempts += 1
-        outcome = self.script.pop(0) if self.script else None
-        if outcome is not None:
-            raise outcome
-        self.channels.append(ScriptedChannel(url, headers))
-        return self.channels[-1]
+    async def connect(self, address: Address, receiver: Receiver) -> Transport:
+        self.addresses.append(address)
+        if not self.reachable:
+            raise Unreachable(f"nothing at {address}")
+        connection = ScriptedConnection(self, receiver)
+        self.connections.append(connection)
+        return connection
 
-    async def sleep(self, delay_s: float) -> None:
-        self.sleeps.append(delay_s)
-        self.now_s += delay_s
-        await eventually(lambda: not self.held)
-
-    def client(self, key: Any = None, **options: Any) -> Client:
-        timing = Timing(lambda: self.now_s, self.sleep, lambda: 0.0)
+    def client(self, url: str = "pulsar://scripted:1", **more: int) -> Client:
         return connect(
-            "ws://broker.example:8081" if key is None else "wss://broker.example:8081",
-            key,
-            connector=self,
-            timing=timing,
-            **options,
+            url, transport=self.connect, timing=self.time.timing(), memory_bytes_max=more.get("memory_bytes_max", 1 << 20)
         )
 
-    async def channel(self, index: int) -> ScriptedChannel:
-        await eventually(lambda: len(self.channels) > index)
-        return self.channels[index]
+    @property
+    def connection(self) -> ScriptedConnection:
+        return self.connections[-1]
+
+    @property
+    def sequence_ids(self) -> list[int]:
+        return [event.command.send.sequence_id for event in self.connection.sent]
+
+    def payloads(self) -> list[bytes]:
+        """Of messages that were sent alone."""
+        return [frames.parse_stored(event.rest).payload for event in self.connection.sent]

@@ -1,213 +1,316 @@
+"""The producer against a broker that a test moves by hand: breaks, limits, cancellation, slow partitions."""
+
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
 import pytest
 
 from messaging.client import errors
-from tests.messaging.client.scripted import ScriptedBroker, ScriptedChannel
+from messaging.client.message import MessageId, OutgoingMessage
+from messaging.client.producing.producer import Producer
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.client.scripted import ScriptedBroker
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 
 
-async def test_send_returns_the_id_when_the_receipt_comes(broker: ScriptedBroker) -> None:
-    async with broker.client(key="secret") as client, client.producer(TOPIC) as producer:
-        channel = broker.channels[0]
-        assert channel.url.startswith("wss://broker.example:8081/ws/v2/producer/persistent/acme/orders/new?producerName=sdk-")
-        assert channel.headers == {"Authorization": "Bearer secret"}
-        sending = asyncio.create_task(producer.send(b"hello", key="k", properties={"a": "b"}, event_time_ms=5))
-        await eventually(lambda: channel.sent)
-        assert channel.sent[0] == {
-            "payload": "aGVsbG8=",
-            "context": "0",
-            "sequenceId": 0,
-            "properties": {"a": "b"},
-            "key": "k",
-            "eventTime": "1970-01-01T00:00:00.005Z",
-        }
-        assert not sending.done()
-        channel.receipt("0", "the-id")
-        assert str(await sending) == "the-id"
-    assert channel.closed
+@pytest.fixture
+def broker() -> ScriptedBroker:
+    return ScriptedBroker()
 
 
-async def test_a_given_name_has_sequence_ids_only_where_it_is_told_the_first(broker: ScriptedBroker) -> None:
-    async with broker.client() as client:
-        plain = await client.producer(TOPIC, name="p")
-        numbered = await client.producer(TOPIC, name="q", first_sequence_id=100)
-        futures = [plain.send_nowait(b""), numbered.send_nowait(b"")]
-        first, second = broker.channels
-        await eventually(lambda: first.sent and second.sent)
-        assert first.url.endswith("?producerName=p") and "sequenceId" not in first.sent[0]
-        assert second.sent[0]["sequenceId"] == 100 and second.sent[0]["context"] == "0"
-        first.receipt("0"), second.receipt("0")
-        await asyncio.gather(*futures)
+async def sent(broker: ScriptedBroker, count: int) -> None:
+    await eventually(lambda: len(broker.connection.sent) == count)
 
 
-async def test_messages_without_a_receipt_are_sent_again_in_order(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        futures = [producer.send_nowait(bytes([number])) for number in range(3)]
-        first = broker.channels[0]
-        await eventually(lambda: len(first.sent) == 3)
-        first.receipt("0")
-        await futures[0]
-        first.lose()
-        second = await broker.channel(1)
-        futures.append(producer.send_nowait(b"\x03"))
-        await eventually(lambda: len(second.sent) == 3)
-        assert second.contexts == ["1", "2", "3"]
-        assert [frame["sequenceId"] for frame in second.sent] == [1, 2, 3]
-        for context in second.contexts:
-            second.receipt(context)
-        assert [str(await future) for future in futures] == ["id-0", "id-1", "id-2", "id-3"]
-    assert second.url == first.url and first.closed
+async def reconnected(broker: ScriptedBroker, connections: int) -> None:
+    def opened() -> bool:
+        broker.time.move(1.0)
+        return len(broker.connections) == connections and broker.commands[-1] in ("PRODUCER", "SEND")
+
+    await eventually(opened)
 
 
-async def test_a_refused_message_fails_alone(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        futures = [producer.send_nowait(b"a"), producer.send_nowait(b"b")]
-        channel = broker.channels[0]
-        await eventually(lambda: len(channel.sent) == 2)
-        channel.give(result="send-error:8", errorMsg="the backlog quota is passed", context="0")
-        channel.receipt("1")
-        with pytest.raises(errors.SendFailed, match="backlog quota"):
-            await futures[0]
-        assert str(await futures[1]) == "id-1"
-
-
-async def test_answers_that_skip_one_make_the_connection_new(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        futures = [producer.send_nowait(b"a"), producer.send_nowait(b"b")]
-        await eventually(lambda: len(broker.channels[0].sent) == 2)
-        broker.channels[0].receipt("1")
-        second = await broker.channel(1)
-        await eventually(lambda: second.contexts == ["0", "1"])
-        second.receipt("0"), second.receipt("1")
-        await asyncio.gather(*futures)
-
-
-def sent(channel: ScriptedChannel, context: str) -> bool:
-    return context in channel.contexts
-
-
-async def test_send_waits_for_room_in_the_order_of_the_calls_and_send_nowait_does_not(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC, pending_max=2) as producer:
-        sends = [asyncio.create_task(producer.send(bytes([number]))) for number in range(5)]
-        channel = broker.channels[0]
-        await eventually(lambda: len(channel.sent) == 2)
-        with pytest.raises(errors.QueueFull, match="2 messages"):
-            producer.send_nowait(b"x")
-        sends[2].cancel()
-        for context in range(4):
-            await eventually(partial(sent, channel, str(context)))
-            channel.receipt(str(context))
-        await asyncio.wait(sends)
-        assert [send.cancelled() for send in sends] == [False, False, True, False, False]
-        assert [frame["payload"] for frame in channel.sent] == ["AA==", "AQ==", "Aw==", "BA=="]
-
-
-async def test_producers_of_a_client_share_its_memory(broker: ScriptedBroker) -> None:
-    async with broker.client(memory_bytes_max=10) as client, client.producer(TOPIC) as producer, client.producer(TOPIC) as other:
-        first = producer.send_nowait(b"x" * 8)
-        waiting = asyncio.create_task(other.send(b"y" * 8))
-        await eventually(lambda: broker.channels[0].sent)
-        assert not broker.channels[1].sent
-        broker.channels[0].receipt("0")
-        await first
-        await eventually(lambda: broker.channels[1].sent)
-        broker.channels[1].receipt("0")
-        await waiting
-
-
-async def test_cancelled_before_it_was_written_a_message_is_not_sent(broker: ScriptedBroker) -> None:
-    broker.held = True
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        broker.channels[0].lose()
-        await eventually(lambda: broker.sleeps)
-        sending = asyncio.create_task(producer.send(b"taken back"))
-        kept = producer.send_nowait(b"kept")
+async def test_messages_that_are_sent_together_share_a_batch_and_one_alone_waits_for_nobody(broker: ScriptedBroker) -> None:
+    broker.answers_sends = True
+    async with broker.client() as client, client.producer(TOPIC, batch_delay_ms=3_600_000) as producer:
+        ids = await asyncio.gather(*(producer.send(b"%d" % number) for number in range(5)))
+        assert ids == [MessageId(1, 0, index) for index in range(5)] and len(broker.connection.sent) == 1
+        assert await producer.send(b"alone") == MessageId(1, 1)
+        future = producer.send_nowait(b"in company")
         await asyncio.sleep(0)
-        sending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await sending
-        broker.held = False
-        second = await broker.channel(1)
-        await eventually(lambda: second.sent)
-        assert [frame["payload"] for frame in second.sent] == ["a2VwdA=="]
-        second.receipt(second.contexts[0])
-        await kept
+        assert len(broker.connection.sent) == 2, "nobody waits for it, so it waits for others"
+        await producer.flush()
+        assert future.result() == MessageId(1, 2)
+        assert broker.sequence_ids == [0, 5, 6]
 
 
-async def test_a_message_without_a_receipt_times_out_and_says_whether_it_may_be_stored(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC, send_timeout_s=0.05) as producer:
-        broker.now_s += 1  # the clock that the deadline is read from; the timer itself is the loop's
-        written = producer.send_nowait(b"a")
-        await eventually(lambda: broker.channels[0].sent)
-        broker.now_s += 1
-        with pytest.raises(errors.SendTimedOut, match="may be stored or not"):
-            await written
-        broker.held = True
-        broker.channels[0].lose()
-        await eventually(lambda: broker.sleeps)
-        unwritten = producer.send_nowait(b"b")
-        broker.now_s += 1
-        with pytest.raises(errors.SendTimedOut, match="never sent"):
-            await unwritten
-        broker.held = False
-        await broker.channel(1)
-
-
-async def test_the_largest_message_is_given_up_when_the_broker_finds_it_too_large(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        futures = [producer.send_nowait(b"x"), producer.send_nowait(b"x" * 1000)]
-        await eventually(lambda: len(broker.channels[0].sent) == 2)
-        broker.channels[0].lose(1009, "frame too large")
-        with pytest.raises(errors.MessageTooLarge, match="1000 bytes"):
-            await futures[1]
-        second = await broker.channel(1)
-        await eventually(lambda: second.contexts == ["0"])
-        second.receipt("0")
+async def test_after_a_break_everything_is_sent_again_in_order_under_the_same_ids(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, batching=False) as producer:
+        futures = [producer.send_nowait(b"%d" % number) for number in range(4)]
+        await sent(broker, 4)
+        broker.connection.receipt(0)
         await futures[0]
+        broker.connection.lose()
+        await eventually(lambda: not producer.statistics.partitions_connected)
+        futures.append(producer.send_nowait(b"4"))
+        await reconnected(broker, 2)
+        await sent(broker, 4)
+        assert broker.sequence_ids == [1, 2, 3, 4] and broker.payloads() == [b"1", b"2", b"3", b"4"]
+        for index in range(4):
+            broker.connection.receipt(index)
+        await asyncio.gather(*futures)
 
 
-async def test_a_message_too_large_is_refused_before_it_is_sent(broker: ScriptedBroker) -> None:
-    async with broker.client(message_bytes_max=10) as client, client.producer(TOPIC) as producer:
-        for send in (producer.send, producer.send_nowait):
-            with pytest.raises(errors.MessageTooLarge, match="11 bytes; at most 10"):
-                result = send(b"x" * 11)
-                await result
-        assert broker.channels[0].sent == []
+async def test_a_receipt_that_skips_another_ends_the_connection(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, batching=False) as producer:
+        futures = [producer.send_nowait(b"x") for _ in range(2)]
+        await sent(broker, 2)
+        broker.connection.receipt(1)
+        await reconnected(broker, 2)
+        await sent(broker, 2)
+        broker.connection.receipt(0)
+        broker.connection.receipt(1)
+        await asyncio.gather(*futures)
 
 
-async def test_close_waits_for_receipts_and_abort_does_not(broker: ScriptedBroker) -> None:
+async def test_a_producer_that_the_broker_closes_is_opened_again(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, batching=False) as producer:
+        future = producer.send_nowait(b"x")
+        await sent(broker, 1)
+        closed = pb.CloseProducer(producer_id=broker.connection.sent[0].command.send.producer_id, request_id=frames.UNSOLICITED)
+        broker.connection.say(frames.command(pb.Command.CLOSE_PRODUCER, close_producer=closed))
+
+        def sent_again() -> bool:
+            broker.time.move(1.0)
+            return len(broker.connection.sent) == 2
+
+        await eventually(sent_again)
+        assert len(broker.connections) == 1, "the connection is fine"
+        broker.connection.receipt(1)
+        await future
+
+
+async def test_the_memory_of_all_producers_is_limited_and_who_waits_gets_in_in_turn(broker: ScriptedBroker) -> None:
+    async with broker.client(memory_bytes_max=100) as client:
+        first, second = await client.producer(TOPIC, batching=False), await client.producer(f"{TOPIC}-2", batching=False)
+        blocking = first.send_nowait(b"x" * 90)
+        with pytest.raises(errors.QueueFull, match="90 bytes"):
+            second.send_nowait(b"y" * 20)
+        waiting = asyncio.create_task(second.send(b"y" * 20))
+        await sent(broker, 1)
+        assert second.statistics.waiting == 1
+        broker.connection.receipt(0)
+        await blocking
+        await sent(broker, 2)
+        broker.connection.receipt(1)
+        await waiting
+        await first.close()
+        await second.close()
+
+
+async def test_a_producer_that_does_not_block_says_that_it_is_full(broker: ScriptedBroker) -> None:
     async with broker.client() as client:
-        producer = await client.producer(TOPIC)
-        pending = producer.send_nowait(b"a")
-        closing = asyncio.create_task(producer.close())
-        await eventually(lambda: broker.channels[0].sent)
-        with pytest.raises(errors.Closed):
-            await producer.send(b"b")
-        assert not closing.done()
-        broker.channels[0].receipt("0")
-        await closing
-        assert str(await pending) == "id-0"
-        other = await client.producer(TOPIC)
-        pending = other.send_nowait(b"a")
-        await other.abort()
-        with pytest.raises(errors.Closed):
+        producer = await client.producer(TOPIC, batching=False, pending_max=1, block_if_full=False)
+        pending = producer.send_nowait(b"x")
+        with pytest.raises(errors.QueueFull):
+            await producer.send(b"y")
+        await producer.abort()
+        with pytest.raises(errors.Closed) as caught:
             await pending
+        assert errors.may_be_stored(caught.value)
+
+
+async def test_cancelled_before_it_left_a_message_is_not_sent(broker: ScriptedBroker) -> None:
+    broker.answers_sends = True
+    async with broker.client() as client, client.producer(TOPIC, pending_max=1) as producer:
+        inside = asyncio.create_task(producer.send(b"in the batch"))
+        outside = asyncio.create_task(producer.send(b"waits for room"))
+        await asyncio.sleep(0)
+        outside.cancel()
+        await asyncio.gather(inside, outside, return_exceptions=True)
+        await producer.send(b"kept")
+        assert broker.payloads() == [b"in the batch", b"kept"] and outside.cancelled()
+        assert producer.statistics.pending == producer.statistics.waiting == 0
+
+
+async def test_cancelled_at_any_point_a_producer_leaves_nothing_behind(broker: ScriptedBroker) -> None:
+    """Opening, sending and closing, cancelled after each number of turns of the loop."""
+
+    async def use() -> None:
+        async with broker.client() as client, client.producer(TOPIC) as producer:
+            await producer.send(b"x")
+
+    broker.answers_sends = True
+    for turns in range(60):
+        task = asyncio.create_task(use())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await eventually(lambda: not any(connection.open for connection in broker.connections))
+        await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+
+async def test_a_refused_message_says_why_and_the_next_is_sent(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, batching=False) as producer:
+        refused, stored = producer.send_nowait(b"x"), producer.send_nowait(b"y")
+        await sent(broker, 2)
+        send = broker.connection.sent[0].command.send
+        error = pb.SendError(producer_id=send.producer_id, sequence_id=0, error=pb.NotAllowedError, message="too late")
+        broker.connection.say(frames.command(pb.Command.SEND_ERROR, send_error=error))
+        broker.connection.receipt(1)
+        with pytest.raises(errors.SendFailed, match="too late") as caught:
+            await refused
+        assert errors.whose_fault(caught.value) == "caller" and not errors.may_be_stored(caught.value)
+        assert await stored == MessageId(1, 1)
+
+
+async def test_a_fenced_producer_gives_up(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, batching=False, access="exclusive") as producer:
+        future = producer.send_nowait(b"x")
+        await sent(broker, 1)
+        send = broker.connection.sent[0].command.send
+        error = pb.SendError(producer_id=send.producer_id, sequence_id=0, error=pb.ProducerFenced, message="another owns the topic")
+        broker.connection.say(frames.command(pb.Command.SEND_ERROR, send_error=error))
+        with pytest.raises(errors.Closed) as caught:
+            await future
+        assert isinstance(caught.value.__cause__, errors.ProducerFenced) and producer.closed
         with pytest.raises(errors.Closed):
-            await other.send(b"b")
-    with pytest.raises(errors.Closed):
-        await client.producer(TOPIC)
+            producer.send_nowait(b"y")
 
 
-async def test_a_future_that_its_owner_cancelled_stops_nothing(broker: ScriptedBroker) -> None:
-    async with broker.client() as client, client.producer(TOPIC) as producer:
-        cancelled, kept = producer.send_nowait(b"a"), producer.send_nowait(b"b")
-        cancelled.cancel()
-        await eventually(lambda: len(broker.channels[0].sent) == 2)
-        broker.channels[0].receipt("0"), broker.channels[0].receipt("1")
-        assert str(await kept) == "id-1"
+async def test_messages_without_a_receipt_time_out(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.producer(TOPIC, send_timeout_s=0.01, batching=False) as producer:
+        future = producer.send_nowait(b"x")
+        broker.time.move(60.0)
+        with pytest.raises(errors.SendTimedOut, match="may be stored or not") as caught:
+            await future
+        assert errors.may_be_stored(caught.value) and producer.statistics.failed == 1
+
+
+async def test_opening_is_refused_at_once_or_after_its_time(broker: ScriptedBroker) -> None:
+    async with broker.client() as client:
+        broker.refuses = lambda producer: (4, "no")
+        with pytest.raises(errors.NotAuthorized):
+            await client.producer(TOPIC)
+        broker.refuses = lambda producer: (6, "not yet")
+        opening = asyncio.ensure_future(client.create_producer(TOPIC))
+
+        def refused() -> bool:
+            broker.time.move(1.0)
+            return opening.done()
+
+        await eventually(refused)
+        with pytest.raises(errors.NotReady, match="within 10 s: not yet"):
+            await opening
+
+
+async def test_a_lookup_is_followed_to_another_broker(broker: ScriptedBroker) -> None:
+    def lookup(request: pb.Lookup) -> pb.LookupResponse:
+        if len(broker.connections) == 1:
+            return pb.LookupResponse(
+                request_id=0, response=pb.LookupResponse.Redirect, broker_service_url="pulsar://other:2", authoritative=True
+            )
+        assert request.authoritative
+        return pb.LookupResponse(request_id=0, response=pb.LookupResponse.Connect, broker_service_url="pulsar://other:2")
+
+    broker.lookup = lookup
+    async with broker.client() as client, client.producer(TOPIC):
+        assert [str(address) for address in broker.addresses] == ["pulsar://scripted:1", "pulsar://other:2"]
+        assert "PRODUCER" in broker.commands
+
+
+async def test_of_several_hosts_the_first_that_answers_is_used(broker: ScriptedBroker) -> None:
+    broker.reachable = False
+    async with broker.client("pulsar://a:1,b:2") as client:
+        opening = asyncio.ensure_future(client.create_producer(TOPIC))
+        await eventually(lambda: len(broker.addresses) >= 2)
+        assert {address.host for address in broker.addresses} == {"a", "b"}
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+
+
+# --- partitions
+
+
+async def send_some(producer: Producer, count: int, **more: str) -> list[asyncio.Future[MessageId]]:
+    return [producer.send_nowait(b"x", **more) for _ in range(count)]  # type: ignore[arg-type]
+
+
+async def test_a_blocked_partition_takes_its_room_and_no_more(broker: ScriptedBroker) -> None:
+    """Messages with a key wait for their partition; all others go around it."""
+    broker.partitions = 4
+    async with broker.client() as client:
+        producer = await client.producer(TOPIC, batching=False, pending_max=10)
+        producers = {command: index for index, command in enumerate(sorted(broker.connection.receiver.producers))}  # type: ignore[attr-defined]
+
+        def answer_all_but_the_first_partition(done: int) -> int:
+            for index in range(done, len(broker.connection.sent)):
+                if producers[broker.connection.sent[index].command.send.producer_id] != 0:
+                    broker.connection.receipt(index)
+            return len(broker.connection.sent)
+
+        answered, stored = 0, 0
+        for _ in range(100):
+            futures = await send_some(producer, 4)
+            await eventually(lambda answered=answered: len(broker.connection.sent) == answered + 4)  # type: ignore[misc]
+            answered = answer_all_but_the_first_partition(answered)
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            stored = producer.statistics.stored
+        await eventually(lambda: producer.statistics.stored >= 390)
+        assert stored and producer.statistics.pending == 10, "as many as the blocked partition takes"
+        await producer.abort()
+
+
+async def test_a_partition_without_receipts_is_avoided_before_it_is_full(broker: ScriptedBroker) -> None:
+    broker.partitions = 2
+    async with broker.client() as client:
+        producer = await client.producer(TOPIC, batching=False, slow_after_s=0.5)
+        futures = await send_some(producer, 2)
+        await sent(broker, 2)
+        broker.connection.receipt(1)
+        await futures[1]
+        broker.time.move(1.0)
+        await asyncio.gather(*await_receipts(broker, producer, 4))
+        await producer.abort()
+        with pytest.raises(errors.Closed):
+            await futures[0]
+
+
+def await_receipts(broker: ScriptedBroker, producer: Producer, count: int) -> list[asyncio.Task[MessageId]]:
+    async def send(number: int) -> MessageId:
+        before = len(broker.connection.sent)
+        future = producer.send_nowait(b"%d" % number)
+        await sent(broker, before + 1)
+        broker.connection.receipt(before)
+        return await future
+
+    async def all_of_them() -> MessageId:
+        for number in range(count):
+            message_id = await send(number)
+        return message_id
+
+    return [asyncio.create_task(all_of_them())]
+
+
+async def test_interceptors_see_each_message_and_its_receipt(broker: ScriptedBroker) -> None:
+    seen: list[object] = []
+
+    class Interceptor:
+        def before_send(self, message: OutgoingMessage) -> OutgoingMessage:
+            message.properties["seen"] = "yes"
+            return message
+
+        def after_receipt(self, message: OutgoingMessage, message_id: MessageId | None, error: BaseException | None) -> None:
+            seen.append((message.payload, message_id, error))
+            raise RuntimeError("a bug of the application")
+
+    broker.answers_sends = True
+    async with broker.client() as client, client.producer(TOPIC, interceptors=[Interceptor()]) as producer:
+        await producer.send(b"x")
+        await eventually(lambda: seen == [(b"x", MessageId(1, 0), None)])
+        assert frames.parse_stored(broker.connection.sent[0].rest).metadata.properties[0].key == "seen"

@@ -1,4 +1,4 @@
-"""The SDK against the real broker, in this process: one round trip through log, subscription, WebSocket and key."""
+"""The SDK against the real broker, in this process: one round trip through log, subscription, connection and key."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def broker(settings: Settings) -> AsyncIterator[Broker]:
 
 async def test_a_round_trip_and_the_key_that_is_revoked(settings: Settings, broker: Broker) -> None:
     key = issue_token(settings, "app@acme", "k1", int(time.time()))
-    async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
+    async with magnetar.connect(broker.addresses.broker_url, key=key) as client:
         consumer = await client.consumer(TOPIC, "billing")
         producer = await client.producer(TOPIC)
         ids = [await producer.send(payload, key="k", properties={"n": "1"}) for payload in (b"one", b"two")]
@@ -68,7 +68,7 @@ async def test_a_round_trip_and_the_key_that_is_revoked(settings: Settings, brok
             with pytest.raises(errors.Closed) as caught:
                 await again.receive(timeout_s=10)
             assert isinstance(caught.value.__cause__, errors.AuthenticationFailed)
-    async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
+    async with magnetar.connect(broker.addresses.broker_url, key=key) as client:
         with pytest.raises(errors.AuthenticationFailed):
             await client.producer(TOPIC)
 
@@ -76,7 +76,7 @@ async def test_a_round_trip_and_the_key_that_is_revoked(settings: Settings, brok
 async def test_strangers_are_refused(settings: Settings, broker: Broker) -> None:
     stranger = issue_token(settings, "app@other", "k9", int(time.time()))
     for key in (None, stranger, "forged"):
-        async with magnetar.connect(broker.addresses.ws_url, key=key) as client:
+        async with magnetar.connect(broker.addresses.broker_url, key=key) as client:
             with pytest.raises((errors.NotAuthorized, errors.AuthenticationFailed)):
                 await client.producer(TOPIC)
             with pytest.raises((errors.NotAuthorized, errors.AuthenticationFailed)):
@@ -85,7 +85,7 @@ async def test_strangers_are_refused(settings: Settings, broker: Broker) -> None
 
 async def test_the_admin_rpc_by_its_client(settings: Settings, broker: Broker) -> None:
     key = issue_token(settings, "app@acme", "k1", int(time.time()))
-    async with magnetar.connect(broker.addresses.ws_url, key=key) as client, client.consumer(TOPIC, "billing"):
+    async with magnetar.connect(broker.addresses.broker_url, key=key) as client, client.consumer(TOPIC, "billing"):
 
         def look() -> None:
             url = f"http://127.0.0.1:{broker.addresses.rpc_url.rpartition(':')[2]}"

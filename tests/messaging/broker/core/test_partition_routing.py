@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from messaging.broker.core.partition_routing import HashingScheme, PartitionRouter, key_hash
+from messaging.broker.core.partition_routing import PartitionRouter
+from messaging.protocol.key_hashing import HashingScheme, key_hash
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""Which messages of a batch are done, and what the broker is told. Pure.
+
+The broker's unit is the entry: a message, or a batch. An acknowledgement of a part of a batch carries a set with a bit for each
+of its messages, in 64-bit words, the first message lowest: 1 means that it is still to be acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from messaging.client.consuming.redelivery import Entry
+from messaging.client.message import MessageId
+from messaging.protocol import pulsar_pb2 as pb
+
+_WORD = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class Delivered:
+    """An entry that the application has, whole or in part. `unacked`: a bit for each message. `chunks`: the entries of the other
+    chunks of a message, which end with this one."""
+
+    size: int
+    unacked: int
+    redelivery_count: int
+    chunks: Sequence[Entry] = ()
+
+
+def words_of(bits: int) -> list[int]:
+    """As signed numbers, as the protocol has them. At least one word."""
+    words: list[int] = []
+    while bits or not words:
+        word = bits & _WORD
+        words.append(word - (1 << 64) if word >> 63 else word)
+        bits >>= 64
+    return words
+
+
+def bits_of(words: Sequence[int]) -> int:
+    bits = 0
+    for index, word in enumerate(words):
+        bits |= (word & _WORD) << (64 * index)
+    return bits
+
+
+class AckTracker:
+    """`batch_index`: the broker is told of parts of batches; otherwise of whole ones only."""
+
+    def __init__(self, *, batch_index: bool) -> None:
+        self._batch_index = batch_index
+        self._delivered: dict[Entry, Delivered] = {}
+        self._individual: dict[Entry, int] = {}  # to be sent: entry -> bits that are left; 0 for the whole
+        self._sizes: dict[Entry, int] = {}
+        self._cumulative: tuple[Entry, int, int] | None = None
+
+    def delivered(self, entry: Entry, state: Delivered) -> None:
+        self._delivered[entry] = state
+
+    def get(self, entry: Entry) -> Delivered | None:
+        return self._delivered.get(entry)
+
+    def forget(self, entry: Entry) -> None:
+        """It comes again."""
+        self._delivered.pop(entry, None)
+
+    def connection_lost(self) -> None:
+        """Everything comes again. What was to be sent is sent on the next connection."""
+        self._delivered.clear()
+
+    def ack(self, message_id: MessageId) -> Entry | None:
+        """Returns the entry if all of it is acknowledged now."""
+        entry = Entry(message_id.ledger_id, message_id.entry_id)
+        state = self._delivered.get(entry)
+        if state is None:
+            if message_id.batch_index >= 0:
+                return None  # of a batch that comes again: nobody knows which others of it are done
+            self._individual[entry] = 0
+            return entry
+        if message_id.batch_index >= 0:
+            state.unacked &= ~(1 << message_id.batch_index)
+            if state.unacked:
+                if self._batch_index:
+                    self._individual[entry] = state.unacked
+                    self._sizes[entry] = state.size
+                return None
+        del self._delivered[entry]
+        for chunk in (*state.chunks, entry):
+            self._individual[chunk] = 0
+        return entry
+
+    def ack_cumulative(self, message_id: MessageId) -> list[Entry]:
+        """Everything up to this message. Returns the entries that are acknowledged now."""
+        entry = Entry(message_id.ledger_id, message_id.entry_id)
+        state = self._delivered.get(entry)
+        left = 0
+        if state is not None and message_id.batch_index >= 0:
+            left = state.unacked = state.unacked & ~((2 << message_id.batch_index) - 1)
+        if self._cumulative is None or (entry, -left) >= (self._cumulative[0], -self._cumulative[1]):
+            self._cumulative = (entry, left, state.size if state is not None else 0)
+        done = [known for known in self._delivered if known < entry or (known == entry and not left)]
+        for known in done:
+            del self._delivered[known]
+        for known in [known for known in self._individual if known <= entry]:
+            del self._individual[known]
+        return done
+
+    @property
+    def waiting(self) -> int:
+        return len(self._individual) + (self._cumulative is not None)
+
+    def take(self, consumer_id: int, most: int) -> list[pb.Ack]:
+        """What is to be sent: no more than `most` ids in each command."""
+        commands = []
+        if self._cumulative is not None:
+            entry, left, size = self._cumulative
+            self._cumulative = None
+            if left and not self._batch_index:
+                message_id = pb.MessageId(ledger_id=entry.ledger_id, entry_id=entry.entry_id - 1) if entry.entry_id else None
+            else:
+                message_id = _id_of(entry, left, size)
+            if message_id is not None:
+                commands.append(pb.Ack(consumer_id=consumer_id, ack_type=pb.Ack.Cumulative, message_id=[message_id]))
+        individual, self._individual = self._individual, {}
+        sizes, self._sizes = self._sizes, {}
+        ids = [_id_of(entry, left, sizes.get(entry, 0)) for entry, left in individual.items()]
+        for at in range(0, len(ids), most):
+            commands.append(pb.Ack(consumer_id=consumer_id, ack_type=pb.Ack.Individual, message_id=ids[at : at + most]))
+        return commands
+
+
+def _id_of(entry: Entry, left: int, size: int) -> pb.MessageId:
+    message_id = pb.MessageId(ledger_id=entry.ledger_id, entry_id=entry.entry_id)
+    if left:
+        message_id.ack_set.extend(words_of(left))
+        message_id.batch_size = size
+    return message_id

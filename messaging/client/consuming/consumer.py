@@ -1,0 +1,394 @@
+"""The consumer of a subscription: of one topic with all its partitions, of several topics, or of a pattern of names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from messaging.client.consuming.dead_letters import DeadLetters
+from messaging.client.consuming.interceptors import before_receive, on_ack, on_nack
+from messaging.client.consuming.options import PREFETCH_ACROSS_MAX, ConsumerOptions
+from messaging.client.consuming.partition import ConsumerServices, TopicConsumer
+from messaging.client.consuming.redelivery import Entry
+from messaging.client.errors import Closed, InvalidOperation, ReceiveTimedOut
+from messaging.client.message import Message, MessageId
+from messaging.client.schemas import Schema
+from messaging.errors import InvalidValue, MagnetarError
+from messaging.protocol.names import TopicName, parse_topic
+
+logger = logging.getLogger("messaging.client")
+
+# Returns the topics that the consumer is to have now.
+Topics = Callable[[], Awaitable[Sequence[TopicName]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatistics:
+    """`queued`: messages that arrived and were not received."""
+
+    received: int
+    acknowledged: int
+    refused: int
+    queued: int
+    topics: int
+    topics_connected: int
+
+
+class Consumer:
+    """Receives messages of one subscription. Made by `Client.consumer`; belongs to one event loop.
+
+    ::
+
+        async for message in consumer:
+            handle(message)
+            await consumer.ack(message)
+
+    Each message comes at least once: what was not acknowledged when the connection broke comes again. Messages of one topic or
+    partition come in its order (exclusive and failover), or in the order of each key (key_shared).
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        name: str,
+        subscription: str,
+        options: ConsumerOptions,
+        schema: Schema[Any],
+        services: ConsumerServices,
+        dead_letters: DeadLetters | None,
+    ) -> None:
+        self.topic = name
+        self.subscription = subscription
+        self._topics = topics
+        self._options = options
+        self._schema = schema
+        self._services = services
+        self._dead_letters = dead_letters
+        self._consumers: dict[str, TopicConsumer] = {}
+        self._queue: deque[tuple[TopicConsumer, Message]] = deque()
+        self._arrived = asyncio.Event()
+        self._refused_last: dict[tuple[str, Entry], list[Message]] = {}  # delivered for the last time
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._updates: asyncio.Task[None] | None = None
+        self._ended: MagnetarError | None = None
+        self._failed = False
+        self._topics_ended: set[str] = set()
+        self._received = self._acknowledged = self._refused = 0
+
+    # --- receiving
+
+    async def receive(self, timeout_s: float | None = None) -> Message:
+        """The next message. Raises `ReceiveTimedOut` after `timeout_s`, `Closed`. Cancelling it loses no message."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    message = self._take()
+                    if message is not None:
+                        return message
+                    if self._ended is not None:
+                        raise self._ended
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            raise ReceiveTimedOut(f"no message of {self.subscription!r} on {self.topic} within {timeout_s:g} s") from None
+
+    async def receive_batch(self, messages_max: int = 100, bytes_max: int = 10 << 20, timeout_s: float = 0.1) -> list[Message]:
+        """What arrives until one of the limits is reached; at least one message if there is any in time, else an empty list."""
+        if messages_max < 1:
+            raise InvalidValue(f"messages_max is {messages_max}: use 1 or more")
+        messages: list[Message] = []
+        size = 0
+        try:
+            async with asyncio.timeout(timeout_s):
+                while len(messages) < messages_max and size < bytes_max:
+                    message = self._take()
+                    if message is None:
+                        if self._ended is not None:
+                            break
+                        self._arrived.clear()
+                        await self._arrived.wait()
+                        continue
+                    messages.append(message)
+                    size += len(message.payload)
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            for message in messages:  # they come again at once: nobody else has them
+                self._consumers[message.topic].nack(message.id, 0.0)
+            raise
+        if not messages and self._ended is not None:
+            raise self._ended
+        return messages
+
+    def _take(self) -> Message | None:
+        if not self._queue:
+            return None
+        source, message = self._queue.popleft()
+        self._received += 1
+        source.consumed(1)
+        if not self._options.durable:
+            source.moved_to(message.id)
+        return message
+
+    async def run(self, handle: Callable[[Message], Awaitable[None]], *, workers: int = 1) -> None:
+        """Calls `handle` with each message until the consumer is closed, `workers` of them at once. What `handle` returns from is
+        acknowledged; what it raises is logged, and the message comes again."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work(handle))
+
+    async def _work(self, handle: Callable[[Message], Awaitable[None]]) -> None:
+        async for message in self:
+            try:
+                await handle(message)
+            except Exception:
+                logger.exception("%s: message %s could not be handled", self.topic, message.id)
+                await self.nack(message)
+            else:
+                await self.ack(message)
+
+    @property
+    def queued_messages(self) -> int:
+        """Messages that have arrived and were not received yet."""
+        return len(self._queue)
+
+    @property
+    def closed(self) -> bool:
+        return self._ended is not None
+
+    @property
+    def reached_end(self) -> bool:
+        """All its topics were terminated, and everything was delivered."""
+        return bool(self._consumers) and self._topics_ended >= self._consumers.keys() and not self._queue
+
+    @property
+    def topics(self) -> list[str]:
+        """Each partition on its own."""
+        return list(self._consumers)
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        connected = sum(consumer.connected for consumer in self._consumers.values())
+        return ConsumerStatistics(
+            self._received, self._acknowledged, self._refused, len(self._queue), len(self._consumers), connected
+        )
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        """Ends after `close`; raises `Closed` if the consumer gave up."""
+        try:
+            return await self.receive()
+        except Closed:
+            if self._failed:
+                raise
+            raise StopAsyncIteration from None
+
+    # --- answering
+
+    async def ack(self, message: Message | MessageId) -> None:
+        """The message is done with. Returns when that is on its way; with `ack_receipts` when it is stored."""
+        await self._ack(message, cumulative=False)
+
+    async def ack_cumulative(self, message: Message | MessageId) -> None:
+        """This message and all before it, of its topic or partition, are done with."""
+        if self._options.shared:
+            raise InvalidOperation(f"a {self._options.kind} subscription acknowledges each message: others have those before it")
+        await self._ack(message, cumulative=True)
+
+    async def nack(self, message: Message | MessageId, *, delay_s: float | None = None) -> None:
+        """Asks for the message again, after the consumer's `nack_delay_s` or `delay_s`. On an exclusive or failover subscription
+        everything that is not acknowledged comes again."""
+        source, message_id = self._source(message)
+        self._refused += 1
+        if self._options.interceptors:
+            on_nack(self._options.interceptors, message_id)
+        source.nack(message_id, delay_s)
+
+    async def reconsume_later(self, message: Message, delay_s: float, properties: dict[str, str] | None = None) -> None:
+        """Sends the message to the retry topic, to come again after `delay_s`, and acknowledges it. What came too often goes to the
+        dead letter topic. Needs `retry_enabled`."""
+        if self._dead_letters is None or not self._options.retry_enabled:
+            raise InvalidOperation("reconsume_later needs a consumer with retry_enabled=True")
+        await self._dead_letters.retry(message, delay_s, properties or {})
+        await self.ack(message)
+
+    async def redeliver(self) -> None:
+        """Everything that is not acknowledged comes again, at once."""
+        for consumer in self._consumers.values():
+            consumer.redeliver_all()
+
+    async def _ack(self, message: Message | MessageId, *, cumulative: bool) -> None:
+        source, message_id = self._source(message)
+        self._acknowledged += 1
+        self._refused_last.pop((source.topic, Entry(*message_id[:2])), None)
+        if self._options.interceptors:
+            on_ack(self._options.interceptors, message_id, cumulative=cumulative)
+        receipt = source.ack(message_id, cumulative=cumulative)
+        if receipt is not None:
+            await receipt
+
+    def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
+        if self._ended is not None:
+            raise self._ended
+        if isinstance(message, Message):
+            source = self._consumers.get(message.topic)
+            if source is None:
+                raise InvalidValue(f"the message is of {message.topic}, which this consumer does not have")
+            return source, message.id
+        if len(self._consumers) == 1:
+            return next(iter(self._consumers.values())), message
+        sources = [consumer for topic, consumer in self._consumers.items() if parse_topic(topic).partition == message.partition]
+        if message.partition < 0 or len(sources) != 1:
+            raise InvalidValue("this consumer has several topics: acknowledge the message, its id does not say of which it is")
+        return sources[0], message
+
+    # --- the subscription
+
+    async def seek(self, target: MessageId | int) -> None:
+        """Continues at a message, or at the first that was published at this time or later (ms since 1970, in all partitions)."""
+        if isinstance(target, MessageId) and target.ledger_id >= 0 and len(self._consumers) > 1 and target.entry_id < (1 << 63) - 1:
+            source, _ = self._source(target)
+            await source.seek(target)
+            return
+        for consumer in list(self._consumers.values()):
+            await consumer.seek(target)
+
+    async def last_message_ids(self) -> dict[str, MessageId]:
+        """By topic or partition; entry -1 for an empty one."""
+        return {topic: await consumer.last_message_id() for topic, consumer in list(self._consumers.items())}
+
+    async def unsubscribe(self, *, force: bool = False) -> None:
+        """Deletes the subscription with its position, and closes."""
+        for consumer in list(self._consumers.values()):
+            await consumer.unsubscribe(force=force)
+        await self.close()
+
+    async def close(self) -> None:
+        """Sends the acknowledgements that are due and closes. What was received and not acknowledged comes again. Idempotent."""
+        self._end(Closed("the consumer is closed"))
+        if self._updates is not None:
+            self._updates.cancel()
+            await asyncio.gather(self._updates, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._services.open_timeout_s)
+        await asyncio.gather(*(consumer.close() for consumer in self._consumers.values()), return_exceptions=True)
+        if self._dead_letters is not None:
+            await self._dead_letters.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    # --- for the client
+
+    async def open(self) -> None:
+        """Raises why one of its topics cannot be opened; none is then open."""
+        try:
+            await self._update()
+        except BaseException:
+            await self.close()
+            raise
+        self._updates = asyncio.create_task(self._follow_topics(), name=f"magnetar topics of {self.topic}")
+
+    async def _update(self) -> None:
+        """Opens what is new. Topics that are gone end by themselves: the broker closes them."""
+        wanted: list[TopicName] = []
+        for topic in await self._topics():
+            count = 0 if topic.partition >= 0 else await self._services.connections.partitions(str(topic))
+            wanted.extend([topic.of_partition(index) for index in range(count)] if count else [topic])
+        prefetch = max(1, min(self._options.prefetch_max, PREFETCH_ACROSS_MAX // max(1, len(wanted))))
+        added = [
+            TopicConsumer(
+                str(topic), topic.partition, self.subscription, self._options, prefetch, self._schema, self, self._services
+            )
+            for topic in wanted
+            if str(topic) not in self._consumers
+        ]
+        opened = await asyncio.gather(*(self._open(consumer) for consumer in added), return_exceptions=True)
+        for outcome in opened:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _open(self, consumer: TopicConsumer) -> None:
+        self._consumers[consumer.topic] = consumer
+        try:
+            await consumer.open()
+        except BaseException:
+            self._consumers.pop(consumer.topic, None)
+            raise
+
+    async def _follow_topics(self) -> None:
+        while True:
+            await self._services.timing.sleep(self._options.topics_update_s)
+            try:
+                await self._update()
+            except MagnetarError as error:
+                logger.info("%s: its topics could not be read: %s", self.topic, error.message)
+
+    # --- for its topics
+
+    def arrived(self, source: TopicConsumer, messages: Sequence[Message]) -> None:
+        policy = self._options.dead_letters
+        for message in messages:
+            if self._options.interceptors:
+                message = before_receive(self._options.interceptors, message)
+            if policy is not None and message.redelivery_count >= policy.max_redeliveries:
+                self._refused_last.setdefault((source.topic, Entry(*message.id[:2])), []).append(message)
+            self._queue.append((source, message))
+        self._arrived.set()
+
+    def dropped(self, source: TopicConsumer, entries: Sequence[Entry] | None) -> int:
+        before = len(self._queue)
+        gone = None if entries is None else set(entries)
+        self._queue = deque(
+            item for item in self._queue if item[0] is not source or (gone is not None and Entry(*item[1].id[:2]) not in gone)
+        )
+        for topic, entry in [key for key in self._refused_last if key[0] == source.topic and (gone is None or key[1] in gone)]:
+            del self._refused_last[topic, entry]
+        return before - len(self._queue)
+
+    def refused(self, source: TopicConsumer, entry: Entry) -> bool:
+        messages = self._refused_last.pop((source.topic, entry), None)
+        if messages is None or self._dead_letters is None:
+            return False
+        task = asyncio.get_running_loop().create_task(self._dead_letter(source, messages))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _dead_letter(self, source: TopicConsumer, messages: list[Message]) -> None:
+        assert self._dead_letters is not None
+        for message in messages:
+            try:
+                await self._dead_letters.send(message)
+            except MagnetarError as error:
+                logger.warning("%s: message %s could not be dead-lettered: %s", self.topic, message.id, error.message)
+                source.nack(message.id)
+                continue
+            source.ack(message.id, cumulative=False)
+
+    def ended(self, source: TopicConsumer) -> None:
+        self._topics_ended.add(source.topic)
+        self._arrived.set()
+
+    def gave_up(self, source: TopicConsumer, error: MagnetarError) -> None:
+        if self._updates is None:
+            return  # `open` raises it
+        closed = Closed(f"the consumer gave up: {error.message}")
+        closed.__cause__ = error
+        self._failed = True
+        self._end(closed)
+
+    def _end(self, error: MagnetarError) -> None:
+        if self._ended is None:
+            self._ended = error
+        self._arrived.set()

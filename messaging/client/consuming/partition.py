@@ -1,0 +1,448 @@
+"""The consumer of one topic or partition: permits, messages, acknowledgements, and its place on a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from messaging.client.consuming.acks import AckTracker, Delivered
+from messaging.client.consuming.assembly import Assembly
+from messaging.client.consuming.options import KINDS, ConsumerOptions
+from messaging.client.consuming.redelivery import Entry, Schedule
+from messaging.client.consuming.unpacking import Unpacker, Unreadable, open_entry
+from messaging.client.errors import from_wire
+from messaging.client.failures import ConnectionLost
+from messaging.client.message import Message, MessageId
+from messaging.client.reopening import Reopening
+from messaging.client.schemas import Schema
+from messaging.client.timing import Timing
+from messaging.client.wire.connection import Connection
+from messaging.client.wire.connections import Connections
+from messaging.errors import MagnetarError
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+
+logger = logging.getLogger("messaging.client")
+
+Command = pb.Command
+CLOSE_TIMEOUT_S = 5.0
+ACK_IDS_MAX = 1000  # in one command; the broker takes no more
+ACKS_KEPT_MAX = 50_000  # while there is no connection
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerServices:
+    """What all consumers of a client share."""
+
+    connections: Connections
+    timing: Timing
+    new_id: Callable[[], int]
+    open_timeout_s: float
+
+
+class Owner(Protocol):
+    """The consumer of all topics."""
+
+    def arrived(self, source: TopicConsumer, messages: Sequence[Message]) -> None: ...
+
+    def dropped(self, source: TopicConsumer, entries: Sequence[Entry] | None) -> int:
+        """These entries come again, or everything if None: their messages leave the queue. Returns how many did."""
+
+    def refused(self, source: TopicConsumer, entry: Entry) -> bool:
+        """Asked before an entry comes again: whether the owner does something else with it."""
+
+    def ended(self, source: TopicConsumer) -> None:
+        """The topic was terminated, and all of it was delivered."""
+
+    def gave_up(self, source: TopicConsumer, error: MagnetarError) -> None: ...
+
+
+class TopicConsumer:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        subscription: str,
+        options: ConsumerOptions,
+        prefetch_max: int,
+        schema: Schema[Any],
+        owner: Owner,
+        services: ConsumerServices,
+    ) -> None:
+        self.topic = topic
+        self._subscription = subscription
+        self._options = options
+        self._prefetch_max = prefetch_max
+        self._schema = schema
+        self._owner = owner
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        self._id = services.new_id()
+        self._connection: Connection | None = None
+        self._start = options.start
+        self._unpacker = Unpacker(topic, partition, schema)
+        self._assembly = Assembly(options.chunked_messages_max)
+        self._acks = AckTracker(batch_index=options.batch_index_ack)
+        self._nacked = Schedule()
+        self._unacked = Schedule()
+        self._timer: asyncio.TimerHandle | None = None
+        self._epoch = 0
+        self._consumed = 0
+        self._flushes = False
+        self._waiting_receipts: list[asyncio.Future[None]] = []
+        self._receipt_tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+        name = f"consumer of {topic} in {subscription}"
+        self._reopening = Reopening(name, self._open_once, self._gave_up, services.timing, services.open_timeout_s)
+
+    # --- for the consumer
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None
+
+    async def open(self) -> None:
+        await self._reopening.open()
+
+    async def close(self) -> None:
+        """Sends the acknowledgements that are due, then says goodbye. What was received and not acknowledged comes again."""
+        self._closing = True
+        self._cancel_timer()
+        self._flush_acks()
+        if self._receipt_tasks:
+            await asyncio.wait(self._receipt_tasks, timeout=CLOSE_TIMEOUT_S)
+        await self._reopening.stop()
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.usable:
+            connection.consumers.pop(self._id, None)
+            request = pb.CloseConsumer(consumer_id=self._id, request_id=0)
+            try:
+                await connection.request(Command.CLOSE_CONSUMER, "close_consumer", request, CLOSE_TIMEOUT_S)
+            except MagnetarError:
+                pass  # its connection ends, and so does the consumer
+
+    def consumed(self, messages: int) -> None:
+        """The application has them, or they were dropped: as many more may come."""
+        self._consumed += messages
+        if self._consumed * 2 >= self._prefetch_max and self._connection is not None:
+            self._permit(self._connection, self._consumed)
+
+    def ack(self, message_id: MessageId, *, cumulative: bool) -> asyncio.Future[None] | None:
+        """With `ack_receipts` the future of the broker's receipt."""
+        if cumulative:
+            done = self._acks.ack_cumulative(message_id)
+        else:
+            entry = self._acks.ack(message_id)
+            done = [] if entry is None else [entry]
+        for entry in done:
+            self._unacked.remove(entry)
+            self._nacked.remove(entry)
+        future = None
+        if self._options.ack_receipts:
+            future = self._loop.create_future()
+            self._waiting_receipts.append(future)
+        if not self._flushes:
+            self._flushes = True
+            self._loop.call_soon(self._flush_acks)
+        return future
+
+    def nack(self, message_id: MessageId, delay_s: float | None = None) -> None:
+        entry = Entry(message_id.ledger_id, message_id.entry_id)
+        state = self._acks.get(entry)
+        self._unacked.remove(entry)
+        if delay_s is None:
+            count = state.redelivery_count if state is not None else 0
+            backoff = self._options.nack_backoff
+            delay_s = self._options.nack_delay_s if backoff is None else backoff.delay_s(count)
+        self._nacked.add(entry, self._services.timing.now_s() + delay_s)
+        self._set_timer()
+
+    def redeliver_all(self) -> None:
+        """Everything that is not acknowledged comes again, at once."""
+        self._epoch += 1
+        self._forget_all()
+        connection = self._connection
+        if connection is not None:
+            body = pb.RedeliverUnacknowledgedMessages(consumer_id=self._id, consumer_epoch=self._epoch)
+            connection.send(frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body))
+        self.consumed(self._owner.dropped(self, None))
+
+    async def seek(self, target: MessageId | int) -> None:
+        """To a message, or to the first that was published at this time or later (ms since 1970)."""
+        connection = self._connected()
+        request = pb.Seek(consumer_id=self._id, request_id=0)
+        if isinstance(target, int):
+            request.message_publish_time = target
+        else:
+            request.message_id.ledger_id, request.message_id.entry_id = target.ledger_id & _U64, target.entry_id & _U64
+            if target.batch_index >= 0:
+                request.message_id.batch_index = target.batch_index
+        self._owner.dropped(self, None)
+        self._forget_all()
+        self._start = target if isinstance(target, MessageId) else None
+        await connection.request(Command.SEEK, "seek", request)
+
+    async def last_message_id(self) -> MessageId:
+        """Entry -1: the topic is empty."""
+        request = pb.GetLastMessageId(consumer_id=self._id, request_id=0)
+        command = await self._connected().request(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
+        last = command.get_last_message_id_response.last_message_id
+        return MessageId(_signed(last.ledger_id), _signed(last.entry_id), last.batch_index, last.partition)
+
+    async def unsubscribe(self, *, force: bool) -> None:
+        request = pb.Unsubscribe(consumer_id=self._id, request_id=0, force=force)
+        await self._connected().request(Command.UNSUBSCRIBE, "unsubscribe", request)
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            raise ConnectionLost(f"the consumer of {self.topic} has no connection now: try again")
+        return self._connection
+
+    # --- for the connection
+
+    def received(self, command: pb.Command, rest: bytes) -> None:
+        if command.type == Command.MESSAGE:
+            self._message(command.message, rest)
+        elif command.type == Command.REACHED_END_OF_TOPIC:
+            self._owner.ended(self)
+
+    def connection_lost(self, error: MagnetarError) -> None:
+        if self._connection is not None:
+            self._connection = None
+            self._forget_all()
+            self._consumed = 0
+            self._owner.dropped(self, None)
+            self._reopening.lost()
+
+    def can_write(self) -> None:
+        pass  # what a consumer writes is small
+
+    def _message(self, delivery: pb.Message, rest: bytes) -> None:
+        self._reopening.healthy()
+        entry = Entry(delivery.message_id.ledger_id, delivery.message_id.entry_id)
+        if delivery.HasField("consumer_epoch") and delivery.consumer_epoch < self._epoch:
+            self.consumed(1)  # sent before the broker was asked to begin again
+            return
+        connection = self._connection
+        limit = connection.message_bytes_max if connection is not None else 5 << 20
+        try:
+            opened = open_entry(rest, self._options.decryption, self._options.crypto_failure)
+            chunks: Sequence[Entry] = ()
+            if opened.stored.metadata.HasField("chunk_id") and opened.stored.metadata.num_chunks_from_msg > 1:
+                assembled = self._assembly.add(entry, opened.stored)
+                self._give_up_chunks()
+                if assembled is None:
+                    self.consumed(1)
+                    return
+                opened, chunks = opened._replace(stored=assembled.stored), assembled.entries
+            messages, size, left = self._unpacker.messages(delivery, opened, limit)
+        except Unreadable as unreadable:
+            self._unreadable(entry, unreadable)
+            return
+        skipped = max(1, size) - len(messages)
+        if self._start is not None and self._start.batch_index > 0 and size:
+            whole, messages = len(messages), self._from_start(self._start, messages)
+            skipped += whole - len(messages)
+            left = sum(1 << message.id.batch_index for message in messages)
+        if not messages:
+            self.consumed(max(1, skipped))
+            return
+        state = Delivered(max(1, size), left, delivery.redelivery_count, (*chunks,))
+        self._acks.delivered(entry, state)
+        if self._options.ack_timeout_s and self._options.durable:
+            backoff = self._options.ack_timeout_backoff
+            delay_s = self._options.ack_timeout_s if backoff is None else backoff.delay_s(delivery.redelivery_count)
+            self._unacked.add(entry, self._services.timing.now_s() + delay_s)
+            self._set_timer()
+        if skipped and not delivery.ack_set:  # those of the set cost no permits
+            self.consumed(skipped)
+        self._owner.arrived(self, messages)
+
+    def _from_start(self, start: MessageId, messages: list[Message]) -> list[Message]:
+        """Inside the batch that a reader begins at, or that a consumer sought: the broker knows the entry only."""
+        return [message for message in messages if message.id[:2] != start[:2] or message.id.batch_index >= start.batch_index]
+
+    def _give_up_chunks(self) -> None:
+        for entry in self._assembly.given_up:
+            logger.warning("%s: a chunk of a message that is not complete is acknowledged: %s", self.topic, entry)
+            self.ack(MessageId(*entry), cumulative=False)
+        self._assembly.given_up.clear()
+
+    def _unreadable(self, entry: Entry, unreadable: Unreadable) -> None:
+        self.consumed(1)
+        logger.error("%s: message %s cannot be read: %s", self.topic, entry, unreadable)
+        if not unreadable.discard:
+            # It stays unacknowledged, for a consumer with another key.
+            self._nacked.add(entry, self._services.timing.now_s() + max(1.0, self._options.nack_delay_s))
+            self._set_timer()
+            return
+        if self._connection is not None:
+            message_id = pb.MessageId(ledger_id=entry.ledger_id, entry_id=entry.entry_id)
+            ack = pb.Ack(
+                consumer_id=self._id, ack_type=pb.Ack.Individual, message_id=[message_id], validation_error=unreadable.reason
+            )
+            self._connection.send(frames.command(Command.ACK, ack=ack))
+
+    # --- what it sends
+
+    def _permit(self, connection: Connection, messages: int) -> None:
+        self._consumed = 0
+        connection.send(frames.command(Command.FLOW, flow=pb.Flow(consumer_id=self._id, message_permits=messages)))
+
+    def _flush_acks(self) -> None:
+        self._flushes = False
+        connection = self._connection
+        receipts, self._waiting_receipts = self._waiting_receipts, []
+        if connection is None:
+            # They are sent on the next connection, but nobody waits for it: the messages may come again meanwhile.
+            if self._acks.waiting > ACKS_KEPT_MAX:
+                self._acks.take(self._id, ACK_IDS_MAX)
+            _settle(receipts, ConnectionLost("acknowledged while there was no connection: the message may come again"))
+            return
+        commands = self._acks.take(self._id, ACK_IDS_MAX)
+        if not receipts:
+            for ack in commands:
+                connection.send(frames.command(Command.ACK, ack=ack))
+            return
+        task = self._loop.create_task(self._with_receipts(connection, commands, receipts))
+        self._receipt_tasks.add(task)
+        task.add_done_callback(self._receipt_tasks.discard)
+
+    async def _with_receipts(self, connection: Connection, commands: list[pb.Ack], receipts: list[asyncio.Future[None]]) -> None:
+        error: MagnetarError | None = None
+        try:
+            for ack in commands:
+                answer = (await connection.request(Command.ACK, "ack", ack)).ack_response
+                if answer.HasField("error"):
+                    error = from_wire(answer.error, answer.message)
+        except MagnetarError as failure:
+            error = failure
+        finally:
+            _settle(receipts, error)
+
+    # --- what comes again
+
+    def _set_timer(self) -> None:
+        due = [due_s for schedule in (self._nacked, self._unacked) if (due_s := schedule.next_s) is not None]
+        if due and not self._closing:
+            self._cancel_timer()
+            self._timer = self._loop.call_later(max(0.0, min(due) - self._services.timing.now_s()), self._redeliver_due)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _redeliver_due(self) -> None:
+        self._timer = None
+        now_s = self._services.timing.now_s()
+        due = list(dict.fromkeys([*self._nacked.take_due(now_s), *self._unacked.take_due(now_s)]))
+        due = [entry for entry in due if not self._owner.refused(self, entry)]
+        if due and not self._options.shared:
+            self.redeliver_all()  # of these the broker knows only where the consumer is
+        elif due:
+            self._redeliver(due)
+        self._set_timer()
+
+    def _redeliver(self, entries: list[Entry]) -> None:
+        ids = []
+        for entry in entries:
+            state = self._acks.get(entry)
+            for part in (*(state.chunks if state is not None else ()), entry):
+                ids.append(pb.MessageId(ledger_id=part.ledger_id, entry_id=part.entry_id))
+            self._acks.forget(entry)
+        self.consumed(self._owner.dropped(self, entries))
+        if self._connection is not None:
+            for at in range(0, len(ids), ACK_IDS_MAX):
+                body = pb.RedeliverUnacknowledgedMessages(consumer_id=self._id, message_ids=ids[at : at + ACK_IDS_MAX])
+                command = frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body)
+                self._connection.send(command)
+
+    def _forget_all(self) -> None:
+        self._acks.connection_lost()
+        self._assembly.clear()
+        self._nacked.clear()
+        self._unacked.clear()
+        self._cancel_timer()
+
+    # --- opening
+
+    async def _open_once(self) -> None:
+        options = self._options
+        connection = await self._services.connections.lookup(self.topic)
+        request = pb.Subscribe(
+            topic=self.topic,
+            subscription=self._subscription,
+            sub_type=KINDS[options.kind],
+            consumer_id=self._id,
+            request_id=0,
+            priority_level=options.priority,
+            durable=options.durable,
+            read_compacted=options.read_compacted,
+            initial_position=pb.Subscribe.Earliest if options.initial == "earliest" else pb.Subscribe.Latest,
+            consumer_epoch=self._epoch,
+            metadata=_pairs(options.properties),
+            subscription_properties=_pairs(options.subscription_properties),
+        )
+        if options.name is not None:
+            request.consumer_name = options.name
+        if self._schema.description is not None:
+            request.schema.CopyFrom(self._schema.description)
+        if options.kind == "key_shared":
+            request.key_shared_meta.mode = pb.KeySharedMeta.AUTO_SPLIT
+        start = self.position
+        if not options.durable and start is not None:
+            request.start_message_id.ledger_id, request.start_message_id.entry_id = start.ledger_id & _U64, start.entry_id & _U64
+            if start.batch_index >= 0:
+                request.start_message_id.batch_index = start.batch_index
+        connection.consumers[self._id] = self
+        try:
+            await connection.request(Command.SUBSCRIBE, "subscribe", request)
+        except BaseException as error:
+            connection.consumers.pop(self._id, None)
+            if isinstance(error, ConnectionLost | asyncio.CancelledError) and connection.usable:
+                # It may be open all the same.
+                connection.tell(Command.CLOSE_CONSUMER, "close_consumer", pb.CloseConsumer(consumer_id=self._id, request_id=0))
+            raise
+        if self._id not in connection.consumers:
+            raise ConnectionLost("the connection was lost while the consumer was opened")
+        self._connection = connection
+        self._flush_acks()
+        self._permit(connection, self._prefetch_max)
+
+    @property
+    def position(self) -> MessageId | None:
+        """Where a reader begins; after a break, what `moved_to` said."""
+        return self._start
+
+    def moved_to(self, message_id: MessageId) -> None:
+        """A reader got this message: on a new connection it begins there, and the message is left out by whoever reads."""
+        self._start = message_id
+
+    def _gave_up(self, error: MagnetarError) -> None:
+        self._owner.gave_up(self, error)
+
+
+_U64 = (1 << 64) - 1
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _pairs(properties: Any) -> list[pb.KeyValue]:
+    return [pb.KeyValue(key=key, value=value) for key, value in properties.items()]
+
+
+def _settle(receipts: list[asyncio.Future[None]], error: MagnetarError | None) -> None:
+    for future in receipts:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+            future.exception()  # an application that does not wait is not to be warned

@@ -1,0 +1,136 @@
+"""All connections of a client, by address, and the lookup of topics over them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+from messaging.client.addresses import Address, parse_addresses
+from messaging.client.errors import from_wire
+from messaging.client.failures import ConnectionLost, Unreachable
+from messaging.client.wire.connection import Connection, Token
+from messaging.client.wire.transports import Connector
+from messaging.errors import MagnetarError, PlatformError
+from messaging.protocol import pulsar_pb2 as pb
+
+REDIRECTS_MAX = 20
+Command = pb.Command
+
+
+class Connections:
+    """One connection for each broker. Over WebSockets there is only the service URL: the gateway is in the broker, whose answer
+    to a lookup names addresses that a client behind a proxy cannot reach."""
+
+    def __init__(
+        self, url: str, token: Token, connect: Connector, *, message_bytes_max: int, keep_alive_s: float, timeout_s: float
+    ) -> None:
+        self.service = parse_addresses(url)
+        self.timeout_s = timeout_s
+        self._token = token
+        self._connect = connect
+        self._message_bytes_max = message_bytes_max
+        self._keep_alive_s = keep_alive_s
+        self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._turn: Iterator[Address] = itertools.cycle(self.service)
+        self.closed = False
+
+    async def to_service(self) -> Connection:
+        """To any of the hosts of the service URL: the first that answers."""
+        for _ in self.service[1:]:
+            try:
+                return await self.to(next(self._turn))
+            except PlatformError:
+                continue
+        return await self.to(next(self._turn))
+
+    async def to(self, address: Address) -> Connection:
+        """Those who ask meanwhile share the attempt. Raises `Unreachable`, or the error with which the broker refuses."""
+        if self.closed:
+            raise ConnectionLost("the client is closed")
+        task = self._opening.get(address)
+        if task is not None and task.done() and (task.cancelled() or task.exception() or not task.result().usable):
+            task = None
+        if task is None:
+            task = self._opening[address] = asyncio.create_task(self._open(address), name=f"magnetar connect {address}")
+            task.add_done_callback(_look)
+        return await asyncio.shield(task)
+
+    async def _open(self, address: Address) -> Connection:
+        connection = Connection(
+            address,
+            self._token,
+            message_bytes_max=self._message_bytes_max,
+            keep_alive_s=self._keep_alive_s,
+            timeout_s=self.timeout_s,
+        )
+        await connection.open(self._connect)
+        return connection
+
+    async def close(self) -> None:
+        """Cancelled, it ends all connections at once."""
+        self.closed = True
+        opening, self._opening = self._opening, {}
+        connections = []
+        for task in opening.values():
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled() and task.exception() is None:
+                connections.append(task.result())
+        try:
+            await asyncio.gather(*opening.values(), *(connection.close() for connection in connections), return_exceptions=True)
+        finally:
+            for connection in connections:
+                connection.fail(ConnectionLost("the client is closed"))
+
+    # --- lookups
+
+    async def partitions(self, topic: str) -> int:
+        """0: the topic has none."""
+        connection = await self.to_service()
+        request = pb.PartitionedMetadata(topic=topic, request_id=0)
+        command = await connection.request(Command.PARTITIONED_METADATA, "partitioned_metadata", request)
+        answer = command.partitioned_metadata_response
+        if answer.response == pb.PartitionedMetadataResponse.Failed:
+            raise from_wire(answer.error, answer.message)
+        return answer.partitions
+
+    async def lookup(self, topic: str) -> Connection:
+        """A connection to the broker that serves the topic."""
+        connection = await self.to_service()
+        authoritative = False
+        for _ in range(REDIRECTS_MAX):
+            request = pb.Lookup(topic=topic, request_id=0, authoritative=authoritative)
+            answer = (await connection.request(Command.LOOKUP, "lookup", request)).lookup_response
+            if answer.response == pb.LookupResponse.Failed:
+                raise from_wire(answer.error, answer.message)
+            if self.service[0].web_socket:
+                return connection
+            if answer.response == pb.LookupResponse.Connect and answer.proxy_through_service_url:
+                raise Unreachable("the broker asks for connections through a proxy, which this client does not do yet")
+            connection = await self.to(self._named(answer))
+            if answer.response == pb.LookupResponse.Connect:
+                return connection
+            authoritative = answer.authoritative
+        raise Unreachable(f"the lookup of {topic} was redirected more than {REDIRECTS_MAX} times")
+
+    def _named(self, answer: pb.LookupResponse) -> Address:
+        url = answer.broker_service_url_tls if self.service[0].tls else answer.broker_service_url
+        if not url:
+            raise Unreachable("the broker that serves the topic has no address for this kind of connection")
+        return parse_addresses(url)[0]
+
+    async def topics_of(self, namespace: str, *, persistent: bool) -> list[str]:
+        """All topics of a namespace, each partition on its own."""
+        mode = pb.GetTopicsOfNamespace.PERSISTENT if persistent else pb.GetTopicsOfNamespace.NON_PERSISTENT
+        request = pb.GetTopicsOfNamespace(request_id=0, namespace=namespace, mode=mode)
+        connection = await self.to_service()
+        command = await connection.request(Command.GET_TOPICS_OF_NAMESPACE, "get_topics_of_namespace", request)
+        return list(command.get_topics_of_namespace_response.topics)
+
+
+def _look(task: asyncio.Task[Connection]) -> None:
+    """Whoever waits for the attempt is told; it may be that nobody waits any more."""
+    if not task.cancelled():
+        error = task.exception()
+        assert error is None or isinstance(error, Exception | MagnetarError)

@@ -1,0 +1,258 @@
+"""The pure stages of the consumer, each alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.client.arguments import consumer_options
+from messaging.client.consuming.acks import AckTracker, Delivered, bits_of, words_of
+from messaging.client.consuming.assembly import Assembly
+from messaging.client.consuming.options import DeadLetterPolicy
+from messaging.client.consuming.redelivery import Entry, RedeliveryBackoff, Schedule
+from messaging.client.consuming.unpacking import CHECKSUM, Unpacker, Unreadable, open_entry
+from messaging.client.errors import InvalidValue
+from messaging.client.message import MessageId
+from messaging.client.schemas import BYTES, STRING, Json
+from messaging.client.schemas.json import record_of
+from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import Stored, build_send
+from tests.support.clients.batches import single
+
+ENTRY = Entry(3, 7)
+
+
+def ids_of(commands: list[pb.Ack]) -> list[tuple[int, int, list[int]]]:
+    return [(id_.ledger_id, id_.entry_id, list(id_.ack_set)) for command in commands for id_ in command.message_id]
+
+
+# --- acknowledgements
+
+
+@given(st.integers(0, 2**200))
+def test_a_set_of_bits_is_read_as_it_was_written(bits: int) -> None:
+    words = words_of(bits)
+    assert bits_of(words) == bits and all(-(1 << 63) <= word < 1 << 63 for word in words)
+
+
+def test_a_part_of_a_batch_is_acknowledged_by_its_set_and_the_last_message_by_the_entry() -> None:
+    acks = AckTracker(batch_index=True)
+    acks.delivered(ENTRY, Delivered(10, (1 << 10) - 1, 0))
+    assert acks.ack(MessageId(*ENTRY, 2)) is None
+    assert ids_of(acks.take(1, 100)) == [(3, 7, [1019])], "as conformance tests of Pulsar have it"
+    for index in {*range(10)} - {2, 9}:
+        acks.ack(MessageId(*ENTRY, index))
+    assert acks.ack(MessageId(*ENTRY, 9)) == ENTRY
+    assert ids_of(acks.take(1, 100)) == [(3, 7, [])] and not acks.waiting
+
+
+def test_without_sets_the_broker_hears_of_whole_batches_only() -> None:
+    acks = AckTracker(batch_index=False)
+    acks.delivered(ENTRY, Delivered(2, 0b11, 0))
+    acks.ack(MessageId(*ENTRY, 0))
+    assert acks.take(1, 100) == []
+    acks.ack(MessageId(*ENTRY, 1))
+    assert ids_of(acks.take(1, 100)) == [(3, 7, [])]
+    acks.delivered(ENTRY, Delivered(2, 0b11, 0))
+    acks.ack_cumulative(MessageId(*ENTRY, 0))
+    assert ids_of(acks.take(1, 100)) == [(3, 6, [])], "up to the entry before"
+
+
+def test_a_cumulative_acknowledgement_covers_those_before_it() -> None:
+    acks = AckTracker(batch_index=True)
+    for entry in range(5):
+        acks.delivered(Entry(1, entry), Delivered(1, 1, 0))
+    acks.ack(MessageId(1, 0))
+    assert acks.ack_cumulative(MessageId(1, 2)) == [Entry(1, 1), Entry(1, 2)]
+    assert acks.ack_cumulative(MessageId(1, 1)) == [], "an earlier one takes nothing back"
+    (command,) = acks.take(1, 100)
+    assert command.ack_type == pb.Ack.Cumulative and ids_of([command]) == [(1, 2, [])]
+
+
+def test_the_chunks_of_a_message_are_acknowledged_with_it() -> None:
+    acks = AckTracker(batch_index=True)
+    acks.delivered(ENTRY, Delivered(1, 1, 0, (Entry(3, 5), Entry(3, 6))))
+    acks.ack(MessageId(*ENTRY))
+    assert ids_of(acks.take(1, 2)) == [(3, 5, []), (3, 6, []), (3, 7, [])]
+
+
+def test_an_acknowledgement_of_a_batch_that_comes_again_says_nothing() -> None:
+    acks = AckTracker(batch_index=True)
+    assert acks.ack(MessageId(*ENTRY, 1)) is None and acks.take(1, 100) == []
+    assert acks.ack(MessageId(*ENTRY)) == ENTRY, "a message that is no batch is acknowledged by its id alone"
+
+
+# --- redelivery
+
+
+def test_entries_are_due_at_their_earliest_time() -> None:
+    schedule = Schedule()
+    schedule.add(Entry(1, 1), 5.0)
+    schedule.add(Entry(1, 2), 3.0)
+    schedule.add(Entry(1, 1), 4.0)
+    schedule.add(Entry(1, 1), 9.0)
+    schedule.remove(Entry(1, 2))
+    assert schedule.next_s == 4.0 and schedule.take_due(4.5) == [Entry(1, 1)]
+    assert schedule.next_s is None and not len(schedule)
+
+
+def test_entries_that_left_take_no_memory() -> None:
+    schedule = Schedule()
+    for number in range(1000):
+        schedule.add(Entry(1, number), float(number))
+        schedule.remove(Entry(1, number))
+    schedule.add(Entry(2, 0), 1.0)
+    assert schedule.take_due(5000.0) == [Entry(2, 0)]
+
+
+def test_a_backoff_grows_to_its_limit() -> None:
+    backoff = RedeliveryBackoff(1.0, 10.0, 3.0)
+    assert [backoff.delay_s(count) for count in (0, 1, 2, 3, 10_000)] == [1.0, 3.0, 9.0, 10.0, 10.0]
+    with pytest.raises(InvalidValue):
+        RedeliveryBackoff(5.0, 1.0)
+
+
+# --- chunks
+
+
+def chunk(chunk_id: int, chunks: int, payload: bytes, total: int, uuid: str = "u") -> Stored:
+    metadata = pb.Metadata(
+        producer_name="p",
+        sequence_id=0,
+        publish_time=0,
+        uuid=uuid,
+        chunk_id=chunk_id,
+        num_chunks_from_msg=chunks,
+        total_chunk_msg_size=total,
+    )
+    return Stored(metadata, payload)
+
+
+def test_chunks_of_several_messages_are_put_together() -> None:
+    assembly = Assembly(10)
+    assert assembly.add(Entry(1, 0), chunk(0, 2, b"ab", 4)) is None
+    assert assembly.add(Entry(1, 1), chunk(0, 2, b"wx", 4, "v")) is None
+    whole = assembly.add(Entry(1, 2), chunk(1, 2, b"cd", 4))
+    assert whole is not None and (whole.stored.payload, whole.entries) == (b"abcd", [Entry(1, 0)])
+    assert assembly.given_up == []
+
+
+def test_chunks_that_will_not_be_complete_are_given_up() -> None:
+    assembly = Assembly(1)
+    assert assembly.add(Entry(1, 0), chunk(1, 2, b"cd", 4)) is None, "its beginning is gone"
+    assembly.add(Entry(1, 1), chunk(0, 3, b"ab", 6))
+    assembly.add(Entry(1, 2), chunk(0, 3, b"ab", 6, "v"))  # one too many at once
+    assembly.add(Entry(1, 3), chunk(1, 3, b"x" * 100, 6, "v"))  # more than it says
+    assembly.add(Entry(1, 4), chunk(0, 2, b"", (1 << 30) + 1, "w"))
+    assert sorted(assembly.given_up) == [Entry(1, number) for number in range(5)]
+
+
+# --- unpacking
+
+
+def delivery(ack_set: list[int] | None = None) -> pb.Message:
+    return pb.Message(consumer_id=1, message_id=pb.MessageId(ledger_id=3, entry_id=7), ack_set=ack_set or [])
+
+
+def batch_of(payloads: list[bytes]) -> bytes:
+    """What follows the command of its frame."""
+    metadata = pb.Metadata(producer_name="p", sequence_id=0, publish_time=0, num_messages_in_batch=len(payloads))
+    frame = build_send(1, 0, metadata, b"".join(single(payload) for payload in payloads), len(payloads))
+    return frame[8 + int.from_bytes(frame[4:8], "big") :]
+
+
+def test_of_a_batch_only_what_is_not_acknowledged_is_delivered() -> None:
+    opened = open_entry(batch_of([b"a", b"b", b"c"]), None, "fail")
+    messages, size, left = Unpacker("t", -1, BYTES).messages(delivery([0b101]), opened, 1000)
+    assert [(message.payload, message.id) for message in messages] == [
+        (b"a", MessageId(3, 7, 0)),
+        (b"c", MessageId(3, 7, 2)),
+    ]
+    assert (size, left) == (3, 0b101)
+
+
+def test_bytes_that_changed_on_their_way_are_not_delivered() -> None:
+    rest = bytearray(batch_of([b"a", b"b"]))
+    rest[-1] ^= 1
+    with pytest.raises(Unreadable) as caught:
+        open_entry(bytes(rest), None, "fail")
+    assert caught.value.reason == CHECKSUM and caught.value.discard
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        opened = open_entry(data, None, "fail")
+        Unpacker("t", -1, BYTES).messages(delivery(), opened, 1000)
+    except Unreadable:
+        pass
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    for wrong in (
+        {"kind": "private"},
+        {"prefetch_max": 0},
+        {"nack_delay_s": -1},
+        {"dead_letters": DeadLetterPolicy(3)},
+        {"crypto_failure": "ignore"},
+    ):
+        with pytest.raises(InvalidValue):
+            consumer_options(**wrong)
+
+
+# --- schemas
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Part:
+    name: str
+
+
+@dataclasses.dataclass
+class Order:
+    number: int
+    parts: list[Part]
+    colour: Colour
+    note: str | None = None
+
+
+class Struct(msgspec.Struct, rename="camel"):
+    unit_price: float
+    tags: dict[str, bytes]
+
+
+def test_json_of_a_dataclass_and_of_a_struct() -> None:
+    order = Order(1, [Part("wheel")], Colour.RED)
+    assert Json(Order).decode(Json(Order).encode(order)) == order
+    fields = {field["name"]: field for field in record_of(Order)["fields"]}
+    assert fields["number"]["type"] == "long" and fields["note"] == {
+        "name": "note",
+        "type": ["null", "string"],
+        "default": None,
+    }
+    assert fields["parts"]["type"]["items"]["name"] == "Part"
+    assert [field["name"] for field in record_of(Struct)["fields"]] == ["unitPrice", "tags"]
+    description = Json(Struct).description
+    assert description is not None and (description.name, description.type) == ("Struct", 2)
+
+
+def test_values_that_do_not_fit_a_schema_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="is a Order, not Part"):
+        Json(Order).encode(Part("wheel"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="not a Order"):
+        Json(Order).decode(b"{}")
+    with pytest.raises(InvalidValue, match="is bytes, not str"):
+        BYTES.encode("text")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue):
+        STRING.decode(b"\xff")
+    with pytest.raises(InvalidValue, match="no counterpart"):
+        Json(complex)
