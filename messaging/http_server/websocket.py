@@ -39,6 +39,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _frames = 0  # looked at in this turn
     _turn_due = False  # what is held goes on in the next
     held_back = b""  # read, and not looked at while the application has enough
+    _begun_bytes_max: int | None = None  # of a message, where the application permits less than the server
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -148,10 +149,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.handshake_initiated and not self.close_sent:
             self.scope["state"]["counts_begun"] = self._count_by
+            self.scope["state"]["limit_messages"] = self._limit_messages
 
     def _count_by(self, make: Callable[[Callable[[], None]], ReadThrottle]) -> None:
         """For the application, once it knows whose memory a message is in."""
         self._read_throttle = make(self._resume_after_pause)
+
+    def _limit_messages(self, bytes_max: int) -> None:
+        """For the application: a larger message ends the connection, before all of it has arrived."""
+        self._begun_bytes_max = bytes_max
 
     def _count(self) -> None:
         begun = self.begun_bytes
@@ -177,6 +183,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._watch_message()
 
     def _watch_message(self) -> None:
+        if self._begun_bytes_max is not None and self.begun_bytes > self._begun_bytes_max:
+            self.transport.abort()
+            return
         self._count()
         if self.bounds is None or not self.begun_bytes:
             self._stop_timer()

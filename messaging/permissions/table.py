@@ -40,6 +40,7 @@ WEBSOCKET: dict[str, Action] = {
     "/ws/v2/producer/{domain}/{tenant}/{namespace}/{topic}": Action.PRODUCE,
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": Action.CONSUME,
     "/ws/v2/reader/{domain}/{tenant}/{namespace}/{topic}": Action.CONSUME,
+    "/ws/v2/binary": Action.HANDSHAKE,  # the commands inside have the rows of the binary protocol
 }
 
 # HTTP of the broker: by path. Each method of the admin RPC names its own in messaging/adminrpc/methods.py.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from messaging.broker.http.asgi import App, Receive, Scope, Send, error_body, header, match_route, path_parts, respond
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.handlers import RPC_PATTERN, Handler, HttpAnswer, HttpRequest, answer, healthz, metrics, readyz, rpc
+from messaging.broker.http.websocket.binary import is_binary, serve_binary
 from messaging.broker.http.websocket.upgrade import serve_websocket
 from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound
 from messaging.http_guard import refusal
@@ -42,7 +43,8 @@ def public_app(context: EdgeContext) -> App:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await serve_websocket(context, scope, receive, send)
+            serve = serve_binary if is_binary(scope) else serve_websocket
+            await serve(context, scope, receive, send)
         else:
             # One request a connection: nothing unknown may hold a connection open.
             await _serve_http(context, routes, scope, receive, send, (("connection", "close"),))

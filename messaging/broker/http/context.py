@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -51,9 +52,30 @@ class ServiceIdentityVerifier(Protocol):
     def verify(self, token: str, now_ms: int) -> Principal: ...
 
 
+class BinaryConnection(Protocol):
+    """A connection of the binary protocol: `messaging.broker.runtime.wire.connection`."""
+
+    principal: Principal | None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def pause_writing(self) -> None: ...
+
+    def resume_writing(self) -> None: ...
+
+
+# Whether it is encrypted -> a connection that was not made yet.
+MakeConnection = Callable[[bool], BinaryConnection]
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What the listeners serve: the broker, sessions on it, its figures, and the methods of its admin RPC.
+    """What the listeners serve: the broker, sessions on it, its figures, the methods of its admin RPC, and connections of the
+    binary protocol over WebSockets, if it takes any.
 
     Raises `TypeError` naming the methods that are missing, at start rather than in a call."""
 
@@ -61,6 +83,7 @@ class Edge:
     sessions: LocalService
     samples: Samples
     methods: Mapping[str, RpcMethod]
+    make_connection: MakeConnection | None = None
 
     def __post_init__(self) -> None:
         missing = sorted(METHODS.keys() - self.methods.keys())

@@ -176,11 +176,12 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     store.on_failed = service.store_failed
     meter_usage(service, settings.data_path / "usage" / "raw")
     service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
-    edge = Edge(service, LocalSessions(service), partial(broker_samples, service), AdminHandlers(service).methods)
-    http = await start_http(edge, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
-    stack.push_async_callback(http.stop)
     commands = Commands(service)
     service.before_stop.append(commands.stop)
+    samples, methods = partial(broker_samples, service), AdminHandlers(service).methods
+    edge = Edge(service, LocalSessions(service), samples, methods, lambda tls: Connection(service, commands, tls=tls))
+    http = await start_http(edge, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
+    stack.push_async_callback(http.stop)
     loop = asyncio.get_running_loop()
     listener = await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)
     stack.callback(listener.close)
