@@ -159,24 +159,3 @@ async def test_a_frame_over_the_limit_ends_the_connection(broker: RunningBroker)
         await connection.recv()
         await connection.send((1 << 30).to_bytes(4, "big") + bytes(8))
         await lost(connection)
-
-
-async def test_to_a_peer_that_does_not_read_no_more_is_dispatched(broker: RunningBroker) -> None:
-    """What waits for it is bounded, and counts as its tenant's."""
-    messages, size = 300, 100_000
-    async with magnetar.connect(broker.ws_url, key=broker.token("owner")) as client, client.producer(TOPIC) as producer:
-        async with opened(broker, max_queue=1) as connection:
-            connect = pb.Connect(client_version="t", auth_method_name="token", auth_data=broker.token("owner").encode())
-            subscribe = pb.Subscribe(topic=TOPIC, subscription="s", sub_type=pb.Subscribe.Shared, consumer_id=1, request_id=1)
-            flow = pb.Flow(consumer_id=1, message_permits=messages)
-            await connection.send(frames.command(pb.Command.CONNECT, connect=connect))
-            await connection.send(frames.command(pb.Command.SUBSCRIBE, subscribe=subscribe))
-            await connection.send(frames.command(pb.Command.FLOW, flow=flow))
-            while frames.decode(bytes(await connection.recv())[4:]).type != pb.Command.SUCCESS:  # type: ignore[arg-type]
-                pass
-            await asyncio.gather(*(producer.send(bytes(size)) for _ in range(messages)))
-            await eventually(lambda: len(broker.service.peers.unread) == 1)
-            (unread,) = broker.service.peers.unread
-            assert not unread.writable and unread.tenant == "acme"
-            assert unread.transport.get_write_buffer_size() < 5_000_000
-        await eventually(lambda: not broker.service.peers.unread)

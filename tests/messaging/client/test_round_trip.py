@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from messaging import client as magnetar
 from messaging.adminrpc.topics import PartitionsUpdate, TopicCreate
 from messaging.client import errors
-from tests.compat.stock import Stock
 from tests.support.brokers.running_broker import RunningBroker, running_broker
 from tests.support.waiting import eventually
 
@@ -44,9 +43,11 @@ async def client(broker: RunningBroker) -> AsyncIterator[magnetar.Client]:
 
 @pytest.fixture
 async def stock(broker: RunningBroker, tmp_path: Path) -> AsyncIterator[pulsar.Client]:
-    clients = Stock(f"pulsar://127.0.0.1:{broker.port}", tmp_path / "stock.log")
-    yield await asyncio.to_thread(clients.client, broker.token("owner"))
-    await asyncio.to_thread(clients.close)
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(tmp_path / "stock.log"))
+    authentication = pulsar.AuthenticationToken(broker.token("owner"))
+    apaches = pulsar.Client(f"pulsar://127.0.0.1:{broker.port}", authentication, logger=logger)
+    yield apaches
+    await asyncio.to_thread(apaches.close)
 
 
 async def received(consumer: magnetar.Consumer, count: int) -> list[magnetar.Message]:
