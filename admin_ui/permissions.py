@@ -32,6 +32,11 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tenant_policies"): Action.TENANT_READ,
     ("POST", "console:tenant_policies"): Action.SUPERUSER,
     ("GET", "console:audit"): Action.AUDIT_READ,
+    ("GET", "console:audit_export"): Action.AUDIT_READ,
+    ("GET", "console:platform_audit"): Action.SUPERUSER,
+    ("GET", "console:platform_audit_export"): Action.SUPERUSER,
+    ("GET", "console:audit_chain"): Action.SUPERUSER,
+    ("POST", "console:audit_chain"): Action.SUPERUSER,
     # Keys
     ("GET", "console:alerts"): Action.TENANT_ADMIN,
     ("POST", "console:alerts"): Action.TENANT_ADMIN,
@@ -121,6 +126,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:sign_in"): SIGN_IN,
     ("POST", "console:sign_out"): SIGN_OUT,
     ("POST", "console:password"): CHANGE_PASSWORD,
+    ("POST", "console:audit_chain"): "audit",  # .sign_head or .verify
     ("POST", "console:tenant_create"): "tenant.create",
     ("POST", "console:tenant_delete"): "tenant.delete",
     ("POST", "console:tenant_labels"): "tenant.set_labels",

@@ -179,6 +179,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     compaction_interval_s: Positive = 60  # how often topics are compacted that have reached their threshold
     usage_interval_s: Positive = 60  # period that one usage record covers
     audit_interval_s: Positive = 60  # how often the broker's audit events are written to the audit log
+    audit_retention_days: Counted = 0  # how long records of the audit log are kept; 0: unlimited
+    audit_head_interval_s: Positive = 3_600  # how often the end of the audit log is signed and old records are deleted
+    audit_heads_file: str = ""  # a file, best on another machine, to which each signed head is appended; empty: none
+    audit_verify_interval_s: Positive = 86_400  # how often the whole audit log is verified
     smtp_url: str = ""  # mail server: smtp://, smtp+starttls:// or smtps://user:password@host:port; empty: no mail is sent
     mail_from: str = "magnetar@localhost"  # sender of mail
     tenant_mails_per_day_max: Positive = 200  # further mails to recipients are not sent on that day, UTC; the console says so

@@ -7,6 +7,7 @@ from django.db import transaction
 from messaging.identity import SUPERUSER_KEY_ID, read_secret
 from messaging.settings import Settings
 from tenants import feed
+from tenants.audit.chain import append
 from tenants.models import AuditRecord, Key, Namespace, Tenant, User
 
 CONSOLE_USER = "admin"
@@ -26,4 +27,4 @@ def create_first_rows(settings: Settings) -> None:
     key = Key.unscoped.create(id=SUPERUSER_KEY_ID, name="superuser", role=role)
     feed.append(head, "key", key.id, feed.key_state(key))
     User.objects.create_superuser(CONSOLE_USER, password=read_secret(settings, "console-password"))
-    AuditRecord.unscoped.create(role="service:web", action="platform.create", resource="platform")
+    append([AuditRecord(role="service:web", action="platform.create", resource="platform")])

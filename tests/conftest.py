@@ -60,6 +60,24 @@ def postgresql() -> str:
     return url
 
 
+@pytest.fixture(scope="session", autouse=True)
+def audit_log_can_be_flushed() -> Iterator[None]:
+    """After a test with real transactions the tables are emptied, which the triggers of the audit log refuse."""
+    from django.db.backends.base.operations import BaseDatabaseOperations
+
+    from tenants.audit.triggers import installing, removing
+
+    flush = BaseDatabaseOperations.execute_sql_flush
+
+    def without_triggers(operations: BaseDatabaseOperations, statements: list[str]) -> None:
+        vendor = operations.connection.vendor
+        flush(operations, [*removing(vendor), *statements, *installing(vendor)])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseDatabaseOperations, "execute_sql_flush", without_triggers)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def every_fault_fires() -> Iterator[None]:
     """A test that injects a fault which never happens proves nothing."""

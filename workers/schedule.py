@@ -12,6 +12,8 @@ COLLECT_USAGE = "workers.collect_usage"
 RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
+KEEP_AUDIT = "workers.keep_audit"
+VERIFY_AUDIT = "workers.verify_audit"
 WRITE_POLICY_EVENTS = "workers.write_policy_events"
 MAKE_INVOICES = "workers.make_invoices"
 MAKE_REPORTS = "workers.make_reports"
@@ -87,6 +89,14 @@ TASKS: tuple[TaskEntry, ...] = (
         "audit_interval_s",
         CONTROL,
     ),
+    TaskEntry(
+        KEEP_AUDIT,
+        "Sign the end of the audit log, delete old records",
+        "workers.tasks.audit_keeping:keep_audit",
+        "audit_head_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(VERIFY_AUDIT, "Verify the audit log", "workers.tasks.audit_keeping:verify_audit", "audit_verify_interval_s", CONTROL),
     TaskEntry(
         WRITE_POLICY_EVENTS,
         "Write changes of topic policies to event topics",

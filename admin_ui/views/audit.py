@@ -1,46 +1,127 @@
-"""The audit log of a tenant, a page at a time."""
+"""The audit log of a tenant and of the platform, a page at a time; and the state of its chain."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
-from django.http import HttpResponse
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.permissions import RECORDED
-from messaging.errors import InvalidValue
+from messaging.errors import InvalidValue, MagnetarError
 from messaging.permissions.audited import DENIED
-from tenants.audit_log import audit_page
-from tenants.models import AuditRecord
+from tenants.actions.audit import sign_audit_head
+from tenants.audit.diff import changes
+from tenants.audit.reading import LENGTHS_MAX, Filters, Page, filters_of, read_page, records_of
+from tenants.models import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
+from tenants.rest.audit import export
+from tenants.scoping import platform_scope
+from workers.audit_actions import last_verification, verify_audit_log
+from workers.models import TaskRun
 
 RECORDS_A_PAGE = 50
+HEADS_SHOWN = 10
+Outcome = TaskRun.Outcome
+_ASKED = (*LENGTHS_MAX, "since", "until")
 
 
 @page
 def audit(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    asked = {name: request.GET.get(name, "").strip() for name in ("action", "role")}
-    found: list[AuditRecord] = []
-    following: str | None = None
+    nav, first = navigation(request, "audit", tenant), reverse("console:audit", args=[tenant])
+    return _log(request, nav, records_of(tenant), of_tenant=True, crumbs=crumbs(tenant), first=first)
+
+
+@page
+def audit_export(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    return _export(request, records_of(tenant), f"audit-{tenant}", reverse("console:audit", args=[tenant]), of_tenant=True)
+
+
+@page
+def platform_audit(request: ConsoleRequest) -> HttpResponse:
+    with platform_scope():
+        rows = AuditRecord.objects.all()
+    first = reverse("console:platform_audit")
+    return _log(request, navigation(request, "platform_audit"), rows, of_tenant=False, crumbs=[], first=first)
+
+
+@page
+def platform_audit_export(request: ConsoleRequest) -> HttpResponse:
+    with platform_scope():
+        rows = AuditRecord.objects.all()
+    return _export(request, rows, "audit", reverse("console:platform_audit"), of_tenant=False)
+
+
+@page
+def audit_chain(request: ConsoleRequest) -> HttpResponse:
+    """Whether the log is whole, as far as that is known; and its signed heads."""
+    if request.method == "POST":
+        return _asked_of_chain(request)
+    last, newest = last_verification(Outcome.SUCCEEDED), last_verification()
+    under_way = newest is not None and newest.outcome in (Outcome.QUEUED, Outcome.RUNNING, Outcome.RETRYING)
+    return show(
+        request,
+        "pages/audit_chain.html",
+        navigation(request, "platform_audit"),
+        crumbs=[("Audit log", reverse("console:platform_audit"))],
+        end=AuditChain.objects.filter(id=1).first(),
+        checkpoint=AuditCheckpoint.objects.first(),
+        heads=list(AuditHead.objects.all()[:HEADS_SHOWN]),
+        verified_at=last.started_at if last else None,
+        report=last.summary if last else None,
+        under_way=under_way,
+        failed=newest is not None and newest.outcome in (Outcome.FAILED, Outcome.QUARANTINED),
+    )
+
+
+def _asked_of_chain(request: ConsoleRequest) -> HttpResponse:
     try:
-        found, following = audit_page(AuditRecord.objects.all(), limit=RECORDS_A_PAGE, after=request.GET.get("after", ""), **asked)
-    except InvalidValue as error:
+        if request.POST.get("do") == "sign":
+            head = sign_audit_head(request.actor)
+            show_message(request, f"Record {head.sequence} was signed." if head else "The log is empty.")
+        else:
+            verify_audit_log(request.actor)
+            show_message(request, "The verification begins as soon as a worker takes it.")
+    except MagnetarError as error:
         show_error(request, explain(error))
-    older = f"?{urlencode({**asked, 'after': following})}" if following else ""
+    return HttpResponseRedirect(reverse("console:audit_chain"))
+
+
+def _log(request: ConsoleRequest, nav: Navigation, rows: QuerySet[AuditRecord], *, of_tenant: bool, **context: Any) -> HttpResponse:
+    asked = {name: request.GET.get(name, "").strip() for name in _ASKED}
+    found = Page([], None)
+    try:
+        filters = filters_of(asked)
+        found = read_page(rows, filters, limit=RECORDS_A_PAGE, after=request.GET.get("after", ""), of_tenant=of_tenant)
+    except InvalidValue as error:
+        filters = Filters()
+        show_error(request, explain(error))
+    given = {name: text for name, text in asked.items() if text}
+    exported = reverse("console:audit_export", args=[nav.tenant]) if of_tenant else reverse("console:platform_audit_export")
     return show(
         request,
         "pages/audit.html",
-        navigation(request, "tenant", tenant),
-        crumbs=crumbs(tenant),
-        records=[audit_row(row) for row in found],
+        nav,
+        records=[audit_row(row) for row in found.records],
         actions=RECORDED,
-        older=older,
-        first=reverse("console:audit", args=[tenant]),
-        action=asked["action"],
-        role=asked["role"],
+        older=f"?{urlencode({**given, 'after': found.following})}" if found.following else "",
+        looked_to=found.looked_to,
+        asked=asked,
+        further=any(given.get(name) for name in ("key_id", "address", "resource", "request_id", "since", "until")),
+        exports=[(form, f"{exported}?{urlencode({**given, 'format': form})}") for form in ("csv", "jsonl")],
+        **context,
     )
+
+
+def _export(request: ConsoleRequest, rows: QuerySet[AuditRecord], name: str, back: str, *, of_tenant: bool) -> HttpResponse:
+    try:
+        return cast(HttpResponse, export(request.GET, rows, name, of_tenant=of_tenant))
+    except InvalidValue as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(back)
 
 
 def audit_row(row: AuditRecord) -> dict[str, Any]:
@@ -51,4 +132,15 @@ def audit_row(row: AuditRecord) -> dict[str, Any]:
         target = f"{target} to {after.get('role') or before.get('role', '')}"
     if row.action == DENIED:
         target = f"{target}: {after.get('asked', '')}"
-    return {"at": row.at, "actor": row.role, "address": row.address, "action": row.action, "target": target}
+    return {
+        "id": row.id,
+        "at": row.at,
+        "actor": row.role,
+        "address": row.address,
+        "action": row.action,
+        "target": target,
+        "key_id": row.key_id,
+        "request_id": row.request_id,
+        "hash": row.hash,
+        "changes": changes(row.before, row.after),
+    }

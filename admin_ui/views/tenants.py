@@ -17,8 +17,9 @@ from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
 from tenants.actions.policy_views import levels_of_namespace
 from tenants.actions.tenants import create_tenant, delete_tenant
+from tenants.audit.reading import records_of
 from tenants.broker_settings import policy_defaults
-from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant
+from tenants.models import Key, Membership, Namespace, Tenant
 from tenants.scoping import platform_scope
 
 KEYS_SHOWN, RECORDS_SHOWN = 5, 12
@@ -92,7 +93,7 @@ def tenant(request: ConsoleRequest, tenant: str) -> HttpResponse:
         keys=[key_view(key, {}) for key in keys.order_by("-created_at")[:KEYS_SHOWN]],
         keys_total=keys.count(),
         members=[{"name": row.user.username, "role": role_text(row)} for row in memberships],
-        audit=[audit_row(row) for row in AuditRecord.objects.all()[:RECORDS_SHOWN]] if may_audit else [],
+        audit=[audit_row(row) for row in records_of(tenant).order_by("-id")[:RECORDS_SHOWN]] if may_audit else [],
     )
 
 

@@ -4,6 +4,7 @@
 - `first_start`: the secrets of a new data directory
 - `tokens`: a *token* is a JWT whose subject is a role; a `TokenVerifier` turns it into a `Principal`
 - `signing_keys`: the keys that sign and verify tokens, and their rotation
+- `audit_statements`: signed statements about the audit log
 - `service`: a *service token* identifies one of our processes
 """
 

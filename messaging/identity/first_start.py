@@ -8,6 +8,7 @@ import secrets as random_secrets
 import time
 
 from messaging.atomic_files import make_directory
+from messaging.identity import audit_statements
 from messaging.identity.files import create, create_key_pair, secrets_path
 from messaging.identity.service import SERVICE_NAMES
 from messaging.identity.signing_keys import SIGNING_FILE, VERIFY_FILE
@@ -29,6 +30,7 @@ def create_secrets(settings: Settings) -> None:
         make_directory(path, mode=0o700)
         path.chmod(0o700)
     create_key_pair(folder / SIGNING_FILE, folder / VERIFY_FILE)
+    create_key_pair(folder / audit_statements.SIGNING_FILE, folder / audit_statements.VERIFY_FILE)
     for name in SERVICE_NAMES:
         create_key_pair(identity / f"{name}.key", identity / f"{name}.pub")
     create(folder / "django-secret-key", random_secrets.token_urlsafe(50))

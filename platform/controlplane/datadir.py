@@ -12,6 +12,8 @@ from messaging.settings import ConfigError, Settings
 _SECRETS = (
     "token-signing.pem",
     "token-verify.pem",
+    "audit-signing.pem",
+    "audit-verify.pem",
     "django-secret-key",
     "superuser.token",
     "console-password",
@@ -67,5 +69,5 @@ def _private(entry: Path) -> bool:
         status = entry.lstat()
     except OSError:
         return True
-    public = entry.suffix == ".pub" or entry.name == "token-verify.pem" or entry.is_symlink()
+    public = entry.suffix == ".pub" or entry.name in ("token-verify.pem", "audit-verify.pem") or entry.is_symlink()
     return (public or not status.st_mode & 0o077) and status.st_uid in (os.getuid(), 0)

@@ -17,6 +17,7 @@ from tenants import feed, maintenance_requests, policy_events
 from tenants.access import Actor
 from tenants.actions.quotas import TOPIC_STATE_BYTES, check_states
 from tenants.actions.rate import rates
+from tenants.audit.chain import append
 from tenants.models import AuditRecord, FeedHead, Namespace, Tenant, TopicPolicies
 
 VALUE_BYTES_MAX = 4096  # of one value in a record of the audit log, as JSON; what is larger is taken apart by its names
@@ -99,7 +100,7 @@ def limit_rate(actor: Actor) -> None:
 def record(actor: Actor, action: str, tenant: str, resource: str, before: object = None, after: object = None) -> None:
     """`tenant` is the name of an existing tenant, or "" for the platform."""
     uid = Tenant.unscoped.filter(name=tenant).values_list("uid", flat=True).first() if tenant else ""
-    AuditRecord.unscoped.create(
+    row = AuditRecord(
         role=actor.principal.role,
         address=actor.address[:64],
         key_id=actor.principal.key_id,
@@ -111,6 +112,7 @@ def record(actor: Actor, action: str, tenant: str, resource: str, before: object
         after=_bounded(after),
         request_id=actor.request_id,
     )
+    append([row])
     actor.trail.records += 1
 
 

@@ -6,12 +6,15 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.labels import MonthLabels
-from tenants.models.record import AuditRecord
+from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
 from tenants.models.user import User
 
 __all__ = [
+    "AuditChain",
+    "AuditCheckpoint",
+    "AuditHead",
     "AuditRecord",
     "CustomRole",
     "DynamicSetting",

@@ -13,6 +13,9 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:docs"): Action.PUBLIC,
     ("GET", "api:me"): Action.AUTHENTICATED,
     ("GET", "api:platform-audit"): Action.SUPERUSER,
+    ("GET", "api:platform-audit-export"): Action.SUPERUSER,
+    ("GET", "api:audit-heads"): Action.SUPERUSER,
+    ("POST", "api:audit-heads"): Action.SUPERUSER,
     ("GET", "api:tenants"): Action.AUTHENTICATED,  # lists those that the caller may see
     ("POST", "api:tenants"): Action.SUPERUSER,
     ("GET", "api:tenant"): Action.TENANT_SEE,
@@ -28,6 +31,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:tenant-ceilings"): Action.TENANT_READ,
     ("PATCH", "api:tenant-ceilings"): Action.SUPERUSER,
     ("GET", "api:audit"): Action.AUDIT_READ,
+    ("GET", "api:audit-export"): Action.AUDIT_READ,
     ("GET", "api:keys"): Action.TENANT_READ,
     ("POST", "api:keys"): Action.KEY_ADMIN,
     ("GET", "api:key"): Action.TENANT_READ,
@@ -125,6 +129,7 @@ PAYLOAD_READS: dict[tuple[str, str], str] = {
 
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
+    ("POST", "api:audit-heads"): "audit.sign_head",
     ("POST", "api:tenants"): "tenant.create",
     ("PATCH", "api:tenant"): "tenant.update",
     ("DELETE", "api:tenant"): "tenant.delete",

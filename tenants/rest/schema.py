@@ -21,11 +21,6 @@ PAGE = [
     OpenApiParameter("after", str, description="The value of `next` from the previous page."),
     OpenApiParameter("limit", int, description="1 to 1000; default 100."),
 ]
-AUDIT_PAGE = [
-    *PAGE,
-    OpenApiParameter("action", str, description="Only records of this action, such as `key.create` or `denied`."),
-    OpenApiParameter("role", str, description="Only records of this role, such as `user:olga` or `app@acme`."),
-]
 PUBLISH_TIME = OpenApiParameter("publish_time_ms", int, required=True, description="Milliseconds since 1970.")
 DRY_RUN = OpenApiParameter("dry_run", bool, description="Answer what would happen, and change nothing.")
 FORCE = OpenApiParameter("force", bool, description="Also delete everything in it.")

@@ -17,7 +17,8 @@ from messaging.permissions.roles import OF_TENANT, BuiltInRole, complete, known
 from messaging.policies.api_schema import policies_schema
 from messaging.policies.ceilings import CEILINGS
 from messaging.policies.validation import split
-from tenants.models import AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
+from tenants.audit.diff import changes
+from tenants.models import AuditHead, AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -249,6 +250,12 @@ class NewRole(msgspec.Struct, kw_only=True):
     description: Annotated[str, Limit("is shown in lists", bytes_max=200)] = ""
 
 
+class AuditChange(msgspec.Struct, kw_only=True):
+    path: Annotated[str, Meta(description="Names, with dots between them.")]
+    before: Annotated[str | None, Meta(description="As JSON; null: it was not there.")]
+    after: Annotated[str | None, Meta(description="As JSON; null: it is not there any more.")]
+
+
 class AuditShape(msgspec.Struct, kw_only=True):
     id: str
     at: Time
@@ -260,7 +267,24 @@ class AuditShape(msgspec.Struct, kw_only=True):
     resource: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    changes: Annotated[list[AuditChange], Meta(description="What differs between `before` and `after`, at most 100.")]
     request_id: str
+    previous_hash: Annotated[str, Meta(description="Of the record before it in the whole log.")]
+    tenant_previous_hash: Annotated[str, Meta(description="Of the record before it in the log of its tenant.")]
+    hash: Annotated[str, Meta(description="SHA-256 of all that the record says, with both of the others.")]
+
+
+class AuditHeadShape(msgspec.Struct, kw_only=True):
+    sequence: Annotated[int, Meta(description="Id of the newest record then.")]
+    hash: str
+    at: Annotated[Time, Meta(description="When that record was written.")]
+    statement: Annotated[str, Meta(description="The same as a signed JWT (ES256): keep it elsewhere.")]
+
+
+class AuditHeadsShape(msgspec.Struct, kw_only=True):
+    items: list[AuditHeadShape]
+    next: str | None
+    public_key: Annotated[str, Meta(description="PEM: verifies the statements.")]
 
 
 def show_tenant(row: Tenant) -> TenantShape:
@@ -293,4 +317,9 @@ def _in_order(actions: frozenset[Action]) -> list[str]:
 
 
 def show_audit(row: AuditRecord) -> AuditShape:
-    return shown(AuditShape, row, id=str(row.id))
+    differing = [AuditChange(path=path, before=before, after=after) for path, before, after in changes(row.before, row.after)]
+    return shown(AuditShape, row, id=str(row.id), changes=differing)
+
+
+def show_audit_head(row: AuditHead) -> AuditHeadShape:
+    return shown(AuditHeadShape, row)

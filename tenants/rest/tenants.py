@@ -14,12 +14,11 @@ from messaging.permissions.model import Action, user_role
 from tenants import actions
 from tenants.access import Actor
 from tenants.actions import effects
-from tenants.audit_log import audit_page
-from tenants.models import AuditRecord, Key, Membership, Tenant
+from tenants.models import Key, Membership, Tenant
 from tenants.rest import shapes
-from tenants.rest.base import View, limit_of, page
+from tenants.rest.base import View, page
 from tenants.rest.outcome import Outcome
-from tenants.rest.schema import AUDIT_PAGE, DRY_RUN, FORCE, PAGE, describe, page_of
+from tenants.rest.schema import DRY_RUN, FORCE, PAGE, describe, page_of
 from tenants.scoping import platform_scope, tenant_scope
 
 
@@ -150,26 +149,3 @@ class Member(View):
     def delete(self, request: Request, tenant: str, username: str) -> Response:
         actions.remove_member(self.actor(), tenant, username)
         return Response(status=204)
-
-
-class Audit(View):
-    @describe("Audit log of a tenant, newest first", page_of(shapes.AuditShape), parameters=AUDIT_PAGE)
-    def get(self, request: Request, tenant: str) -> Response:
-        existing(tenant)
-        with tenant_scope(tenant):
-            return _audit_page(request)
-
-
-class PlatformAudit(View):
-    @describe(
-        "Audit log of the whole platform, with sign-ins and deleted tenants", page_of(shapes.AuditShape), parameters=AUDIT_PAGE
-    )
-    def get(self, request: Request) -> Response:
-        with platform_scope():
-            return _audit_page(request)
-
-
-def _audit_page(request: Request) -> Response:
-    asked = {name: request.query_params.get(name, "") for name in ("after", "action", "role")}
-    records, following = audit_page(AuditRecord.objects.all(), limit=limit_of(request), **asked)
-    return Response({"items": [shapes.show_audit(row) for row in records], "next": following})

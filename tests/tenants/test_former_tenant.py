@@ -210,5 +210,5 @@ def test_what_is_there_is_told_apart_when_tenants_get_their_identity() -> None:
 
         assert feed.since(7).full  # a broker that knows everything of before takes it all anew
     finally:
-        for model in (UsageHour, UsageRun, AuditRecord, Tenant):
+        for model in (UsageHour, UsageRun, Tenant):
             getattr(model, "unscoped", model._default_manager).all().delete()

@@ -11,11 +11,24 @@ from django.apps import apps
 from django.db.models import Manager
 
 from tenants import actions
-from tenants.models import DynamicSetting, FeedHead, Grant, Key, Membership, Namespace, OutboxChange, Tenant, User
+from tenants.models import (
+    AuditChain,
+    AuditCheckpoint,
+    AuditHead,
+    DynamicSetting,
+    FeedHead,
+    Grant,
+    Key,
+    Membership,
+    Namespace,
+    OutboxChange,
+    Tenant,
+    User,
+)
 from tenants.scoping import OutsideScope, ScopedManager, platform_scope, tenant_scope
 from tests.tenants.world import World
 
-NOT_OF_A_TENANT = {User, FeedHead, OutboxChange, DynamicSetting}
+NOT_OF_A_TENANT = {User, FeedHead, OutboxChange, DynamicSetting, AuditChain, AuditHead, AuditCheckpoint}
 
 
 def tenant_models() -> list[type]:
@@ -63,12 +76,11 @@ async def test_a_scope_follows_into_threads_and_ends_there() -> None:
         await filtered()
 
 
-UNSCOPED = {"actions", "grants.py", "feed.py", "first_rows.py", "models", "scoping.py"}
+UNSCOPED = {"actions", "audit", "grants.py", "feed.py", "first_rows.py", "models", "scoping.py"}
 UNSCOPED_ELSEWHERE = {
     "tenants/http/authentication.py",  # a token names its key before anybody has a tenant
     "platform/controlplane/accounts.py",  # the commands of whoever runs the platform
     "tenants/policy_events.py",  # an outbox, of changes of all tenants
-    "workers/tasks/audit.py",  # a broker tells what was refused to clients of all tenants
 }
 
 

@@ -11,6 +11,8 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:platform-notices"): Action.SUPERUSER,
     ("GET", "api:platform-notifications"): Action.SUPERUSER,  # with the secret that signs
     ("PUT", "api:platform-notifications"): Action.SUPERUSER,
+    ("GET", "api:audit-verification"): Action.SUPERUSER,
+    ("POST", "api:audit-verification"): Action.SUPERUSER,
     ("GET", "api:tasks"): Action.SUPERUSER,
     ("GET", "api:task-runs"): Action.SUPERUSER,
     ("GET", "api:task-run"): Action.SUPERUSER,
@@ -74,6 +76,7 @@ ACTIONS: dict[tuple[str, str], Action] = _API | _BILLING
 
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
+    ("POST", "api:audit-verification"): "audit.verify",
     ("POST", "api:redrives"): "redrive.start",
     ("POST", "api:redrive-pause"): "redrive.pause",
     ("POST", "api:redrive-resume"): "redrive.resume",

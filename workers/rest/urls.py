@@ -12,6 +12,7 @@ urlpatterns = [
     path("task-runs", LazyView("workers.rest.tasks:TaskRuns"), name="task-runs"),
     path("task-runs/<segment:run_id>", LazyView("workers.rest.tasks:TaskRunOne"), name="task-run"),
     path("task-runs/<segment:run_id>/requeue", LazyView("workers.rest.tasks:TaskRunRequeue"), name="task-run-requeue"),
+    path("audit/verification", LazyView("workers.rest.audit:AuditVerification"), name="audit-verification"),
     path("notices", LazyView("workers.alerts.rest:PlatformNotices"), name="platform-notices"),
     path("notifications", LazyView("workers.alerts.rest:PlatformNotifications"), name="platform-notifications"),
     path(f"{TENANT}/alert-rules", LazyView("workers.alerts.rest:AlertRules"), name="alert-rules"),

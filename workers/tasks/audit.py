@@ -11,6 +11,7 @@ from django.db import transaction
 from messaging.adminrpc.audit import AuditEvent, AuditTake, AuditTaken
 from messaging.adminrpc.methods import AUDIT_TAKE
 from messaging.permissions.audited import BROKER_RESTART, MORE
+from tenants.audit.chain import append
 from tenants.models import AuditRecord
 from workers.environment import Environment
 from workers.models import AuditCursor
@@ -45,15 +46,16 @@ def write_records(taken: AuditTaken) -> list[AuditEvent]:
             broker_id=taken.broker_id, defaults={"boot_id": taken.boot_id, "sequence": 0}
         )
         if cursor.boot_id != taken.boot_id:
-            AuditRecord.unscoped.create(
+            restart = AuditRecord(
                 role=f"service:{taken.broker_id}"[:600],
                 action=BROKER_RESTART,
                 resource="platform",
                 after={"lost": "what was refused, and done to subscriptions, after the last records and before the restart"},
             )
+            append([restart])
             cursor.boot_id, cursor.sequence = taken.boot_id, 0
         new = [event for event in taken.events if event.sequence > cursor.sequence]
-        AuditRecord.unscoped.bulk_create(_record(event, taken.boot_id) for event in new)
+        append([_record(event, taken.boot_id) for event in new])
         if new:
             cursor.sequence = new[-1].sequence
         cursor.save()

@@ -11,6 +11,7 @@ import time
 
 import click
 
+from controlplane.cli.audit import audit
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.usage import usage
@@ -198,6 +199,7 @@ def _version() -> str:
     return installed("magnetar")
 
 
+main.add_command(audit)
 main.add_command(users)
 main.add_command(keys)
 main.add_command(usage)

@@ -25,7 +25,15 @@ def test_secrets_are_private_complete_and_kept(settings: Settings) -> None:
     folder = identity.secrets_path(settings)
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     pairs = {f"identity/{name}.{kind}" for name in ("web", "worker", "broker") for kind in ("key", "pub")}
-    rest = {"token-signing.pem", "token-verify.pem", "django-secret-key", "superuser.token", "console-password"}
+    rest = {
+        "audit-signing.pem",
+        "audit-verify.pem",
+        "token-signing.pem",
+        "token-verify.pem",
+        "django-secret-key",
+        "superuser.token",
+        "console-password",
+    }
     assert set(files) == pairs | rest
     assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in (folder, folder / "identity")} == {0o700}
