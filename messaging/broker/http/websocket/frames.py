@@ -194,8 +194,13 @@ def _payload(frame: ProducerFrame) -> bytes:
             BAD_PAYLOAD, 'the frame has no payload: send base64, which is "" for an empty message, or null', frame.context
         )
     padding = "" if frame.payload.endswith("=") else "=" * (-len(frame.payload) % 4)  # some clients leave it out
+    text = frame.payload + padding
     try:
-        return binascii.a2b_base64((frame.payload + padding).encode("ascii"), strict_mode=True) if frame.payload else b""
+        return msgspec.convert(text, bytes)  # in a third of the time, on the loop: 5 MiB are 10 ms
+    except msgspec.ValidationError:
+        pass  # it takes less, and does not say what is wrong
+    try:
+        return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise InvalidFrame(BAD_PAYLOAD, f"the payload is not base64: {error}", frame.context) from None
 
