@@ -18,8 +18,10 @@ ORDERS = frozenset({"ascending", "descending", "ignore"})
 SIZE_MAX = (1 << 31) - 9  # bytes: of an array in Java
 SHOWN = 80  # characters of a name in a message
 
-_DECIMAL, _HEX = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", r"0[xX]([\da-fA-F]+\.?|[\da-fA-F]*\.[\da-fA-F]+)[pP][+-]?\d+"
-_NUMBER = re.compile(rf"\s*[+-]?(NaN|Infinity|({_DECIMAL}|{_HEX})[fFdD]?)\s*", re.ASCII)  # as a text
+# As a text. Possessive: a client may send a million digits, each of which is looked at once.
+_DECIMAL = r"(\d++\.?\d*+|\.\d++)([eE][+-]?\d++)?"
+_HEX = r"0[xX]([\da-fA-F]++\.?|[\da-fA-F]*+\.[\da-fA-F]++)[pP][+-]?\d++"
+_NUMBER = re.compile(rf"\s*+[+-]?(NaN|Infinity|({_DECIMAL}|{_HEX})[fFdD]?)\s*+", re.ASCII)
 
 Definition = Any  # parsed JSON: a name, a list (union), or an object
 Named = dict[str, dict[str, Any]]

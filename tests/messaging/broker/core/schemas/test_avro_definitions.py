@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -112,6 +113,15 @@ def test_definitions_that_pulsar_accepts_are_valid(definition: Any) -> None:
 def test_definitions_that_pulsar_refuses_are_invalid(definition: Any, why: str) -> None:
     with pytest.raises(SchemaError, match=f"not a valid Avro definition: .*{why}"):
         avro(definition)
+
+
+@pytest.mark.parametrize(("begin", "many", "end"), [("", "1", "x"), ("0x", "1", "g"), ("", " ", "x"), ("1.", "1", "e")])
+def test_a_default_of_very_many_digits_is_looked_at_once(begin: str, many: str, end: str) -> None:
+    """2,000 digits took half a second, and twice as many four times that."""
+    started = time.thread_time()
+    with pytest.raises(SchemaError, match="is not a number"):
+        avro(with_default("double", begin + 300_000 * many + end))
+    assert time.thread_time() - started < 1
 
 
 def test_a_union_is_no_schema_of_type_avro() -> None:
