@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from messaging.http_guard import Refusal, refusal
+from messaging.limits.rest import BODY_BYTES_MAX
 from messaging.settings import Settings
 
-BODY_BYTES_MAX = 1 << 20
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -41,6 +41,32 @@ def test_every_link_leads_somewhere(repository: Path) -> None:
     assert broken == []
 
 
+def test_the_page_on_architecture_names_files_that_are_there(repository: Path) -> None:
+    """By their whole path or from one of the folders below; in a text after another, from its folder. When files had moved to rooms
+    the page went on to name thirty that were gone."""
+    roots = (
+        "",
+        "messaging",
+        "messaging/broker",
+        "messaging/broker/core",
+        "messaging/broker/runtime",
+        "messaging/broker/runtime/topics",
+    )
+    folders = [repository / root for root in (*roots, "platform")]
+    missing = []
+    named = folders
+    for line in (repository / "docs" / "architecture.md").read_text().splitlines():
+        if not line or line.startswith("|"):
+            named = folders
+        for name in re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", line):
+            there = [folder / name for folder in named if (folder / name).exists()]
+            if not there:
+                missing.append(name)
+            else:
+                named = [*(path if path.is_dir() else path.parent for path in there), *named]
+    assert missing == []
+
+
 @pytest.mark.parametrize("name", ["configuration.md", "limits.md", "metrics.md", "permissions.md"])
 def test_pages_made_from_the_sources_are_up_to_date(repository: Path, name: str) -> None:
     from docs.generate import PAGES

@@ -10,8 +10,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 
 from controlplane.asgi import application
-from controlplane.guard import BODY_BYTES_MAX, Guard
+from controlplane.guard import Guard
 from messaging.identity import read_secret
+from messaging.limits.rest import BODY_BYTES_MAX
 from messaging.settings import Settings
 from tenants.first_rows import create_first_rows
 from tests.controlplane.web.asgi import request, websocket
