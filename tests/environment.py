@@ -12,8 +12,18 @@ import os
 import shutil
 import tempfile
 
+import structlog
+
 _OWNER = "PYTEST_OF_MAGNETAR"  # without the prefix: it is not a setting
 _KEPT = ("MAGNETAR_TEST_", "MAGNETAR_JAVA_HOME")
+
+# By default structlog prints an exception with all local variables, where `rich` is installed: a second of CPU for a broker's.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 if _OWNER not in os.environ:
     for name in [name for name in os.environ if name.startswith("MAGNETAR_") and not name.startswith(_KEPT)]:
