@@ -126,6 +126,10 @@ docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m tests.compat.probes page
 
+.PHONY: client
+client: setup $(VENV)/.installed-test ## write anew the admin client of the SDK, after the API was changed
+	$(BIN)/python -m docs.admin_client
+
 .PHONY: schema
 schema: setup ## write anew the tables of a new SQLite database, after a migration was added
 	$(BIN)/python -P -m controlplane.sqlite.schema

@@ -66,7 +66,7 @@ def _shown(name: str, stats: dict[str, dict[str, object]]) -> shapes.Subscriptio
     consumers, properties, rate = row.get("consumers"), row.get("subscriptionProperties"), row.get("msgRateOut")
     return shapes.SubscriptionShape(
         name=name,
-        type=str(row.get("type") or ""),
+        type="" if row.get("type") in (None, "None") else str(row["type"]),
         durable=bool(row.get("durable", True)),
         backlog_entries=count("msgBacklog"),
         unacked_messages=count("unackedMessages"),

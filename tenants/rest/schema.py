@@ -39,7 +39,10 @@ class Schema(AutoSchema):
     def _get_request_for_media_type(self, serializer: Any, direction: Direction = "request") -> tuple[dict[str, Any], bool]:
         if not _is_struct(serializer):
             return super()._get_request_for_media_type(serializer, direction)  # type: ignore[no-any-return,no-untyped-call]
-        schema = schemas_of(serializer, answer=False)[serializer.__name__]
+        schemas = schemas_of(serializer, answer=False)
+        schema = schemas.pop(serializer.__name__)
+        for inner_name, inner in schemas.items():
+            self._registered(inner_name, inner)
         name = f"{'Patched' if self.method == 'PATCH' else ''}{serializer.__name__}Request"
         return self._registered(name, schema), "required" in schema
 

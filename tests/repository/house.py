@@ -28,7 +28,7 @@ from tests.repository.private_names import private_names
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("messaging", "tenants", "admin_ui", "workers", "spark_jobs", "platform")
-GENERATED = ("_pb2.py", "_pb2.pyi")
+GENERATED = ("_pb2.py", "_pb2.pyi", "generated.py")
 EMPTY_NAMES = frozenset({"one", "found", "held"})
 FILES_MAX = 30
 ROUNDS = 5

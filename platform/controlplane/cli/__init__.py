@@ -14,6 +14,12 @@ import click
 from controlplane.cli.audit import audit
 from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
+from controlplane.cli.remote.completion import completion
+from controlplane.cli.remote.delayed import delayed, redrive
+from controlplane.cli.remote.login import contexts_group, login
+from controlplane.cli.remote.messages import consume, peek, produce, tail
+from controlplane.cli.remote.tenant import add_audit, add_keys, add_usage, invoices, people, policies
+from controlplane.cli.remote.topics import explain, subscriptions, topics, trace
 from controlplane.cli.usage import usage
 from controlplane.cli.users import users
 
@@ -199,7 +205,13 @@ def _version() -> str:
     return installed("magnetar")
 
 
-main.add_command(audit)
-main.add_command(users)
-main.add_command(keys)
-main.add_command(usage)
+add_audit(audit)
+add_keys(keys)
+add_usage(usage)
+COMMANDS: tuple[click.Command, ...] = (
+    *(audit, users, keys, usage),
+    *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
+    *(policies, people, invoices, delayed, redrive, completion),
+)
+for each in COMMANDS:
+    main.add_command(each)

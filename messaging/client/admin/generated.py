@@ -1,0 +1,3096 @@
+"""The operations of /api/v1. Generated from the OpenAPI document by `make client`. Edit the source, not this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NotRequired, TypedDict
+
+from messaging.client.admin.http import Http, segment
+
+
+class AlertRuleShape(TypedDict):
+    id: str
+    name: str
+    kind: Literal[
+        "backlog_entries", "backlog_bytes", "backlog_age_s", "no_consumer", "blocked", "messages_grow", "publish_throttled"
+    ]
+    topic: str
+    subscription: str
+    threshold: int
+    clear: int
+    hold_s: int
+    value: int
+    partitions: list[PartitionValue]
+    firing: bool
+    looked_at: str | None
+    problem: str
+
+
+class AuditChange(TypedDict):
+    path: str
+    before: str | None
+    after: str | None
+
+
+class AuditHeadShape(TypedDict):
+    sequence: int
+    hash: str
+    at: str
+    statement: str
+
+
+class AuditHeadsShape(TypedDict):
+    items: list[AuditHeadShape]
+    next: str | None
+    public_key: str
+
+
+class AuditShape(TypedDict):
+    id: str
+    at: str
+    role: str
+    address: str
+    key_id: str
+    tenant: str
+    action: str
+    resource: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    changes: list[AuditChange]
+    request_id: str
+    previous_hash: str
+    tenant_previous_hash: str
+    hash: str
+
+
+class BacklogShape(TypedDict):
+    entries: int
+    messages: int
+    first: str
+    last: str
+    complete: bool
+
+
+class BillingShape(TypedDict):
+    tenant: str
+    details: dict[str, str]
+    tax_label: str
+    tax_rate: str
+    payment_days: int
+
+
+class BudgetShape(TypedDict):
+    id: str
+    name: str
+    amount: str
+    currency: str
+    namespace: str
+    thresholds: list[int]
+    emails: list[str]
+    created_at: str
+
+
+class CeilingShape(TypedDict):
+    name: str
+    title: str
+    limit: int | None
+    used: int | None
+    used_percent: int | None
+    limit_text: str
+    used_text: str
+    unit: str
+    level: str
+    meaning: str
+
+
+class CeilingsSet(TypedDict):
+    set: dict[str, Any]
+
+
+class CeilingsShape(TypedDict):
+    ceilings: list[CeilingShape]
+
+
+class ChangeProgress(TypedDict):
+    id: str
+    change: str
+    resource: str
+    state: str
+    done: int
+    partitions: int
+    error: str
+    started_ms: int
+    ended_ms: int | None
+
+
+class ChangesShape(TypedDict):
+    items: list[ChangeProgress]
+
+
+class CompactionShape(TypedDict):
+    status: str
+    last_error: str
+
+
+class CostCell(TypedDict):
+    name: str
+    start: str
+    cost: str
+
+
+class CostTotal(TypedDict):
+    currency: str
+    total: str
+
+
+class CostsShape(TypedDict):
+    currency: str
+    total: str
+    totals: list[CostTotal]
+    items: list[CostCell]
+
+
+class CreditShape(TypedDict):
+    id: str
+    title: str
+    currency: str
+    amount: str
+    expires: str | None
+
+
+class DeadLetterPolicyAnswer(TypedDict):
+    max_redeliver_count: int
+    target: str
+    initial_subscription: str
+    owner: str
+    waiting_entries: int
+    moved_messages: int
+    last_error: str
+
+
+class DelayedBucket(TypedDict):
+    from_ms: int
+    until_ms: int | None
+    entries: int
+
+
+class DelayedChanged(TypedDict):
+    already: bool
+    former_ms: int
+
+
+class DelayedCounts(TypedDict):
+    buckets: list[DelayedBucket]
+    entries: int
+    exact: bool
+    complete: bool
+
+
+class DelayedKeyChanged(TypedDict):
+    changed: int
+    refused_count: int
+    refused: list[DelayedRefused]
+    looked_at: int
+    next: str | None
+
+
+class DelayedMessage(TypedDict):
+    message_id: str
+    deliver_at_ms: int
+    former_ms: int | None
+    publish_time_ms: int
+    producer: str
+    key: str
+    messages: int
+    size_bytes: int
+
+
+class DelayedPage(TypedDict):
+    items: list[DelayedMessage]
+    next: str | None
+    complete: bool
+
+
+class DelayedRefused(TypedDict):
+    message_id: str
+    sentence: str
+
+
+class ExpireRequest(TypedDict):
+    older_than_s: NotRequired[int]
+    message_id: NotRequired[str]
+    excluded: NotRequired[bool]
+
+
+class ExplainFinding(TypedDict):
+    reason: str
+    sentence: str
+    remedy: str
+    consumer: str
+    key: str
+    position: str
+    until_ms: int | None
+
+
+class ForecastShape(TypedDict):
+    currency: str
+    so_far: str
+    likely: str | None
+    low: str | None
+    high: str | None
+    days: int
+    computed_until: str | None
+
+
+class InvoiceShape(TypedDict):
+    id: str
+    number: str | None
+    kind: Literal["invoice", "credit_note"]
+    state: Literal["draft", "final"]
+    start: str
+    end: str
+    currency: str
+    total: str
+    made_at: str
+    issued_at: str | None
+
+
+class IssuerShape(TypedDict):
+    details: dict[str, str]
+    forgiven_minor: int
+
+
+class KeyShape(TypedDict):
+    id: str
+    name: str
+    role: str
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class KeyWithToken(TypedDict):
+    id: str
+    name: str
+    role: str
+    created_at: str
+    created_by: str
+    expires_at: str | None
+    revoked_at: str | None
+    token: str
+
+
+class LabelsShape(TypedDict):
+    labels: dict[str, str]
+
+
+class LabelsShapeRequest(TypedDict):
+    labels: dict[str, str]
+
+
+class LineHour(TypedDict):
+    hour: str
+    run: str
+    quantity: int
+
+
+class LineRun(TypedDict):
+    run: str
+    finished_at: str | None
+    files: int
+
+
+class LineTopic(TypedDict):
+    namespace: str
+    topic: str
+    quantity: int
+    amount: str
+
+
+class LineUsage(TypedDict):
+    line: str
+    hours: list[LineHour]
+    topics: list[LineTopic]
+    runs: list[LineRun]
+
+
+class Me(TypedDict):
+    role: str
+    key_id: str
+    superuser: bool
+
+
+class MemberShape(TypedDict):
+    username: str
+    role: str
+    namespace: str
+    topics: str
+
+
+class MessageShape(TypedDict):
+    message_id: str
+    payload_base64: str
+    headers: dict[str, str]
+
+
+class MessageTraced(TypedDict):
+    sentence: str
+    entry: TracedEntry | None
+    recorded_since_ms: int | None
+    subscriptions: list[TracedSubscription]
+
+
+class Moved(TypedDict):
+    topic: str
+    before: str
+    after: str
+
+
+class NamespaceShape(TypedDict):
+    name: str
+    tenant: str
+    policies: dict[str, Any]
+    policies_not_enforced: dict[str, Any]
+    created_at: str
+
+
+class NewAlertRuleRequest(TypedDict):
+    name: str
+    kind: Literal[
+        "backlog_entries", "backlog_bytes", "backlog_age_s", "no_consumer", "blocked", "messages_grow", "publish_throttled"
+    ]
+    topic: str
+    subscription: NotRequired[str]
+    threshold: NotRequired[int]
+    clear: NotRequired[int]
+    hold_s: NotRequired[int]
+
+
+class NewBudgetRequest(TypedDict):
+    name: str
+    amount: str
+    currency: str
+    namespace: NotRequired[str]
+    thresholds: NotRequired[list[int]]
+    emails: NotRequired[list[str]]
+
+
+class NewCreditNoteRequest(TypedDict):
+    note: str
+    amounts: NotRequired[dict[str, str] | None]
+
+
+class NewCreditRequest(TypedDict):
+    title: str
+    currency: str
+    amount: str
+    expires: NotRequired[str | None]
+
+
+class NewDeadLetterPolicyRequest(TypedDict):
+    max_redeliver_count: int
+    target: NotRequired[str]
+    initial_subscription: NotRequired[str]
+
+
+class NewIssuerRequest(TypedDict):
+    details: dict[str, str]
+    forgiven_minor: NotRequired[int]
+
+
+class NewKeyRequest(TypedDict):
+    name: str
+    expires_at: NotRequired[str | None]
+
+
+class NewMemberRoleRequest(TypedDict):
+    role: str
+    namespace: NotRequired[str]
+    topics: NotRequired[str]
+
+
+class NewMessage(TypedDict):
+    text: NotRequired[str]
+    payload_base64: NotRequired[str]
+    key: NotRequired[str]
+    properties: NotRequired[dict[str, str]]
+    event_time_ms: NotRequired[int]
+    deliver_at_ms: NotRequired[int]
+
+
+class NewMessagesRequest(TypedDict):
+    messages: list[NewMessage]
+
+
+class NewNamespaceRequest(TypedDict):
+    name: str
+    policies: NotRequired[dict[str, Any]]
+
+
+class NewNotificationsRequest(TypedDict):
+    webhook_url: NotRequired[str]
+    mail_to: NotRequired[list[str]]
+
+
+class NewPlanAssignmentRequest(TypedDict):
+    plan: str
+    starts_at: str
+
+
+class NewPricePlanRequest(TypedDict):
+    document: dict[str, Any]
+
+
+class NewProperties(TypedDict):
+    properties: dict[str, str]
+
+
+class NewPropertiesRequest(TypedDict):
+    properties: dict[str, str]
+
+
+class NewRedriveRequest(TypedDict):
+    target: str
+    subscription: NotRequired[str]
+    key: NotRequired[str]
+    property_name: NotRequired[str]
+    property_value: NotRequired[str]
+    origin_subscription: NotRequired[str]
+    from_ms: NotRequired[int]
+    until_ms: NotRequired[int]
+    redriven_max: NotRequired[int]
+    rate: NotRequired[int]
+    idempotency_key: NotRequired[str]
+
+
+class NewReportScheduleRequest(TypedDict):
+    name: str
+    every: Literal["day", "week", "month"]
+    by: str
+    emails: NotRequired[list[str]]
+
+
+class NewRoleRequest(TypedDict):
+    actions: list[str]
+    description: NotRequired[str]
+
+
+class NewSchemaRequest(TypedDict):
+    type: str
+    schema: NotRequired[str]
+    properties: NotRequired[dict[str, str]]
+
+
+class NewSubscriptionRequest(TypedDict):
+    name: str
+    position: NotRequired[str]
+    properties: NotRequired[dict[str, str]]
+
+
+class NewTenantRequest(TypedDict):
+    name: str
+    admin_roles: NotRequired[list[str]]
+    allowed_clusters: NotRequired[list[str]]
+
+
+class NewTopicRequest(TypedDict):
+    name: str
+    partitions: NotRequired[int]
+    persistent: NotRequired[bool]
+
+
+class NoticeShape(TypedDict):
+    id: str
+    kind: str
+    title: str
+    text: str
+    at: str
+    delivered: dict[str, Any]
+
+
+class NotificationsShape(TypedDict):
+    webhook_url: str
+    mail_to: list[str]
+    secret: str
+
+
+class Outcome(TypedDict):
+    dry_run: bool
+    action: str
+    resource: str
+    affected: dict[str, int]
+    moved: list[Moved]
+
+
+class PageOfAlertRuleShape(TypedDict):
+    items: list[AlertRuleShape]
+    next: str | None
+
+
+class PageOfAuditShape(TypedDict):
+    items: list[AuditShape]
+    next: str | None
+
+
+class PageOfBudgetShape(TypedDict):
+    items: list[BudgetShape]
+    next: str | None
+
+
+class PageOfCreditShape(TypedDict):
+    items: list[CreditShape]
+    next: str | None
+
+
+class PageOfInvoiceShape(TypedDict):
+    items: list[InvoiceShape]
+    next: str | None
+
+
+class PageOfKeyShape(TypedDict):
+    items: list[KeyShape]
+    next: str | None
+
+
+class PageOfMemberShape(TypedDict):
+    items: list[MemberShape]
+    next: str | None
+
+
+class PageOfMessageShape(TypedDict):
+    items: list[MessageShape]
+    next: str | None
+
+
+class PageOfNamespaceShape(TypedDict):
+    items: list[NamespaceShape]
+    next: str | None
+
+
+class PageOfNoticeShape(TypedDict):
+    items: list[NoticeShape]
+    next: str | None
+
+
+class PageOfPlanAssignmentShape(TypedDict):
+    items: list[PlanAssignmentShape]
+    next: str | None
+
+
+class PageOfPricePlanShape(TypedDict):
+    items: list[PricePlanShape]
+    next: str | None
+
+
+class PageOfRedriveOutcomeShape(TypedDict):
+    items: list[RedriveOutcomeShape]
+    next: str | None
+
+
+class PageOfRedriveShape(TypedDict):
+    items: list[RedriveShape]
+    next: str | None
+
+
+class PageOfReportScheduleShape(TypedDict):
+    items: list[ReportScheduleShape]
+    next: str | None
+
+
+class PageOfReportShape(TypedDict):
+    items: list[ReportShape]
+    next: str | None
+
+
+class PageOfRoleShape(TypedDict):
+    items: list[RoleShape]
+    next: str | None
+
+
+class PageOfSavingShape(TypedDict):
+    items: list[SavingShape]
+    next: str | None
+
+
+class PageOfSchemaShape(TypedDict):
+    items: list[SchemaShape]
+    next: str | None
+
+
+class PageOfSpendAlertShape(TypedDict):
+    items: list[SpendAlertShape]
+    next: str | None
+
+
+class PageOfSubscriptionShape(TypedDict):
+    items: list[SubscriptionShape]
+    next: str | None
+
+
+class PageOfTaskRunShape(TypedDict):
+    items: list[TaskRunShape]
+    next: str | None
+
+
+class PageOfTaskShape(TypedDict):
+    items: list[TaskShape]
+    next: str | None
+
+
+class PageOfTenantShape(TypedDict):
+    items: list[TenantShape]
+    next: str | None
+
+
+class PageOfTopicShape(TypedDict):
+    items: list[TopicShape]
+    next: str | None
+
+
+class PartitionValue(TypedDict):
+    partition: int
+    value: int
+
+
+class PatchedBillingChangeRequest(TypedDict):
+    details: NotRequired[dict[str, str]]
+    tax_label: NotRequired[str]
+    tax_rate: NotRequired[str]
+    payment_days: NotRequired[int]
+
+
+class PatchedBudgetChangeRequest(TypedDict):
+    name: NotRequired[str]
+    amount: NotRequired[str]
+    currency: NotRequired[str]
+    namespace: NotRequired[str]
+    thresholds: NotRequired[list[int]]
+    emails: NotRequired[list[str]]
+
+
+class PatchedDelayedTimeOfKeyRequest(TypedDict):
+    deliver_at_ms: NotRequired[int]
+    delay_ms: NotRequired[int]
+    key: str
+    after: NotRequired[str]
+    limit: NotRequired[int]
+
+
+class PatchedDelayedTimeRequest(TypedDict):
+    deliver_at_ms: NotRequired[int]
+    delay_ms: NotRequired[int]
+
+
+class PatchedReportScheduleChangeRequest(TypedDict):
+    name: NotRequired[str]
+    by: NotRequired[str]
+    emails: NotRequired[list[str]]
+
+
+class PatchedTenantChangeRequest(TypedDict):
+    admin_roles: NotRequired[list[str]]
+    allowed_clusters: NotRequired[list[str]]
+
+
+class PatchedTopicChangeRequest(TypedDict):
+    partitions: NotRequired[int]
+    properties: NotRequired[dict[str, str]]
+    removed_property: NotRequired[str]
+
+
+class PermissionActions(TypedDict):
+    actions: list[str]
+
+
+class PermissionActionsRequest(TypedDict):
+    actions: list[str]
+
+
+class Permissions(TypedDict):
+    permissions: dict[str, list[str]]
+
+
+class PlanAssignmentShape(TypedDict):
+    id: str
+    plan: str
+    starts_at: str
+
+
+class PoliciesInForce(TypedDict):
+    policies: list[PolicyInForce]
+
+
+class PolicyEffectFound(TypedDict):
+    policy: str
+    topic: str
+    subscription: str
+    affected: int
+    sentence: str
+
+
+class PolicyInForce(TypedDict):
+    name: str
+    title: str
+    value: Any
+    text: str
+    unit: str
+    level: str
+    set: dict[str, Any]
+    levels: list[str]
+    meaning: str
+    pulsar: str
+
+
+class PolicyPreviewAnswer(TypedDict):
+    effects: list[PolicyEffectFound]
+    effects_count: int
+    topics_looked_at: int
+    topics_left_out: int
+
+
+class PositionShape(TypedDict):
+    message_id: str
+
+
+class PricePlanShape(TypedDict):
+    id: str
+    plan: str
+    version: int
+    title: str
+    currency: str
+    in_force_from: str
+    document: dict[str, Any]
+    created_at: str
+    created_by: str
+
+
+class Problem(TypedDict):
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+
+
+class PublishedShape(TypedDict):
+    message_ids: list[str]
+
+
+class RedriveDryRun(TypedDict):
+    looked_at: int
+    entries: int
+    messages: int
+    left: int
+    complete: bool
+    samples: list[RedriveSample]
+
+
+class RedriveOutcomeShape(TypedDict):
+    id: int
+    message_id: str
+    key: str
+    messages: int
+    why: str
+
+
+class RedriveSample(TypedDict):
+    message_id: str
+    key: str
+    messages: int
+    publish_time_ms: int
+    why: str
+
+
+class RedriveShape(TypedDict):
+    id: str
+    idempotency_key: str
+    topic: str
+    subscription: str
+    target: str
+    filter: dict[str, Any]
+    rate: int
+    state: Literal["running", "paused", "done", "cancelled", "failed"]
+    requested_by: str
+    created_at: str
+    finished_at: str | None
+    looked_at: int
+    moved: int
+    left: int
+    error: str
+
+
+class ReportFileShape(TypedDict):
+    name: str
+    bytes: int
+    sha256: str
+
+
+class ReportScheduleShape(TypedDict):
+    id: str
+    name: str
+    every: Literal["day", "week", "month"]
+    by: str
+    emails: list[str]
+    next_first: str
+    created_at: str
+
+
+class ReportShape(TypedDict):
+    id: str
+    schedule: str | None
+    name: str
+    by: str
+    first: str
+    last: str
+    runs: list[str]
+    files: list[ReportFileShape]
+    made_at: str
+    delivered: str
+
+
+class ResetRequest(TypedDict):
+    position: NotRequired[Literal["earliest", "latest"]]
+    publish_time_ms: NotRequired[int]
+    message_id: NotRequired[str]
+    excluded: NotRequired[bool]
+
+
+class RoleShape(TypedDict):
+    name: str
+    built_in: bool
+    description: str
+    actions: list[str]
+
+
+class SavingShape(TypedDict):
+    topic: str
+    why: str
+    cost: str
+    currency: str
+    subscriptions: list[str]
+
+
+class SchemaShape(TypedDict):
+    version: int
+    type: str
+    schema: str
+    properties: dict[str, str]
+    created_ms: int
+
+
+class SchemaVerdict(TypedDict):
+    compatible: bool
+    strategy: str
+    reason: str
+
+
+class SchemaVersionShape(TypedDict):
+    version: int
+
+
+class SkipRequest(TypedDict):
+    entries: int
+
+
+class SpendAlertShape(TypedDict):
+    month: str
+    threshold: int
+    likely: bool
+    amount: str
+    currency: str
+    at: str
+    delivered: dict[str, Any]
+
+
+class SubscriptionExplained(TypedDict):
+    health: str
+    sentence: str
+    remedy: str
+    findings: list[ExplainFinding]
+    backlog_entries: int
+    delayed_entries: int
+    next_delayed_ms: int | None
+    message_ttl_s: int
+    mark_delete: str
+    read_position: str
+
+
+class SubscriptionShape(TypedDict):
+    name: str
+    type: str
+    durable: bool
+    backlog_entries: int
+    unacked_messages: int
+    delayed_messages: int
+    consumers: int
+    rate_out: float
+    properties: dict[str, str]
+
+
+class TaskRunShape(TypedDict):
+    id: str
+    task: str
+    arguments: dict[str, str]
+    requested_by: str
+    outcome: Literal["queued", "running", "retrying", "succeeded", "failed", "skipped", "quarantined", "discarded"]
+    attempts: int
+    started_at: str
+    finished_at: str | None
+    next_try_at: str | None
+    progress: dict[str, Any]
+    summary: dict[str, Any]
+
+
+class TaskShape(TypedDict):
+    name: str
+    title: str
+    queue: str
+    every_s: int | None
+    last_outcome: str | None
+    last_started_at: str | None
+
+
+class TenantShape(TypedDict):
+    name: str
+    admin_roles: list[str]
+    allowed_clusters: list[str]
+    created_at: str
+
+
+class TopicProperties(TypedDict):
+    topic: str
+    partitions: int
+    properties: dict[str, str]
+
+
+class TopicShape(TypedDict):
+    topic: str
+    partitions: int
+
+
+class TopicStats(TypedDict):
+    stats: dict[str, Any]
+
+
+class TracedDelivery(TypedDict):
+    at_ms: int
+    event: str
+    consumer: str
+    certain: bool
+
+
+class TracedEntry(TypedDict):
+    stored_at_ms: int
+    publish_time_ms: int
+    producer: str
+    sequence_id: int
+    messages: int
+    size_bytes: int
+    deliver_at_ms: int | None
+
+
+class TracedSubscription(TypedDict):
+    subscription: str
+    where: str
+    sentence: str
+    consumer: str
+    messages_left: int | None
+    redeliveries: int | None
+    deliveries: list[TracedDelivery]
+
+
+class WhatIfShape(TypedDict):
+    currency: str
+    now: str
+    then: str
+    stored_byte_seconds_now: int
+    stored_byte_seconds_then: int
+
+
+class AlertRules:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfAlertRuleShape:
+        """Alert rules of a tenant."""
+        answer: PageOfAlertRuleShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/alert-rules", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[AlertRuleShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewAlertRuleRequest) -> AlertRuleShape:
+        """Create an alert rule."""
+        answer: AlertRuleShape = self._http.send("POST", f"tenants/{segment(tenant)}/alert-rules", body=body)
+        return answer
+
+    def get(self, tenant: str, rule: str) -> AlertRuleShape:
+        """An alert rule."""
+        answer: AlertRuleShape = self._http.send("GET", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}")
+        return answer
+
+    def delete(self, tenant: str, rule: str) -> None:
+        """Delete an alert rule."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}")
+
+
+class Alerts:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, budget: str) -> PageOfSpendAlertShape:
+        """Thresholds of a budget that were reached, the newest first."""
+        answer: PageOfSpendAlertShape = self._http.send("GET", f"tenants/{segment(tenant)}/budgets/{segment(budget)}/alerts")
+        return answer
+
+
+class Audit:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        after: str | None = None,
+        key_id: str | None = None,
+        limit: int | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> PageOfAuditShape:
+        """Audit log of the whole platform, with sign-ins and deleted tenants."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET",
+            "audit",
+            query={
+                "action": action,
+                "address": address,
+                "after": after,
+                "key_id": key_id,
+                "limit": limit,
+                "request_id": request_id,
+                "resource": resource,
+                "role": role,
+                "since": since,
+                "until": until,
+            },
+        )
+        return answer
+
+    def each(
+        self,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        key_id: str | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(
+                action=action,
+                address=address,
+                key_id=key_id,
+                request_id=request_id,
+                resource=resource,
+                role=role,
+                since=since,
+                until=until,
+                after=after,
+                limit=1000,
+            )
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def export(
+        self,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        format: Literal["csv", "jsonl"] | None = None,
+        key_id: str | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> bytes:
+        """Audit log of the whole platform as a file, oldest first."""
+        answer: bytes = self._http.read(
+            "GET",
+            "audit/export",
+            query={
+                "action": action,
+                "address": address,
+                "format": format,
+                "key_id": key_id,
+                "request_id": request_id,
+                "resource": resource,
+                "role": role,
+                "since": since,
+                "until": until,
+            },
+        )
+        return answer
+
+    def heads(self, *, after: str | None = None, limit: int | None = None) -> AuditHeadsShape:
+        """Signed heads of the audit log, newest first, and their public key."""
+        answer: AuditHeadsShape = self._http.send("GET", "audit/heads", query={"after": after, "limit": limit})
+        return answer
+
+    def start_heads(self) -> AuditHeadShape:
+        """Sign the end of the audit log now: keep what is returned elsewhere."""
+        answer: AuditHeadShape = self._http.send("POST", "audit/heads")
+        return answer
+
+    def verification(self) -> TaskRunShape:
+        """The newest verification of the whole audit log: what was found is its summary."""
+        answer: TaskRunShape = self._http.send("GET", "audit/verification")
+        return answer
+
+    def start_verification(self) -> TaskRunShape:
+        """Verify the whole audit log now; its state is that of the task run."""
+        answer: TaskRunShape = self._http.send("POST", "audit/verification")
+        return answer
+
+
+class Budgets:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfBudgetShape:
+        """Budgets of a tenant."""
+        answer: PageOfBudgetShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/budgets", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[BudgetShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewBudgetRequest) -> BudgetShape:
+        """Create a budget: what is spent beyond its thresholds is said."""
+        answer: BudgetShape = self._http.send("POST", f"tenants/{segment(tenant)}/budgets", body=body)
+        return answer
+
+    def get(self, tenant: str, budget: str) -> BudgetShape:
+        """A budget."""
+        answer: BudgetShape = self._http.send("GET", f"tenants/{segment(tenant)}/budgets/{segment(budget)}")
+        return answer
+
+    def update(self, tenant: str, budget: str, body: PatchedBudgetChangeRequest) -> BudgetShape:
+        """Change a budget."""
+        answer: BudgetShape = self._http.send("PATCH", f"tenants/{segment(tenant)}/budgets/{segment(budget)}", body=body)
+        return answer
+
+    def delete(self, tenant: str, budget: str) -> None:
+        """Delete a budget."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/budgets/{segment(budget)}")
+
+
+class Credits:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfCreditShape:
+        """Credits of a tenant."""
+        answer: PageOfCreditShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/billing/credits", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[CreditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewCreditRequest) -> CreditShape:
+        """Give a tenant a credit."""
+        answer: CreditShape = self._http.send("POST", f"tenants/{segment(tenant)}/billing/credits", body=body)
+        return answer
+
+
+class Delayed:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        from_ms: int | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+        until_ms: int | None = None,
+    ) -> DelayedPage:
+        """Delayed messages in the order of their times."""
+        answer: DelayedPage = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed",
+            query={"after": after, "from_ms": from_ms, "key": key, "limit": limit, "until_ms": until_ms},
+        )
+        return answer
+
+    def update_all(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: PatchedDelayedTimeOfKeyRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> DelayedKeyChanged:
+        """Reschedule the delayed messages of a key, some with each request."""
+        answer: DelayedKeyChanged = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed",
+            body=body,
+        )
+        return answer
+
+    def delete_all(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+    ) -> DelayedKeyChanged:
+        """Cancel the delayed messages of a key, some with each request."""
+        answer: DelayedKeyChanged = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed",
+            query={"after": after, "key": key, "limit": limit},
+        )
+        return answer
+
+    def counts(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> DelayedCounts:
+        """How many delayed messages are due when."""
+        answer: DelayedCounts = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed/counts"
+        )
+        return answer
+
+    def update(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        message_id: str,
+        body: PatchedDelayedTimeRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> DelayedChanged:
+        """Reschedule a delayed message: it keeps its id."""
+        answer: DelayedChanged = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed/{segment(message_id)}",
+            body=body,
+        )
+        return answer
+
+    def delete(
+        self, tenant: str, namespace: str, topic: str, message_id: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> DelayedChanged:
+        """Cancel a delayed message: no subscription is sent it."""
+        answer: DelayedChanged = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed/{segment(message_id)}",
+        )
+        return answer
+
+
+class Files:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def get(self, tenant: str, report: str, file: str) -> bytes | str:
+        """A file of a report: report.csv, report.json, report.parquet or report.html."""
+        answer: bytes | str = self._http.read("GET", f"tenants/{segment(tenant)}/reports/{segment(report)}/files/{segment(file)}")
+        return answer
+
+
+class Invoices:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfInvoiceShape:
+        """Invoices and credit notes of a tenant."""
+        answer: PageOfInvoiceShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/invoices", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[InvoiceShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, invoice: str) -> dict[str, Any]:
+        """An invoice with everything it was made of, as `magnetar usage verify` reads it."""
+        answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}")
+        return answer
+
+    def credit_notes(self, tenant: str, invoice: str, body: NewCreditNoteRequest) -> InvoiceShape:
+        """Take back an invoice, or a part of it."""
+        answer: InvoiceShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}/credit-notes", body=body
+        )
+        return answer
+
+    def usage(self, tenant: str, invoice: str, line: str) -> LineUsage:
+        """What a line was made of: hours, topics and usage runs."""
+        answer: LineUsage = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}/lines/{segment(line)}/usage"
+        )
+        return answer
+
+
+class Keys:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfKeyShape:
+        """Keys of a tenant."""
+        answer: PageOfKeyShape = self._http.send("GET", f"tenants/{segment(tenant)}/keys", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self, tenant: str) -> Iterator[KeyShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewKeyRequest) -> KeyWithToken:
+        """Create a key; its token is returned only in this response."""
+        answer: KeyWithToken = self._http.send("POST", f"tenants/{segment(tenant)}/keys", body=body)
+        return answer
+
+    def get(self, tenant: str, key_id: str) -> KeyShape:
+        """A key."""
+        answer: KeyShape = self._http.send("GET", f"tenants/{segment(tenant)}/keys/{segment(key_id)}")
+        return answer
+
+    def delete(self, tenant: str, key_id: str, *, dry_run: bool | None = None) -> KeyShape:
+        """Revoke a key; its connections are closed."""
+        answer: KeyShape = self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/keys/{segment(key_id)}", query={"dry_run": dry_run}
+        )
+        return answer
+
+
+class Members:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfMemberShape:
+        """Members of a tenant."""
+        answer: PageOfMemberShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/members", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[MemberShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def set(self, tenant: str, username: str, body: NewMemberRoleRequest) -> MemberShape:
+        """Set the role of a member, and where it holds."""
+        answer: MemberShape = self._http.send("PUT", f"tenants/{segment(tenant)}/members/{segment(username)}", body=body)
+        return answer
+
+    def delete(self, tenant: str, username: str) -> None:
+        """Remove a member."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/members/{segment(username)}")
+
+
+class NamespacePermissions:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, namespace: str) -> Permissions:
+        """Permissions on a namespace."""
+        answer: Permissions = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions")
+        return answer
+
+    def set(self, tenant: str, namespace: str, role: str, body: PermissionActionsRequest) -> PermissionActions:
+        """Set the actions that a role may perform."""
+        answer: PermissionActions = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions/{segment(role)}", body=body
+        )
+        return answer
+
+    def delete(self, tenant: str, namespace: str, role: str, *, dry_run: bool | None = None) -> Outcome | None:
+        """Revoke all permissions of a role."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions/{segment(role)}",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+
+class Namespaces:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfNamespaceShape:
+        """Namespaces of a tenant."""
+        answer: PageOfNamespaceShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[NamespaceShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewNamespaceRequest) -> NamespaceShape:
+        """Create a namespace."""
+        answer: NamespaceShape = self._http.send("POST", f"tenants/{segment(tenant)}/namespaces", body=body)
+        return answer
+
+    def get(self, tenant: str, namespace: str) -> NamespaceShape:
+        """A namespace."""
+        answer: NamespaceShape = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}")
+        return answer
+
+    def delete(self, tenant: str, namespace: str, *, dry_run: bool | None = None, force: bool | None = None) -> Outcome | None:
+        """Delete a namespace."""
+        answer: Outcome | None = self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}", query={"dry_run": dry_run, "force": force}
+        )
+        return answer
+
+    def policies(self, tenant: str, namespace: str) -> dict[str, Any]:
+        """Policies set on a namespace."""
+        answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies")
+        return answer
+
+    def set_policies(self, tenant: str, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Replace all policies; missing ones are inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies", body=body
+        )
+        return answer
+
+    def update_policies(self, tenant: str, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Set some policies; null removes one, so that it is inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies", body=body
+        )
+        return answer
+
+    def policies_in_force(self, tenant: str, namespace: str) -> PoliciesInForce:
+        """The policies in force for the topics of a namespace."""
+        answer: PoliciesInForce = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/in-force"
+        )
+        return answer
+
+    def policies_preview(self, tenant: str, namespace: str, body: dict[str, Any]) -> PolicyPreviewAnswer:
+        """What a change of policies would do now; nothing is changed."""
+        answer: PolicyPreviewAnswer = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/preview", body=body
+        )
+        return answer
+
+
+class Notices:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfNoticeShape:
+        """What administrators of the platform were told."""
+        answer: PageOfNoticeShape = self._http.send("GET", "notices", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[NoticeShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
+class Outcomes:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        job: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfRedriveOutcomeShape:
+        """What became of each entry that matched; a tenant keeps its newest 20,000."""
+        answer: PageOfRedriveOutcomeShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}/outcomes",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[RedriveOutcomeShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, job, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
+class Plans:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfPlanAssignmentShape:
+        """The price plans of a tenant."""
+        answer: PageOfPlanAssignmentShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/billing/plans", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[PlanAssignmentShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewPlanAssignmentRequest) -> PlanAssignmentShape:
+        """Have a tenant pay by a plan from a time on."""
+        answer: PlanAssignmentShape = self._http.send("POST", f"tenants/{segment(tenant)}/billing/plans", body=body)
+        return answer
+
+
+class Platform:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def billing_issuer(self) -> IssuerShape:
+        """Who sends the invoices."""
+        answer: IssuerShape = self._http.send("GET", "billing/issuer")
+        return answer
+
+    def set_billing_issuer(self, body: NewIssuerRequest) -> IssuerShape:
+        """Say who sends the invoices."""
+        answer: IssuerShape = self._http.send("PUT", "billing/issuer", body=body)
+        return answer
+
+    def me(self) -> Me:
+        """The caller."""
+        answer: Me = self._http.send("GET", "me")
+        return answer
+
+    def notifications(self) -> NotificationsShape:
+        """Where notices of the platform are sent."""
+        answer: NotificationsShape = self._http.send("GET", "notifications")
+        return answer
+
+    def set_notifications(self, body: NewNotificationsRequest) -> NotificationsShape:
+        """Say where notices of the platform are sent."""
+        answer: NotificationsShape = self._http.send("PUT", "notifications", body=body)
+        return answer
+
+
+class PricePlans:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfPricePlanShape:
+        """Versions of price plans."""
+        answer: PageOfPricePlanShape = self._http.send("GET", "price-plans", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[PricePlanShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, body: NewPricePlanRequest) -> PricePlanShape:
+        """Publish a version of a price plan; it can never be changed."""
+        answer: PricePlanShape = self._http.send("POST", "price-plans", body=body)
+        return answer
+
+
+class Redrives:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfRedriveShape:
+        """Redrives of a topic."""
+        answer: PageOfRedriveShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[RedriveShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewRedriveRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> RedriveShape:
+        """Move messages of a topic, such as dead letters, to another topic."""
+        answer: RedriveShape = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives",
+            body=body,
+        )
+        return answer
+
+    def dry_run(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewRedriveRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> RedriveDryRun:
+        """What a redrive would move now; changes nothing."""
+        answer: RedriveDryRun = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/dry-run",
+            body=body,
+        )
+        return answer
+
+    def get(
+        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> RedriveShape:
+        """A redrive."""
+        answer: RedriveShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}",
+        )
+        return answer
+
+    def delete(
+        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> RedriveShape:
+        """Cancel a redrive; what was moved stays moved."""
+        answer: RedriveShape = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}",
+        )
+        return answer
+
+    def pause(
+        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> RedriveShape:
+        """Pause a redrive."""
+        answer: RedriveShape = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}/pause",
+        )
+        return answer
+
+    def resume(
+        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> RedriveShape:
+        """Resume a redrive that was paused, or that failed."""
+        answer: RedriveShape = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}/resume",
+        )
+        return answer
+
+
+class ReportSchedules:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfReportScheduleShape:
+        """Reports on schedule of a tenant."""
+        answer: PageOfReportScheduleShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/report-schedules", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[ReportScheduleShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewReportScheduleRequest) -> ReportScheduleShape:
+        """Put a report on schedule."""
+        answer: ReportScheduleShape = self._http.send("POST", f"tenants/{segment(tenant)}/report-schedules", body=body)
+        return answer
+
+    def get(self, tenant: str, schedule: str) -> ReportScheduleShape:
+        """A report on schedule."""
+        answer: ReportScheduleShape = self._http.send("GET", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}")
+        return answer
+
+    def update(self, tenant: str, schedule: str, body: PatchedReportScheduleChangeRequest) -> ReportScheduleShape:
+        """Change a report on schedule, from the next one on."""
+        answer: ReportScheduleShape = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}", body=body
+        )
+        return answer
+
+    def delete(self, tenant: str, schedule: str) -> None:
+        """Make a report no more; those that were made stay."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}")
+
+
+class Reports:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfReportShape:
+        """Reports that were made."""
+        answer: PageOfReportShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/reports", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[ReportShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, report: str) -> ReportShape:
+        """A report that was made."""
+        answer: ReportShape = self._http.send("GET", f"tenants/{segment(tenant)}/reports/{segment(report)}")
+        return answer
+
+
+class Roles:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfRoleShape:
+        """Roles that members of a tenant can have."""
+        answer: PageOfRoleShape = self._http.send("GET", f"tenants/{segment(tenant)}/roles", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self, tenant: str) -> Iterator[RoleShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, role: str) -> RoleShape:
+        """A role."""
+        answer: RoleShape = self._http.send("GET", f"tenants/{segment(tenant)}/roles/{segment(role)}")
+        return answer
+
+    def set(self, tenant: str, role: str, body: NewRoleRequest) -> RoleShape:
+        """Define a role of the tenant's own, or change it for everybody who has it."""
+        answer: RoleShape = self._http.send("PUT", f"tenants/{segment(tenant)}/roles/{segment(role)}", body=body)
+        return answer
+
+    def delete(self, tenant: str, role: str) -> None:
+        """Delete a role that nobody has."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/roles/{segment(role)}")
+
+
+class Savings:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str) -> PageOfSavingShape:
+        """Topics that cost something and that nobody reads, the dearest first."""
+        answer: PageOfSavingShape = self._http.send("GET", f"tenants/{segment(tenant)}/savings")
+        return answer
+
+
+class Schemas:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfSchemaShape:
+        """Versions of the schema of a topic, oldest first."""
+        answer: PageOfSchemaShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[SchemaShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewSchemaRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> SchemaVersionShape:
+        """Add a version; the same schema again is the version that it has."""
+        answer: SchemaVersionShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas", body=body
+        )
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        force: bool | None = None,
+    ) -> Outcome | None:
+        """Delete the schema of a topic; force: with all its versions."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas",
+            query={"dry_run": dry_run, "force": force},
+        )
+        return answer
+
+    def check(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewSchemaRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> SchemaVerdict:
+        """Whether a schema could become the next version; nothing is changed."""
+        answer: SchemaVerdict = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas/check",
+            body=body,
+        )
+        return answer
+
+    def get(
+        self, tenant: str, namespace: str, topic: str, version: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> SchemaShape:
+        """A version of the schema of a topic: its number, or latest."""
+        answer: SchemaShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas/{segment(version)}",
+        )
+        return answer
+
+
+class SubscriptionMessages:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfMessageShape:
+        """The first messages that a subscription has not acknowledged, without delivering them; not of a partitioned topic."""
+        answer: PageOfMessageShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/messages",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[MessageShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, subscription, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
+class Subscriptions:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfSubscriptionShape:
+        """Subscriptions of a topic."""
+        answer: PageOfSubscriptionShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[SubscriptionShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewSubscriptionRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> Outcome:
+        """Create a subscription."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions",
+            body=body,
+        )
+        return answer
+
+    def get(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> SubscriptionShape:
+        """A subscription."""
+        answer: SubscriptionShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}",
+        )
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        force: bool | None = None,
+    ) -> Outcome | None:
+        """Delete a subscription."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}",
+            query={"dry_run": dry_run, "force": force},
+        )
+        return answer
+
+    def backlog(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> BacklogShape:
+        """What a subscription has not acknowledged, counted; not of a partitioned topic."""
+        answer: BacklogShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/backlog",
+        )
+        return answer
+
+    def clear(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Acknowledge everything in the backlog."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/clear",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+    def dead_letter_policy(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> DeadLetterPolicyAnswer:
+        """The dead-letter policy of a subscription."""
+        answer: DeadLetterPolicyAnswer = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/dead-letter-policy",
+        )
+        return answer
+
+    def set_dead_letter_policy(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: NewDeadLetterPolicyRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> DeadLetterPolicyAnswer:
+        """Set the dead-letter policy: messages that are redelivered too often move to another topic."""
+        answer: DeadLetterPolicyAnswer = self._http.send(
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/dead-letter-policy",
+            body=body,
+        )
+        return answer
+
+    def delete_dead_letter_policy(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> None:
+        """Remove the dead-letter policy; what waits to be moved is delivered again."""
+        self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/dead-letter-policy",
+        )
+
+    def expire(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: ExpireRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Acknowledge messages that are older, or up to one."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/expire",
+            body=body,
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+    def explain(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> SubscriptionExplained:
+        """What keeps a subscription from being sent messages now."""
+        answer: SubscriptionExplained = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/explain",
+        )
+        return answer
+
+    def policies(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> dict[str, Any]:
+        """Policies set on a topic."""
+        answer: dict[str, Any] = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies",
+        )
+        return answer
+
+    def set_policies(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> dict[str, Any]:
+        """Replace all policies of a topic; missing ones are inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies",
+            body=body,
+        )
+        return answer
+
+    def update_policies(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> dict[str, Any]:
+        """Set some policies of a topic; null removes one, so that it is inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies",
+            body=body,
+        )
+        return answer
+
+    def policies_in_force(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PoliciesInForce:
+        """The policies in force for a topic."""
+        answer: PoliciesInForce = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/in-force",
+        )
+        return answer
+
+    def policies_preview(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> PolicyPreviewAnswer:
+        """What a change of a topic's policies would do now; nothing is changed."""
+        answer: PolicyPreviewAnswer = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/preview",
+            body=body,
+        )
+        return answer
+
+    def properties(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> NewProperties:
+        """Properties of a subscription."""
+        answer: NewProperties = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/properties",
+        )
+        return answer
+
+    def set_properties(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: NewPropertiesRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> NewProperties:
+        """Replace the properties of a subscription."""
+        answer: NewProperties = self._http.send(
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/properties",
+            body=body,
+        )
+        return answer
+
+    def reset(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: ResetRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Move a subscription to a message or a time."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/reset",
+            body=body,
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+    def skip(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: SkipRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Acknowledge the next entries of the backlog; not of a partitioned topic."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/skip",
+            body=body,
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+
+class TaskRuns:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self, *, after: str | None = None, limit: int | None = None, outcome: str | None = None, task: str | None = None
+    ) -> PageOfTaskRunShape:
+        """Runs of tasks, by id."""
+        answer: PageOfTaskRunShape = self._http.send(
+            "GET", "task-runs", query={"after": after, "limit": limit, "outcome": outcome, "task": task}
+        )
+        return answer
+
+    def each(self, *, outcome: str | None = None, task: str | None = None) -> Iterator[TaskRunShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(outcome=outcome, task=task, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, run_id: str) -> TaskRunShape:
+        """A run of a task."""
+        answer: TaskRunShape = self._http.send("GET", f"task-runs/{segment(run_id)}")
+        return answer
+
+    def delete(self, run_id: str) -> TaskRunShape:
+        """Give up a quarantined run."""
+        answer: TaskRunShape = self._http.send("DELETE", f"task-runs/{segment(run_id)}")
+        return answer
+
+    def requeue(self, run_id: str) -> TaskRunShape:
+        """Try a quarantined run again."""
+        answer: TaskRunShape = self._http.send("POST", f"task-runs/{segment(run_id)}/requeue")
+        return answer
+
+
+class Tasks:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self) -> PageOfTaskShape:
+        """The tasks that workers run, and when each ran last."""
+        answer: PageOfTaskShape = self._http.send("GET", "tasks")
+        return answer
+
+
+class TenantAudit:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        after: str | None = None,
+        key_id: str | None = None,
+        limit: int | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> PageOfAuditShape:
+        """Audit log of a tenant, newest first."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/audit",
+            query={
+                "action": action,
+                "address": address,
+                "after": after,
+                "key_id": key_id,
+                "limit": limit,
+                "request_id": request_id,
+                "resource": resource,
+                "role": role,
+                "since": since,
+                "until": until,
+            },
+        )
+        return answer
+
+    def each(
+        self,
+        tenant: str,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        key_id: str | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(
+                tenant,
+                action=action,
+                address=address,
+                key_id=key_id,
+                request_id=request_id,
+                resource=resource,
+                role=role,
+                since=since,
+                until=until,
+                after=after,
+                limit=1000,
+            )
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def export(
+        self,
+        tenant: str,
+        *,
+        action: str | None = None,
+        address: str | None = None,
+        format: Literal["csv", "jsonl"] | None = None,
+        key_id: str | None = None,
+        request_id: str | None = None,
+        resource: str | None = None,
+        role: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> bytes:
+        """Audit log of a tenant as a file, oldest first: for `magnetar audit verify --export`."""
+        answer: bytes = self._http.read(
+            "GET",
+            f"tenants/{segment(tenant)}/audit/export",
+            query={
+                "action": action,
+                "address": address,
+                "format": format,
+                "key_id": key_id,
+                "request_id": request_id,
+                "resource": resource,
+                "role": role,
+                "since": since,
+                "until": until,
+            },
+        )
+        return answer
+
+
+class TenantNotices:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfNoticeShape:
+        """What a tenant was told: alerts, and keys that expire soon."""
+        answer: PageOfNoticeShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/notices", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[NoticeShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
+class Tenants:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfTenantShape:
+        """Tenants that the caller may see."""
+        answer: PageOfTenantShape = self._http.send("GET", "tenants", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[TenantShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, body: NewTenantRequest) -> TenantShape:
+        """Create a tenant."""
+        answer: TenantShape = self._http.send("POST", "tenants", body=body)
+        return answer
+
+    def get(self, tenant: str) -> TenantShape:
+        """A tenant."""
+        answer: TenantShape = self._http.send("GET", f"tenants/{segment(tenant)}")
+        return answer
+
+    def update(self, tenant: str, body: PatchedTenantChangeRequest) -> TenantShape:
+        """Change a tenant."""
+        answer: TenantShape = self._http.send("PATCH", f"tenants/{segment(tenant)}", body=body)
+        return answer
+
+    def delete(self, tenant: str, *, dry_run: bool | None = None, force: bool | None = None) -> Outcome | None:
+        """Delete a tenant."""
+        answer: Outcome | None = self._http.send("DELETE", f"tenants/{segment(tenant)}", query={"dry_run": dry_run, "force": force})
+        return answer
+
+    def billing(self, tenant: str) -> BillingShape:
+        """Who pays for a tenant."""
+        answer: BillingShape = self._http.send("GET", f"tenants/{segment(tenant)}/billing")
+        return answer
+
+    def update_billing(self, tenant: str, body: PatchedBillingChangeRequest) -> BillingShape:
+        """Change who pays for a tenant."""
+        answer: BillingShape = self._http.send("PATCH", f"tenants/{segment(tenant)}/billing", body=body)
+        return answer
+
+    def ceilings(self, tenant: str) -> CeilingsShape:
+        """What a tenant may have in all, and what it uses of it."""
+        answer: CeilingsShape = self._http.send("GET", f"tenants/{segment(tenant)}/ceilings")
+        return answer
+
+    def update_ceilings(self, tenant: str, body: dict[str, Any]) -> CeilingsSet:
+        """Set some ceilings of a tenant; null removes one."""
+        answer: CeilingsSet = self._http.send("PATCH", f"tenants/{segment(tenant)}/ceilings", body=body)
+        return answer
+
+    def changes(self, tenant: str) -> ChangesShape:
+        """Changes of many partitions that are under way, and long ones that ended since the broker's start."""
+        answer: ChangesShape = self._http.send("GET", f"tenants/{segment(tenant)}/changes")
+        return answer
+
+    def costs(
+        self,
+        tenant: str,
+        *,
+        by: str | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        step: Literal["day", "month"] | None = None,
+    ) -> CostsShape:
+        """What a tenant's usage cost."""
+        answer: CostsShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/costs", query={"by": by, "first": first, "last": last, "step": step}
+        )
+        return answer
+
+    def estimate(self, tenant: str, *, namespace: str | None = None) -> ForecastShape:
+        """What the running month has cost and is likely to cost, with bounds."""
+        answer: ForecastShape = self._http.send("GET", f"tenants/{segment(tenant)}/estimate", query={"namespace": namespace})
+        return answer
+
+    def labels(self, tenant: str) -> LabelsShape:
+        """Labels of a tenant: what its costs can be summed by."""
+        answer: LabelsShape = self._http.send("GET", f"tenants/{segment(tenant)}/labels")
+        return answer
+
+    def set_labels(self, tenant: str, body: LabelsShapeRequest) -> LabelsShape:
+        """Set all labels of a tenant; they count for this month (UTC) and from then on."""
+        answer: LabelsShape = self._http.send("PUT", f"tenants/{segment(tenant)}/labels", body=body)
+        return answer
+
+    def notifications(self, tenant: str) -> NotificationsShape:
+        """Where notices of a tenant are sent."""
+        answer: NotificationsShape = self._http.send("GET", f"tenants/{segment(tenant)}/notifications")
+        return answer
+
+    def set_notifications(self, tenant: str, body: NewNotificationsRequest) -> NotificationsShape:
+        """Say where notices are sent."""
+        answer: NotificationsShape = self._http.send("PUT", f"tenants/{segment(tenant)}/notifications", body=body)
+        return answer
+
+    def policies(self, tenant: str) -> dict[str, Any]:
+        """Policies set on a tenant, for all its namespaces."""
+        answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/policies")
+        return answer
+
+    def set_policies(self, tenant: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Replace all policies of a tenant; missing ones are the broker's."""
+        answer: dict[str, Any] = self._http.send("PUT", f"tenants/{segment(tenant)}/policies", body=body)
+        return answer
+
+    def update_policies(self, tenant: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Set some policies of a tenant; null removes one."""
+        answer: dict[str, Any] = self._http.send("PATCH", f"tenants/{segment(tenant)}/policies", body=body)
+        return answer
+
+    def policies_in_force(self, tenant: str) -> PoliciesInForce:
+        """The policies in force for a tenant."""
+        answer: PoliciesInForce = self._http.send("GET", f"tenants/{segment(tenant)}/policies/in-force")
+        return answer
+
+    def policies_preview(self, tenant: str, body: dict[str, Any]) -> PolicyPreviewAnswer:
+        """What a change of a tenant's policies would do now; nothing is changed."""
+        answer: PolicyPreviewAnswer = self._http.send("POST", f"tenants/{segment(tenant)}/policies/preview", body=body)
+        return answer
+
+    def usage_parquet(self, tenant: str, *, first: str | None = None, last: str | None = None) -> bytes:
+        """Hourly usage as Parquet, for spreadsheets and for `magnetar usage verify`."""
+        answer: bytes = self._http.read("GET", f"tenants/{segment(tenant)}/usage/parquet", query={"first": first, "last": last})
+        return answer
+
+    def what_if(self, tenant: str, *, namespace: str | None = None, retention_days: int | None = None) -> WhatIfShape:
+        """What the last 28 days would have cost with another retention."""
+        answer: WhatIfShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/what-if", query={"namespace": namespace, "retention_days": retention_days}
+        )
+        return answer
+
+
+class TopicMessages:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfMessageShape:
+        """Stored messages of a topic, oldest first; of a plain topic or a partition."""
+        answer: PageOfMessageShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/messages",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[MessageShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: NewMessagesRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> PublishedShape:
+        """Publish messages."""
+        answer: PublishedShape = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/messages",
+            body=body,
+        )
+        return answer
+
+    def get(
+        self, tenant: str, namespace: str, topic: str, message_id: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> MessageShape:
+        """A stored message, by its id."""
+        answer: MessageShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/messages/{segment(message_id)}",
+        )
+        return answer
+
+    def trace(
+        self, tenant: str, namespace: str, topic: str, message_id: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> MessageTraced:
+        """What became of a message, by its id: ledger:entry."""
+        answer: MessageTraced = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/messages/{segment(message_id)}/trace",
+        )
+        return answer
+
+
+class TopicPermissions:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> Permissions:
+        """Permissions on a topic alone; those of its namespace hold beside them."""
+        answer: Permissions = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/permissions"
+        )
+        return answer
+
+    def set(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        role: str,
+        body: PermissionActionsRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> PermissionActions:
+        """Set the actions that a role may perform on a topic."""
+        answer: PermissionActions = self._http.send(
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/permissions/{segment(role)}",
+            body=body,
+        )
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        role: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome | None:
+        """Revoke the permissions of a role on a topic."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/permissions/{segment(role)}",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+
+class Topics:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, namespace: str, *, after: str | None = None, limit: int | None = None) -> PageOfTopicShape:
+        """Topics of a namespace; a partitioned topic counts as one."""
+        answer: PageOfTopicShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/topics", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, namespace: str) -> Iterator[TopicShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, namespace: str, body: NewTopicRequest) -> TopicShape:
+        """Create a topic."""
+        answer: TopicShape = self._http.send("POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/topics", body=body)
+        return answer
+
+    def get(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> TopicShape:
+        """A topic."""
+        answer: TopicShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}"
+        )
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        force: bool | None = None,
+    ) -> Outcome | None:
+        """Delete a topic and its messages."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}",
+            query={"dry_run": dry_run, "force": force},
+        )
+        return answer
+
+    def compaction(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> CompactionShape:
+        """How the last compaction of a topic went."""
+        answer: CompactionShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/compaction"
+        )
+        return answer
+
+    def start_compaction(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> None:
+        """Compact a topic: a worker begins; ask for the status how it goes on."""
+        self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/compaction"
+        )
+
+    def internal_stats(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> TopicStats:
+        """What is stored of a topic: ledgers, cursors, positions."""
+        answer: TopicStats = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/internal-stats"
+        )
+        return answer
+
+    def last_message(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PositionShape:
+        """The id of the last message; of a plain topic or a partition."""
+        answer: PositionShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/last-message"
+        )
+        return answer
+
+    def message_at(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        publish_time_ms: int | None = None,
+    ) -> PositionShape:
+        """The id of the first message published at or after a time."""
+        answer: PositionShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/message-at",
+            query={"publish_time_ms": publish_time_ms},
+        )
+        return answer
+
+    def missing_partitions(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> None:
+        """Create the partitions of a topic that are missing."""
+        self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/missing-partitions"
+        )
+
+    def policies(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> dict[str, Any]:
+        """Policies set on a topic."""
+        answer: dict[str, Any] = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies"
+        )
+        return answer
+
+    def set_policies(
+        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> dict[str, Any]:
+        """Replace all policies of a topic; missing ones are inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies", body=body
+        )
+        return answer
+
+    def update_policies(
+        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> dict[str, Any]:
+        """Set some policies of a topic; null removes one, so that it is inherited."""
+        answer: dict[str, Any] = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies",
+            body=body,
+        )
+        return answer
+
+    def policies_in_force(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PoliciesInForce:
+        """The policies in force for a topic."""
+        answer: PoliciesInForce = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/in-force"
+        )
+        return answer
+
+    def policies_preview(
+        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PolicyPreviewAnswer:
+        """What a change of a topic's policies would do now; nothing is changed."""
+        answer: PolicyPreviewAnswer = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/preview",
+            body=body,
+        )
+        return answer
+
+    def properties(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> TopicProperties:
+        """Properties of a topic."""
+        answer: TopicProperties = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/properties"
+        )
+        return answer
+
+    def update_properties(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: PatchedTopicChangeRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+    ) -> TopicProperties:
+        """Give a topic more partitions, or change its properties."""
+        answer: TopicProperties = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/properties",
+            body=body,
+        )
+        return answer
+
+    def stats(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> TopicStats:
+        """Statistics of a topic: rates, backlog, subscriptions, clients."""
+        answer: TopicStats = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/stats"
+        )
+        return answer
+
+    def terminate(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Terminate a topic: nothing can be published to it any more. This cannot be undone."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/terminate",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+    def trim(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> None:
+        """Delete what retention does not hold, at once rather than at the next sweep."""
+        self._http.send("POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/trim")
+
+    def truncate(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Drop every message of a topic, acknowledged or not."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/truncate",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+    def unload(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+    ) -> Outcome:
+        """Unload a topic: its clients connect again."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/unload",
+            query={"dry_run": dry_run},
+        )
+        return answer
+
+
+class Resources:
+    """All of them."""
+
+    def __init__(self, http: Http) -> None:
+        self.alert_rules = AlertRules(http)
+        self.alerts = Alerts(http)
+        self.audit = Audit(http)
+        self.budgets = Budgets(http)
+        self.credits = Credits(http)
+        self.delayed = Delayed(http)
+        self.files = Files(http)
+        self.invoices = Invoices(http)
+        self.keys = Keys(http)
+        self.members = Members(http)
+        self.namespace_permissions = NamespacePermissions(http)
+        self.namespaces = Namespaces(http)
+        self.notices = Notices(http)
+        self.outcomes = Outcomes(http)
+        self.plans = Plans(http)
+        self.platform = Platform(http)
+        self.price_plans = PricePlans(http)
+        self.redrives = Redrives(http)
+        self.report_schedules = ReportSchedules(http)
+        self.reports = Reports(http)
+        self.roles = Roles(http)
+        self.savings = Savings(http)
+        self.schemas = Schemas(http)
+        self.subscription_messages = SubscriptionMessages(http)
+        self.subscriptions = Subscriptions(http)
+        self.task_runs = TaskRuns(http)
+        self.tasks = Tasks(http)
+        self.tenant_audit = TenantAudit(http)
+        self.tenant_notices = TenantNotices(http)
+        self.tenants = Tenants(http)
+        self.topic_messages = TopicMessages(http)
+        self.topic_permissions = TopicPermissions(http)
+        self.topics = Topics(http)

@@ -1,0 +1,110 @@
+"""`magnetar peek`, `tail`, `produce` and `consume`."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from controlplane.cli.remote.command import TOPIC, Remote, RemoteCommand, Topic, remote
+from controlplane.cli.remote.output import show_json
+
+POLL_S = 0.5
+_TIME, _KEY = "X-Pulsar-publish-time", "X-Pulsar-partition-key"
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("topic", type=TOPIC)
+@click.argument("subscription", required=False)
+@click.option("--count", type=click.IntRange(1, 100), default=10, help="How many. [default: 10]")
+@remote
+def peek(at: Remote, topic: Topic, subscription: str | None, count: int) -> None:
+    """Read the first messages that a subscription has not acknowledged, or those of the topic. Nothing is consumed."""
+    if subscription:
+        page: Any = at.admin.subscription_messages.list(*topic.parts, subscription, kind=topic.kind, limit=count)
+    else:
+        page = at.admin.topic_messages.list(*topic.parts, kind=topic.kind, limit=count)
+    for message in page["items"]:
+        _show(message, as_json=at.as_json)
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("topic", type=TOPIC)
+@click.option("--count", type=click.IntRange(1), help="End after so many messages. [default: go on]")
+@remote
+def tail(at: Remote, topic: Topic, count: int | None) -> None:
+    """Print messages as they are published to a topic or a partition. Nothing is consumed."""
+    last = at.admin.topics.last_message(*topic.parts, kind=topic.kind)["message_id"]
+    after: str | None = ":".join(last.split(":")[:2])
+    if after is not None and after.startswith("-"):
+        after = None  # there is none yet
+    for number, message in enumerate(_following(at, topic, after), 1):
+        _show(message, as_json=at.as_json)
+        sys.stdout.flush()
+        if number == count:
+            return
+
+
+def _following(at: Remote, topic: Topic, after: str | None) -> Iterator[Any]:
+    import time
+
+    while True:
+        page: Any = at.admin.topic_messages.list(*topic.parts, kind=topic.kind, after=after, limit=100)
+        yield from page["items"]
+        after = page["items"][-1]["message_id"] if page["items"] else after
+        if page["next"] is None:
+            time.sleep(POLL_S)
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("topic", type=TOPIC)
+@click.argument("messages", nargs=-1)
+@click.option("--key", help="The key of the messages.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be given several times.")
+@remote
+def produce(at: Remote, topic: Topic, messages: tuple[str, ...], key: str | None, properties: tuple[str, ...]) -> None:
+    """Publish messages: those on the command line, else each line of standard input."""
+    from controlplane.cli.remote import sdk
+
+    pairs = dict(each.partition("=")[::2] for each in properties)
+    lines = iter(messages) if messages else (line.rstrip("\n") for line in sys.stdin)
+    for message_id in sdk.produce(at.context.broker_url, at.token, str(topic), lines, key, pairs):
+        show_json({"message_id": message_id}) if at.as_json else click.echo(message_id)
+
+
+@click.command(cls=RemoteCommand)
+@click.argument("topic", type=TOPIC)
+@click.argument("subscription")
+@click.option("--count", type=click.IntRange(1), help="End after so many messages. [default: go on]")
+@click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End when none came for so long. [default: go on]")
+@click.option(
+    "--position", type=click.Choice(["earliest", "latest"]), default="latest", help="Of a new subscription. [default: latest]"
+)
+@click.option("--kind", type=click.Choice(["exclusive", "shared", "failover"]), default="shared", help="[default: shared]")
+@remote
+def consume(
+    at: Remote, topic: Topic, subscription: str, count: int | None, timeout_s: float | None, position: Any, kind: Any
+) -> None:
+    """Receive messages, print them and acknowledge them."""
+    from controlplane.cli.remote import sdk
+
+    for message in sdk.consume(at.context.broker_url, at.token, str(topic), subscription, count, timeout_s, position, kind):
+        if at.as_json:
+            show_json(message)
+        else:
+            click.echo(base64.b64decode(message["payload_base64"]) if message["text"] is None else message["text"])
+        sys.stdout.flush()
+
+
+def _show(message: Any, *, as_json: bool) -> None:
+    if as_json:
+        show_json(message)
+        return
+    payload = base64.b64decode(message["payload_base64"])
+    text = payload.decode("utf-8", "replace")
+    shown = "".join(character if character.isprintable() or character == "\t" else "·" for character in text)
+    key = message["headers"].get(_KEY, "")
+    click.echo(f"{message['message_id']}  {message['headers'].get(_TIME, '-')}  {f'[{key}] ' if key else ''}{shown}")

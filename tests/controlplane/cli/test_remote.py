@@ -1,0 +1,156 @@
+"""Commands for people: what they ask a platform, what they print, and with which code they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from controlplane.cli.remote import contexts
+from tests.support.fake_api import FakeApi, fake_api, problem
+
+N = "tenants/acme/namespaces/orders"
+S = f"{N}/topics/t/subscriptions"
+OUTCOME = {
+    "dry_run": True,
+    "action": "subscription.clear_backlog",
+    "resource": "persistent://acme/orders/t/s",
+    "affected": {"backlog_entries": 4, "topics": 1},
+    "moved": [{"topic": "persistent://acme/orders/t", "before": "1:0", "after": "1:4"}],
+}
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """Somebody has signed in there."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with fake_api() as served:
+        known = contexts.Contexts("here", {"here": contexts.Context("here", served.url, "", "acme", "secret")})
+        contexts.save(known)
+        yield served
+
+
+def run(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=given)
+
+
+def test_login_keeps_a_context_that_only_its_owner_can_read(api: FakeApi, tmp_path: Path) -> None:
+    api.answer("GET", "me", (200, {"role": "app@acme"}))
+    done = run("login", api.url, "--token-stdin", "--context", "new", "--tenant", "acme", given="other\n")
+    assert (done.exit_code, done.output) == (0, f"signed in at {api.url} as app@acme; context 'new' is the current one\n")
+    assert api.asked[-1].headers["Authorization"] == "Bearer other"
+    file = tmp_path / "magnetar" / "contexts.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    listed = run("contexts", "list")
+    assert "other" not in listed.output and "new" in listed.output
+    assert run("contexts", "use", "here").exit_code == 0
+    assert contexts.load().current == "here"
+    assert run("contexts", "remove", "new").exit_code == 0
+    assert list(contexts.load().by_name) == ["here"]
+    file.chmod(0o644)
+    refused = run("topics", "list", "acme/orders")
+    assert refused.exit_code == 64 and "can be read by others" in refused.output
+
+
+def test_a_wrong_token_leaves_no_context(api: FakeApi) -> None:
+    api.answer("GET", "me", (401, problem(401, "authentication_failed", "the token is not valid")))
+    assert run("login", api.url, "--token-stdin", "--context", "new", given="x\n").exit_code == 3
+    assert list(contexts.load().by_name) == ["here"]
+
+
+def test_a_token_file_is_read_each_time(api: FakeApi, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    api.answer("GET", "me", (200, {"role": "app@acme"}))
+    assert run("login", api.url, "--token-file", str(file), "--context", "filed").exit_code == 0
+    file.write_text("second\n")
+    run("trace", "acme/orders/t", "1:0")
+    assert api.asked[-1].headers["Authorization"] == "Bearer second"
+    assert "first" not in (tmp_path / "magnetar" / "contexts.json").read_text()
+
+
+def test_lists_are_tables_or_json(api: FakeApi) -> None:
+    page = {"items": [{"topic": "persistent://acme/orders/t", "partitions": 2}], "next": None}
+    api.answer("GET", f"{N}/topics?limit=1000", (200, page))
+    assert run("topics", "list", "acme/orders").output == (
+        "TOPIC                       PARTITIONS\npersistent://acme/orders/t  2\n"
+    )
+    assert json.loads(run("topics", "list", "orders", "--json").output) == page["items"]
+
+
+def test_control_codes_of_others_do_not_reach_the_terminal(api: FakeApi) -> None:
+    message = {"message_id": "1:0", "payload_base64": "G1szMW0=", "headers": {}}  # ESC [ 31 m
+    api.answer("GET", f"{N}/topics/t/messages?limit=10", (200, {"items": [message], "next": None}))
+    shown = run("peek", "acme/orders/t").output
+    assert "\x1b" not in shown and "[31m" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "body"),
+    [
+        (("clear", "s"), "POST", f"{S}/s/clear?dry_run=true", None),
+        (("skip", "s", "3"), "POST", f"{S}/s/skip?dry_run=true", {"entries": 3}),
+        (("reset", "s", "--position", "earliest"), "POST", f"{S}/s/reset?dry_run=true", {"position": "earliest"}),
+        (("expire", "s", "60"), "POST", f"{S}/s/expire?dry_run=true", {"older_than_s": 60}),
+        (("delete", "s", "--force"), "DELETE", f"{S}/s?dry_run=true&force=true", None),
+    ],
+)
+def test_a_dry_run_is_asked_for_and_told(api: FakeApi, arguments: tuple[str, ...], method: str, path: str, body: Any) -> None:
+    api.answer(method, path, (200, OUTCOME))
+    done = run("subscriptions", arguments[0], "persistent://acme/orders/t", *arguments[1:], "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert (api.asked[-1].method, api.asked[-1].body) == (method, body)
+    assert done.output.startswith("would be done: subscription.clear_backlog persistent://acme/orders/t/s (4 backlog entries")
+    assert "1:0 -> 1:4" in done.output
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 3), (403, 3), (404, 4), (409, 5), (412, 5), (400, 7), (500, 7)])
+def test_the_exit_code_says_what_went_wrong(api: FakeApi, status: int, code: int) -> None:
+    api.answer("POST", f"{N}/topics", (status, problem(status, "some_code", "this was wrong")))
+    done = run("topics", "create", "acme/orders/t")
+    assert (done.exit_code, done.output) == (code, "magnetar: this was wrong (request r1)\n")
+
+
+def test_a_wrong_command_line_has_a_code_of_its_own(api: FakeApi) -> None:
+    for arguments in (
+        ("topics", "create"),
+        ("topics", "create", "t"),
+        ("topics", "paint"),
+        ("subscriptions", "reset", "acme/orders/t", "s"),
+        ("policies", "set", "acme", "novalue"),
+        ("topics", "list", "acme/orders", "--context", "other"),
+    ):
+        assert run(*arguments).exit_code == 64, arguments
+    assert not api.asked
+
+
+def test_policies_are_json_or_text(api: FakeApi) -> None:
+    api.answer("PATCH", f"{N}/policies", (200, {"retention_time_min": 60}))
+    run("policies", "set", "acme/orders", "retention_time_min=60", "backlog_quota_bytes_policy=producer_exception")
+    assert api.asked[-1].body == {"retention_time_min": 60, "backlog_quota_bytes_policy": "producer_exception"}
+    run("policies", "unset", "acme/orders", "retention_time_min")
+    assert api.asked[-1].body == {"retention_time_min": None}
+
+
+def test_a_key_s_token_is_all_that_a_script_reads(api: FakeApi) -> None:
+    api.answer("POST", "tenants/acme/keys", (201, {"id": "k1", "role": "app@acme", "token": "secret-token"}))
+    assert run("keys", "create", "app").stdout == "secret-token\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str) -> None:
+    done = run("completion", shell)
+    assert done.exit_code == 0 and "_MAGNETAR_COMPLETE" in done.output
+
+
+def test_help_loads_neither_django_nor_the_sdk() -> None:
+    code = "import sys, controlplane.cli; print(sorted({'django', 'websockets', 'msgspec', 'messaging.client'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
