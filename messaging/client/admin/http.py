@@ -130,7 +130,7 @@ class Http:
             answer = connection.getresponse()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"{self.url} does not answer: {error or type(error).__name__}") from None
+            raise Unreachable(f"{self.url} is not responding: {error or type(error).__name__}") from None
         finally:
             connection.close()
 

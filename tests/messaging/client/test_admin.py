@@ -63,7 +63,7 @@ def test_what_reads_is_sent_again_and_a_change_only_with_a_key(api: FakeApi) -> 
 def test_a_platform_that_is_away_is_said_to_be() -> None:
     with fake_api() as gone:
         url = gone.url
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(Unreachable, match="is not responding"):
         Http(url, sleep=lambda _: None).send("GET", "me")
     with pytest.raises(ValueError, match="no address of a platform"):
         Admin("localhost:8080")
