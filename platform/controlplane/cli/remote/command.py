@@ -6,13 +6,11 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-if TYPE_CHECKING:
-    from controlplane.cli.remote.contexts import Context
-    from messaging.client.admin import Admin
+from controlplane.cli.remote.contexts import Context
 
 EXIT_DENIED, EXIT_MISSING, EXIT_CONFLICT, EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_USAGE = 3, 4, 5, 6, 7, 64
 _BY_STATUS = {
@@ -78,7 +76,8 @@ class Remote:
     as_json: bool
 
     @functools.cached_property
-    def admin(self) -> Admin:
+    def admin(self) -> Any:
+        """A `messaging.client.admin.Admin`, which is imported when it is needed: that takes as long as all else together."""
         from messaging.client.admin import Admin
 
         return Admin(self.context.url, self.token or None)
