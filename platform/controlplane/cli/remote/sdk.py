@@ -53,8 +53,7 @@ def consume(
 
 def _id(message_id: magnetar.MessageId) -> str:
     """As /api/v1 writes it."""
-    parts = message_id.parts
-    return f"{parts.ledger_id}:{parts.entry_id}:{parts.partition}:{parts.batch_index}"
+    return f"{message_id.ledger_id}:{message_id.entry_id}:{message_id.partition}:{message_id.batch_index}"
 
 
 def _shown(message: magnetar.Message) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def _shown(message: magnetar.Message) -> dict[str, Any]:
         text = None
     return {
         "message_id": _id(message.id),
-        "key": message.key,
+        "key": base64.b64encode(message.key).decode() if isinstance(message.key, bytes) else message.key,
         "properties": dict(message.properties),
         "text": text,
         "payload_base64": base64.b64encode(payload).decode(),
