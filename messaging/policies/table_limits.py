@@ -132,6 +132,17 @@ TABLE = (
         enforced_by=f"{_STORED}.room",
     ),
     Policy(
+        name="max_stored_bytes_per_tenant",
+        kind=m.Count,
+        unit="bytes",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="Bytes that are stored on all topics of the tenant together, acknowledged ones included until retention deletes "
+        "them. What would exceed it is refused when it is published, and so are producers that open. 0: unlimited.",
+        enforced_by="messaging.broker.runtime.topics.limits.stored_bytes:TenantBytes.refusal",
+    ),
+    Policy(
         name="max_connections_per_tenant",
         kind=m.Count,
         unit="connections",

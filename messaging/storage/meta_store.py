@@ -237,6 +237,9 @@ class MetaStore(Protocol):
     async def count_schemas(self, tenant: str) -> dict[str, int]:
         """The same for versions of schemas, deletions included."""
 
+    async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
+        """Those of a tenant's persistent topics, by name, beginning after `after`."""
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for maintenance, which covers topics whether loaded or not."""
 

@@ -31,6 +31,7 @@ from messaging.broker.runtime.feed.policy_changes import PolicyChanges
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREADS
 from messaging.broker.runtime.metering.metering import Metering
+from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
@@ -40,6 +41,7 @@ from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.limits.stored_bytes import StoredBytes
 from messaging.broker.runtime.topics.limits.tenant_ceilings import TenantCeilings
 from messaging.broker.runtime.topics.listing import stored_names
 from messaging.broker.runtime.topics.opening import enabled_domains
@@ -166,8 +168,12 @@ class Broker:
             delayed_delivery_strict=settings.delayed_delivery_strict,
             quota=TopicQuota.of(settings),
             ceilings=self.ceilings,
+            stored_bytes=StoredBytes(self.policies, self.stored_bytes_of, self.background),
             rate_limits=BrokerRateLimits(settings, self.policies.value, self.background.register("rate_limits", recurs=False)),
         )
+
+    async def stored_bytes_of(self, tenant: str) -> int:
+        return await stored_bytes_of(self.storage, self.topics, tenant)
 
     def _serve_topics(self) -> None:
         topics, settings = self.topics, self.settings

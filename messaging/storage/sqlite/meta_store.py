@@ -181,6 +181,9 @@ class SqliteMetaStore:
 
         return await self._call(run, tenant)
 
+    async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
+        return await self._call(lambda db: tables.topic_records(db, tenant, after, limit), tenant)
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         sql = "select name from topic where name > ? order by name limit ?"
         return await self._call(lambda db: [name for (name,) in db.execute(sql, (after, limit))])

@@ -127,6 +127,13 @@ def count_partitions(db: sqlite3.Connection, tenant: str) -> dict[str, int]:
     return counts
 
 
+def topic_records(db: sqlite3.Connection, tenant: str, after: str, limit: int) -> list[TopicRecord]:
+    begin, end = f"persistent://{tenant}/", f"persistent://{tenant}0"  # "0" follows "/"
+    sql = "select name, record from topic where name > ? and name < ? order by name limit ?"
+    rows = db.execute(sql, (max(begin, after), end, limit))
+    return [replace(topic_decoder.decode(record), name=name) for name, record in rows]
+
+
 def _namespaces_of(tenant: str) -> tuple[str, str]:
     return f"{tenant}/", f"{tenant}0"  # "0" follows "/"
 

@@ -298,3 +298,13 @@ async def test_counts_of_a_tenant_are_by_namespace(store: MetaStore) -> None:
     await store.stop()
     await store.start()
     assert await store.count_partitions("acme") == {"acme/orders": 8, "acme/others": 4}
+
+
+async def test_records_of_a_tenant_come_in_pages(store: MetaStore) -> None:
+    names = [f"persistent://{place}" for place in ("acme/a/t", "acme/b/t", "acme/b/u", "acme0/a/t", "acm/a/t")]
+    for name in [*names, "non-persistent://acme/a/t"]:
+        await store.cas_topic(FENCE, TopicRecord(name, 0, 123, (LedgerRecord(7, 41, 1000, 5, 6),)))
+    first = await store.topic_records("acme", limit=2)
+    assert [record.name for record in first] == names[:2] and first[0].ledgers[0].length_bytes == 1000
+    assert [record.name for record in await store.topic_records("acme", after=names[1], limit=2)] == names[2:3]
+    assert await store.topic_records("nobody") == []

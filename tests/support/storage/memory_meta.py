@@ -110,6 +110,11 @@ class MemoryMetaStore:
             counts[namespace_of(name)] += len(versions)
         return {namespace: count for namespace, count in counts.items() if namespace.startswith(f"{tenant}/")}
 
+    async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
+        await asyncio.sleep(0)
+        names = sorted(name for name in self._topics if name.startswith(f"persistent://{tenant}/") and name > after)
+        return [self._topics[name] for name in names[:limit]]
+
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name > after)[:limit]
 

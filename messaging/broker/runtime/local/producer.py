@@ -18,7 +18,7 @@ from messaging.broker.runtime.local.messages import (
 )
 from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, StorageFailed
+from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, QuotaExceeded, StorageFailed
 from messaging.limits.binary import BINARY
 from messaging.limits.model import violation
 from messaging.permissions.model import Action, Principal, Resource
@@ -90,12 +90,16 @@ class LocalProducer:
             text = f"a message of {size} bytes is larger than max_message_size_bytes of the topic = {topic_max}: send it in parts"
             loop.call_soon(on_receipt, None, MessageTooLarge(text))
             return
+        summary = hot.summarize(sent)
+        stored_limit = self.topic.publisher.stored_limit
+        if stored_limit is not None and (why := stored_limit.refusal(summary.end_offsets[-1])):
+            loop.call_soon(on_receipt, None, QuotaExceeded(why))
+            return
         delays = self.topic.publisher.delay_check()
         if delays is not None and (why := next(filter(None, map(delays.refusal, sent)), "")):
             loop.call_soon(on_receipt, None, NotAllowed(why))
             return
         self._due.append((len(sent), on_receipt))
-        summary = hot.summarize(sent)
         try:
             waiting_bytes = self.topic.publisher.publish(self._producer, buf, sent, summary)
             if delays is not None:

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.metering.stored import open_bytes
 from messaging.broker.runtime.metering.totals import TenantTotals, totals_at_rest
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
-from messaging.storage.ledger_store import StoreError
-from messaging.storage.meta_store import TopicRecord
 
 PAGE_TOPICS = 200
 
@@ -37,27 +36,16 @@ async def meter_stored_topics(service: Broker) -> None:
         for name in names:
             record = await meta.get_topic(name) if name not in service.topics.loaded else None
             if record is not None and record.ledgers:
-                open_bytes = await _open_bytes(service, record)
+                unsealed_bytes = await open_bytes(service.storage, record)
                 if record.ledgers[-1].last_entry is None and await meta.get_topic(name) is None:  # deleted meanwhile
                     continue
                 if name not in service.topics.loaded and service.metering.usage is not None:
                     tenant_uid = service.access.view.tenant_uid(name.partition("://")[2].partition("/")[0])
-                    service.metering.usage.rest(totals_at_rest(record, open_bytes, tenant_uid))
+                    service.metering.usage.rest(totals_at_rest(record, unsealed_bytes, tenant_uid))
         if len(names) < PAGE_TOPICS:
             return
         after = names[-1]
         await asyncio.sleep(0)
-
-
-async def _open_bytes(service: Broker, record: TopicRecord) -> int:
-    """Of the ledger that a crash left open, whose length no record has."""
-    last = record.ledgers[-1]
-    if last.last_entry is not None:
-        return 0
-    try:
-        return (await service.storage.ledgers.info(last.ledger_id)).length_bytes
-    except StoreError:
-        return 0
 
 
 def _tenant_uid(service: Broker, tenant: str) -> str | None:

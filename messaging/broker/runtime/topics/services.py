@@ -23,6 +23,7 @@ from messaging.broker.runtime.topics.delayed.counts import DelayedCounts
 from messaging.broker.runtime.topics.delayed.timers import DelayTimers
 from messaging.broker.runtime.topics.dispatch.delivery_records import DeliveryRecords
 from messaging.broker.runtime.topics.dispatch.entry_cache import EntryCaches
+from messaging.broker.runtime.topics.limits.stored_bytes import StoredBytes
 from messaging.broker.runtime.topics.limits.tenant_ceilings import TenantCeilings
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.turn_loop import TurnLoop
@@ -63,6 +64,7 @@ class Limits:
     quota: TopicQuota
     rate_limits: BrokerRateLimits
     ceilings: TenantCeilings
+    stored_bytes: StoredBytes
     producers: ConnectedCounts = field(default_factory=ConnectedCounts)
     consumers: ConnectedCounts = field(default_factory=ConnectedCounts)
     subscription_counts: StoredCounts = field(default_factory=StoredCounts)

@@ -143,6 +143,8 @@ class Topic(ABC):
             raise refused from error
         if self.publisher.quota is not None:
             await self.publisher.quota.check(self.services.clock_ms())
+        if self.publisher.stored_limit is not None:
+            await self.publisher.stored_limit.check()
 
     # --- living
 

@@ -6,6 +6,7 @@ charged to their tenant.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,10 +18,11 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.turns.command_costs import ACK_RUN, BLOCK
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.detach import detach_all
+from messaging.broker.runtime.topics.limits.stored_bytes import TenantBytes
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.outbound import OutboundBuffer
 from messaging.broker.runtime.wire.read_throttle import ReadThrottle
-from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, storable
+from messaging.broker.runtime.wire.send_errors import Refusal, fenced_refusal, no_room, storable
 from messaging.errors import NotReady
 from messaging.protocol.frames import ProtocolError
 from messaging.protocol.hot import CHUNK, DELAYED, BlockSummary, SendFrame, group_acks, group_by_producer, summarize
@@ -85,6 +87,10 @@ class Endpoints:
                 self._publish_closed(attached, part)
                 continue
             summary = summarize(part)
+            if held[0].publisher.stored_limit is not None:
+                part = self._publish_within(held[0].publisher.stored_limit, *held, buf, part, summary)
+                if not part:
+                    continue
             if (
                 summary.flags & NEEDS_A_LOOK
                 or attached[1].encrypted
@@ -133,6 +139,21 @@ class Endpoints:
                 self.append(topic, producer, buf, part, summarize(part))
                 if delays is not None:
                     delays.hold(partial(topic.publisher.run_in_order, producer))
+
+    def _publish_within(
+        self, limit: TenantBytes, topic: Topic, producer: Producer, buf: bytes, sent: list[SendFrame], summary: BlockSummary
+    ) -> list[SendFrame]:
+        """`sent` if there is room for all of them: they are to be published then. Else publishes the first ones, which fit,
+        refuses the rest in their places, and returns nothing."""
+        why = limit.refusal(summary.end_offsets[-1])
+        if not why:
+            return sent
+        fitting = bisect_right(summary.end_offsets, limit.room)
+        if fitting:
+            self._publish_storable(topic, producer, buf, sent[:fitting])
+        for frame in sent[fitting:]:
+            topic.publisher.run_in_order(producer, partial(self._refuse_message, producer, no_room(frame, why)))
+        return []
 
     def _refuse_message(self, producer: Producer, refusal: Refusal, stored: bool) -> None:
         """Does nothing if an earlier message failed: the producer is then closed, and its client resends everything."""

@@ -73,6 +73,11 @@ def fenced_refusal(frame: SendFrame) -> Refusal:
     )
 
 
+def no_room(frame: SendFrame, why: str) -> Refusal:
+    """For a message of a tenant that has stored as much as it may."""
+    return Refusal(frame.producer_id, max(frame.sequence_id, frame.highest_sequence_id), pb.NotAllowedError, why)
+
+
 def _refusal(
     frame: SendFrame, buf: bytes, message_bytes_max: int, delays: Delays | None, encrypted: bool, topic_max: int
 ) -> Refusal | None:

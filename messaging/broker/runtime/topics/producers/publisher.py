@@ -102,6 +102,8 @@ class Publisher(TopicPublisher):
             if dedup is not None:
                 dedup.took(name, sent, now_ms, parts)
             self.published_blocks += 1
+            if self.stored_limit is not None:
+                self.stored_limit.took(end_offsets[-1])
             if quota is not None and quota.took(end_offsets[-1], now_ms):
                 self.run_after_pending(lambda stored: self.run_after_pending(quota.close) if quota.reached() else None)
             return end_offsets[-1]
@@ -111,6 +113,7 @@ class Publisher(TopicPublisher):
 
     def follow_policies(self) -> None:
         super().follow_policies()
+        self.stored_limit = self.topic.services.limits.stored_bytes.of(self.topic.name)
         self._follow_quota()
 
     def _follow_quota(self) -> None:

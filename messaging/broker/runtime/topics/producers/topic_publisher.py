@@ -11,6 +11,7 @@ from messaging.broker.core.producers.producer import Producer
 from messaging.broker.runtime.topics.backlog.quota import TopicBacklogQuota
 from messaging.broker.runtime.topics.delayed.limits import DelayCheck, DelayLimits, delay_limits
 from messaging.broker.runtime.topics.limits import publish_limits
+from messaging.broker.runtime.topics.limits.stored_bytes import TenantBytes
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.protocol.hot import BlockSummary, SendFrame
 from messaging.storage.block_header import Extensions
@@ -30,6 +31,7 @@ class TopicPublisher(ABC):
         "message_bytes_max",
         "messages_in",
         "quota",
+        "stored_limit",
         "topic",
     )
 
@@ -39,6 +41,7 @@ class TopicPublisher(ABC):
         self.limits = publish_limits.following(None, self)  # None: no rate limits
         self.quota: TopicBacklogQuota | None = None  # of the backlog
         self.delay_limits: DelayLimits | None = None
+        self.stored_limit: TenantBytes | None = None  # of the tenant's bytes on all topics
         self.message_bytes_max = 0  # policy max_message_size_bytes; 0: no limit of the topic
         self.messages_in = 0
         self.bytes_in = 0

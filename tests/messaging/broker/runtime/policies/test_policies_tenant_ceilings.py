@@ -13,12 +13,13 @@ from messaging.adminrpc.policies import PolicyPreview
 from messaging.adminrpc.schemas import SchemaDelete, SchemaGiven
 from messaging.adminrpc.topics import PartitionsUpdate, TopicCreate, TopicDelete
 from messaging.broker.core.schemas.model import SchemaType
-from messaging.errors import MagnetarError, NotReady, PreconditionFailed
+from messaging.broker.runtime.local.messages import OutgoingMessage
+from messaging.errors import MagnetarError, NotReady, PreconditionFailed, QuotaExceeded
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
 from tests.support.brokers.storage_broker import Inbox
-from tests.support.clients.raw_client import RawClient
+from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.policies import TENANT
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld
@@ -177,6 +178,71 @@ async def test_policy_max_connections_per_tenant_refuses_one_more(world: BrokerW
     await eventually(lambda: not world.service.peers.shares.by_tenant["acme"])
     answers = await asyncio.gather(*(connected(world) for _ in range(5)))
     assert answers.count("") == 1
+
+
+# --- bytes stored
+
+MESSAGE = b"x" * 1_000
+
+
+async def published(client: RawClient, first: int, count: int) -> list[Any]:
+    for number in range(first, first + count):
+        client.write(send_frame(number, MESSAGE))
+    return [await client.next() for _ in range(count)]
+
+
+async def test_policy_max_stored_bytes_per_tenant_refuses_what_would_exceed_it(world: BrokerWorld) -> None:
+    await set_ceilings(world, max_stored_bytes_per_tenant=5_000)
+    client = await world.connected("owner")
+    await client.producer(HERE)
+    assert [answer.name for answer in await published(client, 0, 4)] == ["SEND_RECEIPT"] * 4
+    (refused,) = await published(client, 4, 1)
+    assert refused.name == "SEND_ERROR" and refused.body.error == pb.NotAllowedError
+    stored = await used(world, "max_stored_bytes_per_tenant")
+    assert 4_000 < stored <= 5_000
+    assert f"tenant acme has {stored} bytes stored, and 1" in refused.body.message
+    assert "max_stored_bytes_per_tenant = 5000 (5000 B), set on the tenant: shorten retention, let" in refused.body.message
+    await client.subscribe(HERE, "s", permits=10)
+    assert [(await client.next()).name for _ in range(4)] == ["MESSAGE"] * 4  # who reads is not held up
+
+    outcome: list[MagnetarError | None] = []
+    web = await world.sessions.open_producer(Principal("admin"), ELSEWHERE, "ws", Inbox())
+    web.publish([OutgoingMessage(MESSAGE)], lambda positions, error: outcome.append(error))
+    await eventually(lambda: outcome != [])
+    assert isinstance(outcome[0], QuotaExceeded) and "max_stored_bytes_per_tenant = 5000" in outcome[0].message
+    stranger = await world.connected("stranger")
+    await stranger.producer("persistent://other/things/t")
+    assert [answer.name for answer in await published(stranger, 0, 9)] == ["SEND_RECEIPT"] * 9
+    await client.producer(HERE.replace("persistent", "non-persistent"), 7)  # stores nothing
+
+
+async def test_what_is_stored_counts_after_an_unload_and_a_ceiling_below_it_refuses_producers(world: BrokerWorld) -> None:
+    client = await world.connected("owner")
+    await client.producer(HERE)
+    await published(client, 0, 4)
+    stored = await used(world, "max_stored_bytes_per_tenant")
+    await world.service.topics.unload(parse_topic(HERE))
+    assert await used(world, "max_stored_bytes_per_tenant") == stored
+    await set_ceilings(world, max_stored_bytes_per_tenant=2_000)
+    again = await world.connected("owner")
+    again.say(C.PRODUCER, topic=THERE, producer_id=1)
+    refused = (await again.expect("ERROR")).message
+    assert refused.startswith(f"tenant acme has {stored} bytes stored, and 1 more would exceed max_stored_bytes_per_tenant = 2000")
+    await world.admin.topics.delete(TopicDelete(topic=HERE, force=True))
+    again.say(C.PRODUCER, topic=THERE, producer_id=1)
+    await again.expect("PRODUCER_SUCCESS")
+
+
+async def test_producers_at_once_never_store_more_than_the_ceiling(world: BrokerWorld) -> None:
+    await set_ceilings(world, max_stored_bytes_per_tenant=20_000)
+    clients = [await world.connected("owner") for _ in range(3)]
+    topics = [HERE, THERE, ELSEWHERE]
+    for client, topic in zip(clients, topics, strict=True):
+        await client.producer(topic)
+    answers = [answer for part in await asyncio.gather(*(published(client, 0, 20) for client in clients)) for answer in part]
+    stored = await used(world, "max_stored_bytes_per_tenant")
+    assert 18_000 < stored <= 20_000
+    assert [answer.name for answer in answers].count("SEND_RECEIPT") == stored // 1_000
 
 
 # --- what is used
