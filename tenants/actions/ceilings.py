@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from django.conf import settings as django_settings
 
+from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.ceilings import CeilingsAsked
 from messaging.adminrpc.methods import CEILINGS_USED
 from messaging.errors import MagnetarError
@@ -22,9 +23,10 @@ from tenants.models import Key, Namespace, Tenant, TopicPolicies
 Used = dict[str, int | None]
 
 
-def tenant_ceilings(tenant: Tenant) -> list[Ceiling]:
-    """Callers check permissions. What the broker owns is unknown while it does not answer."""
-    return ceilings_of(tenant.policies, policy_defaults(), django_settings.MAGNETAR, {**_used_here(tenant), **_used_there(tenant)})
+def tenant_ceilings(tenant: Tenant, rpc: TypedCalls | None = None) -> list[Ceiling]:
+    """Callers check permissions. What the broker owns is unknown while it does not answer. `rpc`: of another process than web."""
+    used = {**_used_here(tenant), **_used_there(tenant, rpc or broker.rpc())}
+    return ceilings_of(tenant.policies, policy_defaults(), django_settings.MAGNETAR, used)
 
 
 def set_ceilings(actor: Actor, tenant: str, changes: JsonPolicies) -> Tenant:
@@ -33,9 +35,9 @@ def set_ceilings(actor: Actor, tenant: str, changes: JsonPolicies) -> Tenant:
     return set_tenant_policies(actor, tenant, changes)
 
 
-def _used_there(tenant: Tenant) -> Used:
+def _used_there(tenant: Tenant, rpc: TypedCalls) -> Used:
     try:
-        return dict(broker.rpc().call(CEILINGS_USED, CeilingsAsked(tenant=tenant.name)).used)
+        return dict(rpc.call(CEILINGS_USED, CeilingsAsked(tenant=tenant.name)).used)
     except MagnetarError:
         return {}
 

@@ -16,6 +16,7 @@ from messaging.errors import MagnetarError, NotAllowed
 from tenants.models import Key, Tenant
 from tenants.scoping import platform_scope
 from workers.alerts import webhooks
+from workers.alerts.ceilings import look_at_ceilings
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
 from workers.alerts.notices import TenantRef, say, send_mail
 from workers.alerts.platform import look_at_disk
@@ -36,6 +37,7 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
     A topic that is not loaded is not loaded for it (`topics.figures`)."""
     looked_at = fired = over = problems = 0
     disk = _disk(environment)
+    near_ceilings = look_at_ceilings(environment, renew)
     uids = dict(Tenant.objects.values_list("name", "uid"))
     figures = TopicStats(environment)
     for rule in AlertRule.objects.order_by("topic", "id").iterator():
@@ -57,7 +59,7 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
         looked_at += 1
         fired += after.firing and not rule.firing
         over += rule.firing and not after.firing
-    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems, "disk": disk}
+    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems, "disk": disk, "ceilings": near_ceilings}
 
 
 def _disk(environment: Environment) -> str:
