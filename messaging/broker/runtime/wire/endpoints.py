@@ -87,8 +87,8 @@ class Endpoints:
                 self._publish_closed(attached, part)
                 continue
             summary = summarize(part)
-            if held[0].publisher.stored_limit is not None:
-                part = self._publish_within(held[0].publisher.stored_limit, *held, buf, part, summary)
+            if attached[0].publisher.stored_limit is not None:
+                part = self._publish_within(attached[0].publisher.stored_limit, *attached, buf, part, summary)
                 if not part:
                     continue
             if (
