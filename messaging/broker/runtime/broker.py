@@ -173,7 +173,7 @@ class Broker:
         )
 
     async def stored_bytes_of(self, tenant: str) -> int:
-        return await stored_bytes_of(self.storage, self.topics, tenant)
+        return await stored_bytes_of(self.storage, self.topics.loaded, tenant)
 
     def _serve_topics(self) -> None:
         topics, settings = self.topics, self.settings

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from messaging.broker.runtime.topics.topic import Topic
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.storage import Storage
 from messaging.storage.meta_store import TopicRecord
 
-if TYPE_CHECKING:
-    from messaging.broker.runtime.topics.registry import Topics
-
 PAGE_TOPICS = 200
 
 
-async def stored_bytes_of(storage: Storage, topics: Topics, tenant: str) -> int:
-    """Loads no topic. Raises `StoreError`."""
+async def stored_bytes_of(storage: Storage, loaded: Mapping[str, Topic], tenant: str) -> int:
+    """`loaded`: topics by name. Loads no topic. Raises `StoreError`."""
     total, after = 0, ""
     while True:
         records = await storage.meta.topic_records(tenant, after=after, limit=PAGE_TOPICS)
         for record in records:
-            topic = topics.loaded.get(record.name)
+            topic = loaded.get(record.name)
             if topic is None:
                 total += sum(ledger.length_bytes for ledger in record.ledgers) + await open_bytes(storage, record)
             else:
