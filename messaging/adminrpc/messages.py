@@ -35,12 +35,12 @@ class MessageFind(Request, kw_only=True):
 
 
 class MessagesList(Request, kw_only=True):
-    """The entries behind (`ledger_id`, `entry_id`), -1/-1: from the first one on: at most `limit`, fewer where they are large."""
+    """At most `messages_max` entries behind (`ledger_id`, `entry_id`), fewer where they are large. -1/-1: from the first one on."""
 
     topic: fields.Topic
     ledger_id: fields.LedgerId = -1
     entry_id: fields.LedgerId = -1
-    limit: fields.MessagesLimit = 100
+    messages_max: fields.MessagesMax = 100
 
 
 class MessagesPage(Answer, kw_only=True):
@@ -54,7 +54,7 @@ class MessageGiven(msgspec.Struct, kw_only=True):
     """`key` None: it has none. Times are milliseconds since 1970; 0: not set."""
 
     payload: fields.Payload
-    key: fields.Key | None = None
+    key: fields.Topic | None = None
     properties: fields.Properties = {}
     event_time_ms: fields.Milliseconds = 0
     deliver_at_ms: fields.Milliseconds = 0

@@ -41,7 +41,7 @@ class Messages(View):
         topic = _topic(parts)
         start = message_of(topic, after) if after else None
         ledger_id, entry_id = (-1, -1) if start is None else (start.ledger_id, start.entry_id)
-        asked = MessagesList(topic=str(topic), ledger_id=ledger_id, entry_id=entry_id, limit=limit)
+        asked = MessagesList(topic=str(topic), ledger_id=ledger_id, entry_id=entry_id, messages_max=limit)
         found = broker.rpc().call(MESSAGES_LIST, asked)
         items = [shapes.show_message(message) for message in found.messages]
         return Response({"items": items, "next": items[-1].message_id if found.more and items else None})

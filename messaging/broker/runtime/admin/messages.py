@@ -68,7 +68,7 @@ class MessageHandlers:
         ledgers, size = topic.ledger_list, 0
         position = ledgers.resolve(ledgers.next_after(Position(request.ledger_id, request.entry_id)))
         page: list[PeekAnswer] = []
-        while ledgers.holds(position) and len(page) < request.limit and size < PAGE_BYTES:
+        while ledgers.holds(position) and len(page) < request.messages_max and size < PAGE_BYTES:
             stored = await topic.entries.entry_at(position)
             if stored is not None:
                 shown = await shown_entry(self._broker, topic, position, stored)
