@@ -38,6 +38,14 @@ def client_address(peer: str, forwarded_for: str, trusted_proxies: Sequence[str]
     return str(address)
 
 
+def within(address: str, allowed: Sequence[str]) -> bool:
+    """Whether `address` is in one of the networks `allowed`; without any, every address is. One that cannot be read is in none."""
+    if not allowed:
+        return True
+    parsed = _parsed(address)
+    return parsed is not None and any(parsed in network for network in _networks(tuple(allowed)))
+
+
 @lru_cache(maxsize=4096)
 def place_of(address: str) -> str:
     """What one customer of a provider holds: an IPv4 address, or a /64 of IPv6. Bounds by address are bounds by this."""

@@ -172,6 +172,8 @@ def key_state(key: Key) -> dict[str, Any]:
         "tenant_uid": key.tenant.uid if key.tenant else "",
         "revoked": key.revoked_at is not None,
         "expires_ms": expires_ms,
+        **({} if key.scope is None else {"scope": key.scope}),
+        **({"networks": key.networks} if key.networks else {}),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,10 +10,10 @@ from django.conf import settings as django_settings
 
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.permissions.model import USER_ROLE_PREFIX, Action, Binding
-from messaging.permissions.roles import BUILT_IN, complete, known
+from messaging.permissions.roles import BUILT_IN, complete, key_binding, known
 from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
-from tenants.models import CustomRole, Grant, Membership, Namespace, SubscriptionGrant, Tenant, User
+from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, Tenant, User
 
 
 class DatabaseGrants(InheritedGrants):
@@ -24,6 +24,7 @@ class DatabaseGrants(InheritedGrants):
         self._public: bool | None = None
         self._superusers: dict[str, bool] = {}
         self._bindings: dict[str, list[Membership]] = {}
+        self._key_bindings: dict[str, list[Binding] | None] = {}
         self._custom_roles: dict[str, dict[str, frozenset[Action]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
         self._uids: dict[str, str] = {}
@@ -76,6 +77,20 @@ class DatabaseGrants(InheritedGrants):
         rows = [row for row in self._bindings[role] if row.tenant_id == tenant]
         return [Binding(row.role, self.role_actions(tenant, row.role), row.scope) for row in rows]
 
+    def key_bindings(self, key_id: str) -> Sequence[Binding] | None:
+        if key_id not in self._key_bindings:
+            scope = Key.unscoped.filter(id=key_id).values_list("scope", flat=True).first()
+            self._key_bindings[key_id] = _bindings_of(scope)
+        return self._key_bindings[key_id]
+
+    def remember(self, members: Iterable[Membership], keys: Iterable[Key]) -> None:
+        """What was read of one tenant, with the users of its members, so that nothing is asked for each."""
+        for row in members:
+            self._superusers[row.user.role] = row.user.is_active and row.user.is_superuser
+            self._bindings[row.user.role] = [row] if row.user.is_active else []
+        for key in keys:
+            self._key_bindings[key.id] = _bindings_of(key.scope)
+
     def role_actions(self, tenant: str, name: str) -> frozenset[Action]:
         """Of a built-in role, or one of the tenant's own; none of a role that does not exist."""
         if name in BUILT_IN:
@@ -115,3 +130,7 @@ class DatabaseGrants(InheritedGrants):
                 found.setdefault(topic, {})[role] = actions
             self._grants[namespace] = found
         return self._grants[namespace]
+
+
+def _bindings_of(scope: Any) -> list[Binding] | None:
+    return None if scope is None else [key_binding(**entry) for entry in scope]

@@ -41,12 +41,22 @@ class TopicState(msgspec.Struct):
     subscriptions: fields.Subscriptions = {}  # subscription -> its policies
 
 
+class KeyScope(msgspec.Struct):
+    """What a key was made for: `namespace` is tenant/namespace, "" for all of its tenant; `topics` a pattern, "" for all."""
+
+    actions: list[str] = []
+    namespace: str = ""
+    topics: str = ""
+
+
 class KeyState(msgspec.Struct):
     role: str = ""
     tenant: str = ""
     tenant_uid: str = ""
     revoked: bool = False
     expires_ms: int = 0
+    scope: list[KeyScope] | None = None  # None: what its role may
+    networks: list[str] = []  # from which it may be used; none: from everywhere
 
 
 class BrokerState(msgspec.Struct):

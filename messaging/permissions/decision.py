@@ -6,7 +6,7 @@ within a scope come between the second and the third.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from messaging.errors import NotAuthorized
@@ -69,6 +69,10 @@ def _reasons(grants: Grants, principal: Principal, action: Action, resource: Res
     if action is Action.SERVICE:
         return
     role = principal.role
+    of_key = grants.key_bindings(principal.key_id) if principal.key_id else None
+    if of_key is not None:
+        yield from _of_key(grants, principal, of_key, action, resource)
+        return
     if grants.is_superuser(role):
         yield Reason("superuser", f"{role} administers the platform")
     if action is Action.AUTHENTICATED:
@@ -85,6 +89,20 @@ def _reasons(grants: Grants, principal: Principal, action: Action, resource: Res
         if _gives(binding, action, resource) and (Action.OPERATE in binding.actions or _may_use(grants, role, action, resource)):
             yield Reason("role", text_of(role, binding))
     yield from _granted(grants, role, action, resource)
+
+
+def _of_key(
+    grants: Grants, principal: Principal, bindings: Sequence[Binding], action: Action, resource: Resource
+) -> Iterator[Reason]:
+    """A key with a scope does what its scope says, whatever its role was granted."""
+    if action is Action.AUTHENTICATED:
+        yield Reason("authenticated", "everybody may who is known")
+        return
+    if resource.tenant != principal.tenant or (action is Action.PRODUCE and is_change_events(resource.topic)):
+        return
+    for binding in bindings:
+        if _gives(binding, action, resource) and _may_use(grants, principal.role, action, resource):
+            yield Reason("key_scope", f"key {principal.key_id} of {principal.role} was made for {binding.name} on {binding.scope}")
 
 
 def _gives(binding: Binding, action: Action, resource: Resource) -> bool:

@@ -160,6 +160,9 @@ class Grants(Protocol):
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         """What was bound to `role` in `tenant`: roles such as developer, each within its scope."""
 
+    def key_bindings(self, key_id: str) -> Sequence[Binding] | None:
+        """What a key with a scope may do, and nothing else; None for one that may do what its role may."""
+
     def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
         """role -> {"produce", "consume", ...} on ``tenant/namespace``; empty if there is no such namespace."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from messaging.permissions.model import Action
+from messaging.permissions.model import Action, Binding, Scope
 
 # Whoever has an action has these, too: nobody who may consume has to be told the names of topics in addition.
 _WITH: dict[Action, tuple[Action, ...]] = {
@@ -27,6 +27,7 @@ _WITH: dict[Action, tuple[Action, ...]] = {
 OF_TENANT: tuple[Action, ...] = tuple(Action)[tuple(Action).index(Action.LOOKUP) : tuple(Action).index(Action.TENANT_OWNER) + 1]
 # Those that a role of a tenant's own may have: owners are made by the built-in role alone.
 CUSTOM_ACTIONS = tuple(action for action in OF_TENANT if action is not Action.TENANT_OWNER)
+KEY_ACTIONS = (Action.PRODUCE, Action.CONSUME)  # what a key can be made for
 OWNER = "owner"
 FORMER_NAMES = {"member": "metadata"}  # before there were roles, a person was an owner or a member
 
@@ -46,6 +47,12 @@ def complete(actions: Iterable[Action]) -> frozenset[Action]:
             complete_set.add(action)
             waiting += _WITH.get(action, ())
     return frozenset(complete_set)
+
+
+def key_binding(actions: Iterable[str], namespace: str, topics: str) -> Binding:
+    """Of an entry of a key's scope. `namespace` is tenant/namespace, or "" for all of the key's tenant."""
+    wanted = [action for action in KEY_ACTIONS if action in actions]
+    return Binding(" and ".join(wanted), complete(wanted), Scope(namespace, topics))
 
 
 class BuiltInRole(NamedTuple):

@@ -17,7 +17,7 @@ from tenants.actions.grants import (
     revoke_permission,
     unrestrict_subscription,
 )
-from tenants.actions.keys import NewKey, create_key, revoke_key
+from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_token, rotate_key
 from tenants.actions.labels import set_labels
 from tenants.actions.members import remove_member, set_member
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
@@ -27,6 +27,7 @@ from tenants.actions.topics import compact_topic, create_topic, delete_topic, fo
 
 __all__ = [
     "compact_topic",
+    "KeyUse",
     "NewKey",
     "create_key",
     "create_namespace",
@@ -48,6 +49,8 @@ __all__ = [
     "restrict_subscription",
     "revoke_key",
     "revoke_permission",
+    "revoke_token",
+    "rotate_key",
     "set_custom_role",
     "set_labels",
     "set_member",

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
 from messaging.caller import current_caller
-from messaging.client_address import client_address
+from messaging.client_address import client_address, within
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
 from messaging.local_caller import is_local_caller
@@ -73,12 +73,17 @@ def service_of(request: HttpRequest) -> Principal:
     return _service_verifier.verify(_bearer(request) or "", int(time.time() * 1000))
 
 
-def principal_of_token(token: str) -> Principal:
-    """Raises `AuthenticationFailed` if the token is not valid, or its key is revoked, or unknown."""
+def principal_of_token(token: str, address: str = "") -> Principal:
+    """Raises `AuthenticationFailed` if the token is not valid, or its key is revoked, or unknown, or not for use from `address`."""
     principal = _verifier().verify(token, int(time.time() * 1000))
     if principal.key_id:
-        _check_key(principal)
+        _check_key(principal, address)
     return principal
+
+
+def key_of_token(token: str) -> str:
+    """The id of the key that a token of ours was made for, whether it is revoked or not. Raises `AuthenticationFailed`."""
+    return _verifier().verify(token, int(time.time() * 1000)).key_id
 
 
 def _verifier() -> TokenVerifier:
@@ -89,18 +94,22 @@ def _verifier() -> TokenVerifier:
         return _token_verifier
 
 
-def _check_key(principal: Principal) -> None:
-    key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at").first()
+def _check_key(principal: Principal, address: str) -> None:
+    key = Key.unscoped.filter(id=principal.key_id).only("role", "revoked_at", "expires_at", "networks").first()
     if key is None or key.role != principal.role:
         raise AuthenticationFailed("the key of this token no longer exists: create a new one")
     if key.revoked_at is not None:
         raise AuthenticationFailed("the key of this token was revoked: create a new one")
+    if key.expires_at is not None and key.expires_at.timestamp() <= time.time():
+        raise AuthenticationFailed("the key of this token has expired: use the key that replaced it, or create a new one")
+    if not within(address, key.networks):
+        raise AuthenticationFailed(f"the key of this token may not be used from {address}: use it from one of its networks")
 
 
 def _principal(request: HttpRequest) -> Principal:
     token = _bearer(request)
     if token is not None:
-        return principal_of_token(token)
+        return principal_of_token(token, client_address_of(request))
     user: Any = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return Principal(ANONYMOUS)

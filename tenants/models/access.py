@@ -63,6 +63,10 @@ class Key(models.Model):
     created_by = models.CharField(max_length=_ROLE_LENGTH_MAX, blank=True, default="")  # a role
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # What it was made for: [{"actions", "namespace", "topics"}] as in `messaging.adminrpc.feed`; None: what its role may.
+    scope = models.JSONField(null=True, blank=True, default=None)
+    networks = models.JSONField(default=list)  # from which it may be used; none: from everywhere
+    replaces = models.ForeignKey("self", on_delete=models.SET_NULL, related_name="replaced_by", null=True, blank=True)
 
     unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Key]] = ScopedManager()

@@ -24,6 +24,14 @@ PAGE = [
 PUBLISH_TIME = OpenApiParameter("publish_time_ms", int, required=True, description="Milliseconds since 1970.")
 DRY_RUN = OpenApiParameter("dry_run", bool, description="Answer what would happen, and change nothing.")
 FORCE = OpenApiParameter("force", bool, description="Also delete everything in it.")
+ACCESS = [
+    OpenApiParameter("action", str, required=True, description="Of the permission table, such as `produce`."),
+    OpenApiParameter("role", str, description="Whom to explain, such as `user:olga` or `app@acme`."),
+    OpenApiParameter("key_id", str, description="Or the id of a key."),
+    OpenApiParameter("namespace", str, description="Without the tenant; missing: the tenant itself."),
+    OpenApiParameter("topic", str, description="Without its namespace."),
+    OpenApiParameter("subscription", str, description="Of the topic."),
+]
 _PROBLEMS = (400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 421, 429, 500, 503)
 
 

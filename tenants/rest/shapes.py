@@ -18,6 +18,7 @@ from messaging.policies.api_schema import policies_schema
 from messaging.policies.ceilings import CEILINGS
 from messaging.policies.validation import split
 from tenants.audit.diff import changes
+from tenants.explanations import Answer, Others
 from tenants.models import AuditHead, AuditRecord, CustomRole, Key, Membership, Namespace, Tenant
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -198,6 +199,12 @@ class ChangesShape(msgspec.Struct, kw_only=True):
     items: list[ChangeProgress]
 
 
+class KeyUseShape(msgspec.Struct, kw_only=True):
+    actions: Annotated[list[Text], Limit("produce and consume", bytes_max=64, count_max=2), Meta(description="produce, consume.")]
+    namespace: Annotated[str, limits.NAMESPACE, Meta(description="Without the tenant; empty: every namespace.")] = ""
+    topics: Annotated[str, limits.NAME, Meta(description="A pattern, in which * stands for any characters; empty: all.")] = ""
+
+
 class KeyShape(msgspec.Struct, kw_only=True):
     id: str
     name: str
@@ -206,11 +213,41 @@ class KeyShape(msgspec.Struct, kw_only=True):
     created_by: str
     expires_at: Time | None
     revoked_at: Time | None
+    scope: Annotated[
+        list[KeyUseShape] | None, Meta(description="What the key may do, and nothing else; null: what is granted to its role.")
+    ]
+    networks: Annotated[list[str], Meta(description="From which it may be used; empty: from everywhere.")]
+    replaces: Annotated[str | None, Meta(description="The key that this one replaces: revoke it once nobody uses it any more.")]
 
 
 class NewKey(msgspec.Struct, kw_only=True):
     name: Annotated[Text, limits.NAME]
     expires_at: Time | None = None
+    scope: (
+        Annotated[
+            list[KeyUseShape],
+            Limit("each is looked at when something is opened", count_max=20),
+            Meta(description="What the key may do, and nothing else; missing: what is granted to its role."),
+        ]
+        | UnsetType
+    ) = UNSET
+    networks: Annotated[
+        list[Text],
+        Limit("each is compared with every connection", bytes_max=64, count_max=20),
+        Meta(description="Such as 192.0.2.0/24."),
+    ] = []
+
+
+class KeyRotation(msgspec.Struct, kw_only=True):
+    overlap_s: Annotated[
+        int,
+        Limit("30 days", minimum=60, maximum=30 * 86_400),
+        Meta(description="For how long the former key goes on; default a day."),
+    ] = 86_400
+
+
+class LeakedToken(msgspec.Struct, kw_only=True):
+    token: Annotated[Text, Limit("as long as a token can be", bytes_max=16_384), Meta(description="The token that leaked.")]
 
 
 class KeyWithToken(KeyShape, kw_only=True):
@@ -287,6 +324,43 @@ class AuditHeadsShape(msgspec.Struct, kw_only=True):
     public_key: Annotated[str, Meta(description="PEM: verifies the statements.")]
 
 
+class ReasonShape(msgspec.Struct, kw_only=True):
+    rule: Annotated[str, Meta(description="A stable code, such as role, namespace_grant, tenant_admin or key_scope.")]
+    text: str
+
+
+class AccessOfOne(msgspec.Struct, kw_only=True):
+    role: str
+    key_id: Annotated[str, Meta(description="Of a key with a scope; empty: whoever has the role.")]
+    reasons: Annotated[list[ReasonShape], Meta(description="Each is enough by itself; none: it is not allowed.")]
+
+
+class AccessShape(AccessOfOne, kw_only=True):
+    allowed: bool
+    refusal: Annotated[str, Meta(description="Why not, and what to do; empty if it is allowed.")]
+    others: Annotated[list[AccessOfOne], Meta(description="Who else may. Superusers may everything and are not listed.")]
+    others_complete: Annotated[bool, Meta(description="false: there are more members and keys than are looked at.")]
+
+
+def show_access(answer: Answer, others: Others) -> AccessShape:
+    also = [_access(other) for other in others.answers if other.principal != answer.principal]
+    own = _access(answer)
+    return AccessShape(
+        role=own.role,
+        key_id=own.key_id,
+        reasons=own.reasons,
+        allowed=answer.decision.allowed,
+        refusal=answer.refusal,
+        others=also,
+        others_complete=others.complete,
+    )
+
+
+def _access(answer: Answer) -> AccessOfOne:
+    reasons = [ReasonShape(rule=reason.rule, text=reason.text) for reason in answer.decision.reasons]
+    return AccessOfOne(role=answer.principal.role, key_id=answer.principal.key_id, reasons=reasons)
+
+
 def show_tenant(row: Tenant) -> TenantShape:
     return shown(TenantShape, row)
 
@@ -297,7 +371,17 @@ def show_namespace(row: Namespace) -> NamespaceShape:
 
 
 def show_key(row: Key) -> KeyShape:
-    return shown(KeyShape, row)
+    return shown(KeyShape, row, **_of_key(row))
+
+
+def show_new_key(row: Key, token: str) -> KeyWithToken:
+    return shown(KeyWithToken, row, token=token, **_of_key(row))
+
+
+def _of_key(row: Key) -> dict[str, Any]:
+    """Namespaces are shown without their tenant, as they are given."""
+    entries = None if row.scope is None else [{**use, "namespace": use["namespace"].partition("/")[2]} for use in row.scope]
+    return {"scope": None if entries is None else msgspec.convert(entries, list[KeyUseShape]), "replaces": row.replaces_id}
 
 
 def show_member(row: Membership) -> MemberShape:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Q
+from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from messaging.bodies import sent_fields
-from messaging.errors import NotFound
+from messaging.errors import AuthenticationFailed, InvalidValue, NotFound
 from messaging.permissions.model import Action, user_role
 from tenants import actions
 from tenants.access import Actor
 from tenants.actions import effects
+from tenants.http.authentication import key_of_token
 from tenants.models import Key, Membership, Tenant
 from tenants.rest import shapes
 from tenants.rest.base import View, page
@@ -109,10 +111,37 @@ class Keys(View):
     @describe("Create a key; its token is returned only in this response", shapes.KeyWithToken, shapes.NewKey, 201)
     def post(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewKey)
-        created = actions.create_key(self.actor(), tenant, given.name, given.expires_at)
-        response = Response(shapes.shown(shapes.KeyWithToken, created.key, token=created.token), status=201)
-        response.headers["Cache-Control"] = "no-store"
-        return response
+        scope = None if given.scope is UNSET else [actions.KeyUse(use.actions, use.namespace, use.topics) for use in given.scope]
+        return _shown_once(actions.create_key(self.actor(), tenant, given.name, given.expires_at, scope, given.networks))
+
+
+def _shown_once(created: actions.NewKey) -> Response:
+    response = Response(shapes.show_new_key(created.key, created.token), status=201)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+class RotateKey(View):
+    @describe(
+        "Replace a key by one that can do the same; both are valid for a while. Its token is returned only in this response",
+        shapes.KeyWithToken,
+        shapes.KeyRotation,
+        201,
+    )
+    def post(self, request: Request, tenant: str, key_id: str) -> Response:
+        return _shown_once(actions.rotate_key(self.actor(), tenant, key_id, self.read(shapes.KeyRotation).overlap_s))
+
+
+class RevokeToken(View):
+    @describe("Revoke the key of a token that leaked", shapes.KeyShape, shapes.LeakedToken)
+    def post(self, request: Request, tenant: str) -> Response:
+        try:
+            key_id = key_of_token(self.read(shapes.LeakedToken).token.strip())
+        except AuthenticationFailed:
+            raise InvalidValue(
+                "this is no valid token of the platform: paste the whole token, without `token:` before it"
+            ) from None
+        return Response(shapes.show_key(actions.revoke_token(self.actor(), tenant, key_id)))
 
 
 class KeyOne(View):

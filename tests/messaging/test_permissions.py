@@ -23,7 +23,7 @@ from messaging.permissions.model import (
     matches,
     user_role,
 )
-from messaging.permissions.roles import BUILT_IN, OF_TENANT, complete
+from messaging.permissions.roles import BUILT_IN, OF_TENANT, complete, key_binding
 
 T = "persistent://acme/orders/t"
 HERE = Resource("acme", "acme/orders", T, "s")
@@ -45,6 +45,7 @@ class Grants:
         subscription: Collection[str] = (),
         prefix: bool = False,
     ) -> None:
+        self.of_keys: dict[str, list[Binding]] = {}
         self.superusers, self.admins, self.namespace, self.topic, self.only, self.prefix = (
             superusers,
             admins,
@@ -62,6 +63,9 @@ class Grants:
 
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         return ()
+
+    def key_bindings(self, key_id: str) -> Sequence[Binding] | None:
+        return self.of_keys.get(key_id)
 
     def namespace_grants(self, namespace: str) -> Mapping[str, Collection[str]]:
         return self.namespace if namespace == "acme/orders" else {}
@@ -264,3 +268,20 @@ def test_a_refusal_names_role_action_and_place_only() -> None:
 def test_roles_of_keys_carry_their_tenant_last() -> None:
     assert key_role("admin@other", "acme").rpartition("@")[2] == "acme"
     assert user_role("mia") == "user:mia"
+
+
+def test_a_key_with_a_scope_does_that_and_nothing_else() -> None:
+    grants = Grants(superusers=["boss@acme"], admins=["app@acme"], namespace={"app@acme": ["consume"]}, subscription=["y@acme"])
+    grants.of_keys["k"] = [key_binding(["produce"], "acme/orders", "t*")]
+    for role in ("app@acme", "boss@acme"):
+        key = Principal(role, "k")
+        assert {action for action in OF_TENANT if allowed(grants, key, action, HERE)} == complete([Action.PRODUCE])
+        assert not allowed(grants, key, Action.SUPERUSER) and allowed(grants, key, Action.AUTHENTICATED)
+        assert not allowed(grants, key, Action.PRODUCE, HERE._replace(topic="persistent://acme/orders/u"))
+        events = HERE._replace(topic="persistent://acme/orders/__change_events")
+        assert not allowed(grants, key, Action.PRODUCE, events)
+    grants.of_keys["all"] = [key_binding(["produce", "consume"], "", "")]
+    assert allowed(grants, Principal("app@acme", "all"), Action.CONSUME, HERE._replace(subscription="other"))
+    assert not allowed(grants, Principal("app@acme", "all"), Action.CONSUME, HERE)  # it is kept for another role
+    assert not allowed(grants, Principal("app@other", "all"), Action.PRODUCE, HERE)  # a scope is of the tenant of its key
+    assert Action.CONSUME in {action for action in Action if allowed(grants, Principal("app@acme", "unscoped"), action, HERE)}

@@ -43,6 +43,8 @@ OF_OWNERS: dict[str, Act] = {
     "unrestrict_subscription": lambda actor: actions.unrestrict_subscription(actor, "acme/orders", "s", "app@acme"),
     "create_key": lambda actor: actions.create_key(actor, "acme", "app"),
     "revoke_key": lambda actor: actions.revoke_key(actor, "acme", "k1"),
+    "rotate_key": lambda actor: actions.rotate_key(actor, "acme", "k1", 60),
+    "revoke_token": lambda actor: actions.revoke_token(actor, "acme", "k1"),
     "set_labels": lambda actor: actions.set_labels(actor, "acme", {"team": "payments"}),
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "metadata"),
     "set_custom_role": lambda actor: actions.set_custom_role(actor, "acme", "publisher", ["produce"]),

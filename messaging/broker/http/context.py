@@ -33,7 +33,7 @@ class EdgeBroker(Protocol):
     @property
     def grants(self) -> Grants: ...
 
-    async def authenticate(self, token: str | None, local: bool) -> Principal:
+    async def authenticate(self, token: str | None, local: bool, address: str = "") -> Principal:
         """Who has this token; None: nobody, who may be anonymous where it is `local`. Raises `AuthenticationFailed`."""
 
     def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:

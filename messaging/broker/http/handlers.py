@@ -72,7 +72,9 @@ async def metrics(request: HttpRequest) -> HttpAnswer:
     if token is not None:
         # Who it is may not be known while the web process is away: then there are the figures that are for everybody.
         with contextlib.suppress(NotReady):
-            principal = await broker.authenticate(token, caller_is_local(request.scope, request.context.settings.host))
+            local = caller_is_local(request.scope, request.context.settings.host)
+            address = client_address(request.scope, request.context.settings.trusted_proxies)
+            principal = await broker.authenticate(token, local, address)
             private = allowed(broker.grants, principal, Action.SUPERUSER)
     samples = chain(request.context.edge.samples(private=private), request.context.counters.samples())
     return HttpAnswer(200, exposition(samples, private=private), CONTENT_TYPE)

@@ -107,7 +107,7 @@ class Access:
 
     # --- who
 
-    async def authenticate(self, token: str | None, local: bool) -> Principal:
+    async def authenticate(self, token: str | None, local: bool, address: str = "") -> Principal:
         """`local`: the caller is on this machine (`messaging.local_caller`) and may be anonymous if that is allowed. Raises
         `AuthenticationFailed`, which says what to do, and `NotReady`."""
         if token is None:
@@ -126,6 +126,9 @@ class Access:
                 raise failed.of(principal.role, principal.key_id)
         if revoked:
             raise AuthenticationFailed("the key of this token was revoked: create a new one").of(principal.role, principal.key_id)
+        refusal = self.view.key_refusal(principal.key_id, address, self.now_ms())
+        if refusal:
+            raise AuthenticationFailed(refusal).of(principal.role, principal.key_id)
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:

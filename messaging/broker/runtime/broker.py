@@ -216,8 +216,8 @@ class Broker:
     def grants(self) -> Grants:
         return self.access.view
 
-    async def authenticate(self, token: str | None, local: bool) -> Principal:
-        return await self.access.authenticate(token, local)
+    async def authenticate(self, token: str | None, local: bool, address: str = "") -> Principal:
+        return await self.access.authenticate(token, local, address)
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
         try:

@@ -11,8 +11,10 @@ from typing import Any
 
 from messaging.adminrpc.feed import EVERY_BROKER, FeedApply, FeedChange
 from messaging.broker.core.control.feed_plan import FeedPlan, plan
+from messaging.client_address import within
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
 from messaging.permissions.model import Binding
+from messaging.permissions.roles import key_binding
 from messaging.policies.dynamic import with_dynamic
 from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
@@ -138,6 +140,22 @@ class ControlView(InheritedGrants):
 
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         return ()
+
+    def key_bindings(self, key_id: str) -> Sequence[Binding] | None:
+        scope = self.keys.get(key_id, _NOTHING).get("scope")
+        if scope is None:
+            return None
+        return [key_binding(entry["actions"], entry.get("namespace", ""), entry.get("topics", "")) for entry in scope]
+
+    def key_refusal(self, key_id: str, address: str, now_ms: int) -> str:
+        """Why a key that was not revoked may not be used from `address`, or any more; "" if it may."""
+        state = self.keys.get(key_id, _NOTHING)
+        expires_ms = state.get("expires_ms", 0)
+        if expires_ms and expires_ms <= now_ms:
+            return "the key of this token has expired: use the key that replaced it, or create a new one"
+        if not within(address, state.get("networks", ())):
+            return f"the key of this token may not be used from {address}: use it from one of its networks"
+        return ""
 
     def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
         state = self.namespaces.get(namespace, _NOTHING)

@@ -16,7 +16,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         fail(connection, AuthenticationFailed("this broker does not accept connections through a proxy: connect directly"))
         return
     try:
-        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local)
+        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local, connection.address)
         service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
     except MagnetarError as error:
         fail(connection, error)
@@ -39,7 +39,9 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:
     """Accepts a new credential on an open connection; it must be for the same role."""
     try:
-        principal = await service.authenticate(_token(body.response.auth_method_name, body.response.auth_data), connection.local)
+        principal = await service.authenticate(
+            _token(body.response.auth_method_name, body.response.auth_data), connection.local, connection.address
+        )
         if connection.principal is None or principal.role != connection.principal.role:
             raise AuthenticationFailed("the new credential has another role: reconnect with it")
     except MagnetarError as error:

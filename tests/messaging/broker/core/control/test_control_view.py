@@ -235,3 +235,25 @@ def test_a_setting_that_was_changed_comes_before_the_configured_one() -> None:
     assert control_view.policy("message_ttl_s", "a/b").value == 5
     control_view.apply(0, 4, [], full=True)
     assert control_view.policy("message_ttl_s", "a/b").value == 0
+
+
+def test_a_key_of_a_scope_and_of_networks() -> None:
+    control_view = view()
+    uses = [{"actions": ["produce"], "namespace": "acme/orders", "topics": "pay-*"}]
+    state = {"role": "app@acme", "tenant": "acme", "scope": uses, "networks": ["192.0.2.0/24"], "expires_ms": 1_000}
+    namespace = {"grants": {"app@acme": ["produce", "consume"]}}
+    changes = [change(1, "tenant", "acme", {}), change(2, "namespace", "acme/orders", namespace), change(3, "key", "k", state)]
+    control_view.apply(0, 3, changes, full=False)
+
+    def may(action: Action, topic: str, key_id: str = "k") -> bool:
+        resource = Resource("acme", "acme/orders", f"persistent://acme/orders/{topic}")
+        return allowed(control_view, Principal("app@acme", key_id), action, resource)
+
+    assert may(Action.PRODUCE, "pay-in") and may(Action.PRODUCE, "pay-in-partition-3") and may(Action.LOOKUP, "pay-in")
+    assert not may(Action.PRODUCE, "ship") and not may(Action.CONSUME, "pay-in")
+    assert may(Action.CONSUME, "pay-in", "another")  # a key of the same role, without a scope
+    assert control_view.key_refusal("k", "192.0.2.9", 999) == ""
+    for address in ("198.51.100.1", "", "somewhere"):
+        assert "may not be used from" in control_view.key_refusal("k", address, 999)
+    assert "has expired" in control_view.key_refusal("k", "192.0.2.9", 1_000)
+    assert control_view.key_refusal("another", "", 5) == ""

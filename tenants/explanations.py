@@ -1,0 +1,91 @@
+"""Why somebody may do something in a tenant, and who else may: the decision itself, asked for everybody that the tenant knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from messaging.errors import InvalidValue, NotFound
+from messaging.permissions.decision import Decision, decide, refusal
+from messaging.permissions.model import Action, Principal, Resource
+from messaging.permissions.roles import OF_TENANT
+from tenants.grants import DatabaseGrants
+from tenants.models import Grant, Key, Membership, Tenant
+from tenants.scoping import tenant_scope
+
+SUBJECTS_MAX = 5_000  # that are looked at for one answer
+
+
+class Question(NamedTuple):
+    action: Action
+    resource: Resource
+
+
+class Answer(NamedTuple):
+    """`refusal` is empty for what is allowed."""
+
+    principal: Principal
+    decision: Decision
+    refusal: str
+
+
+class Others(NamedTuple):
+    """Whoever may. `complete` False: there are more subjects than are looked at."""
+
+    answers: list[Answer]
+    complete: bool
+
+
+def action_of(name: str) -> Action:
+    """Raises `InvalidValue`."""
+    if name not in OF_TENANT:
+        raise InvalidValue(f"action {name[:40]!r} is not one of {', '.join(OF_TENANT)}")
+    return Action(name)
+
+
+def subject_of(tenant: str, role: str, key_id: str) -> Principal:
+    """By the id of a key of the tenant, or by a role. Raises `InvalidValue`, `NotFound`."""
+    if bool(role) == bool(key_id):
+        raise InvalidValue("give either role, such as user:ann or app@tenant, or key_id")
+    if role:
+        return Principal(role)
+    with tenant_scope(tenant):
+        key = Key.objects.filter(id=key_id).first()
+    if key is None:
+        raise NotFound(f"key {key_id[:64]!r} does not exist")
+    return Principal(key.role, key.id)
+
+
+def why(question: Question, principal: Principal) -> Answer:
+    return _answered(DatabaseGrants(), question, principal)
+
+
+def who(tenant: str, question: Question) -> Others:
+    """Members, keys, admin roles, and roles that were granted something there. A key without a scope is meant by its role."""
+    grants, answers = DatabaseGrants(), list[Answer]()
+    for count, principal in enumerate(_subjects(tenant, question.resource, grants)):
+        if count == SUBJECTS_MAX:
+            return Others(answers, complete=False)
+        answer = _answered(grants, question, principal)
+        if answer.decision.allowed:
+            answers.append(answer)
+    return Others(answers, complete=True)
+
+
+def _answered(grants: DatabaseGrants, question: Question, principal: Principal) -> Answer:
+    decision = decide(grants, principal, question.action, question.resource)
+    why_not = "" if decision.allowed else refusal(grants, principal, question.action, question.resource)
+    return Answer(principal, decision, why_not)
+
+
+def _subjects(tenant: str, resource: Resource, grants: DatabaseGrants) -> Iterator[Principal]:
+    with tenant_scope(tenant):
+        members = list(Membership.objects.select_related("user").order_by("id")[: SUBJECTS_MAX + 1])
+        keys = list(Key.objects.filter(revoked_at=None).order_by("role", "id")[: SUBJECTS_MAX + 1])
+        admins = Tenant.objects.values_list("admin_roles", flat=True).first() or []
+        granted = Grant.objects.filter(namespace=resource.namespace).values_list("role", flat=True) if resource.namespace else ()
+        roles = dict.fromkeys([*admins, *granted[: SUBJECTS_MAX + 1], *(key.role for key in keys if key.scope is None)])
+    grants.remember(members, keys)  # one query for all of them
+    yield from (Principal(row.user.role) for row in members)
+    yield from (Principal(role) for role in roles)
+    yield from (Principal(key.role, key.id) for key in keys if key.scope is not None)
