@@ -34,6 +34,13 @@ NO_PAYLOAD = {
     ("GET", "admin_v2:replicated-subscription"),
     ("GET", "api:dead-letter-policy"),
     ("GET", "api:delayed"),
+    ("GET", "api:last-message"),
+    ("GET", "api:message-at"),
+    ("GET", "api:subscription"),
+    ("GET", "api:subscription-backlog"),
+    ("GET", "api:subscription-properties"),
+    ("GET", "api:subscriptions"),
+    ("GET", "console:dead_letter_policy"),
 }
 
 TOPIC, PARTITIONED = "persistent://acme/orders/t", "persistent://acme/orders/p"
