@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -129,6 +130,9 @@ class Access:
         refusal = self.view.key_refusal(principal.key_id, address, self.now_ms())
         if refusal:
             raise AuthenticationFailed(refusal).of(principal.role, principal.key_id)
+        expires_ms = self.view.key_expires_ms(principal.key_id)
+        if expires_ms and not 0 < principal.expires_ms <= expires_ms:  # it is being replaced, and ends before its token
+            principal = replace(principal, expires_ms=expires_ms)
         return principal
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:

@@ -289,6 +289,7 @@ class Broker:
         return lambda: self.background.register(loop).each(self.peers.connections, act)
 
     def _check_signing_keys(self) -> None:
+        self.peers.end_expired_keys(self.now_ms())
         self.peers.check_signing_keys(self.access.verifier, self.now_ms())
 
     def sweep_memory(self) -> None:

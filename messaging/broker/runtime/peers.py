@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from messaging.background import BackgroundLoop
+from messaging.broker.core.clients.key_expiry import KeyExpiry
 from messaging.broker.core.control.view import ControlView
 from messaging.broker.core.limits.connection_shares import (
     CONNECTIONS_CEILING,
@@ -59,6 +60,9 @@ class Peer(Connected, Protocol):
 
     def stop(self) -> None: ...
 
+    def expired(self) -> None:
+        """Its credential has: it is asked for another, or disconnected."""
+
 
 class LocalSession(Protocol):
     """A producer or consumer inside the process: `local/`."""
@@ -89,6 +93,7 @@ class Peers:
         self.unread: set[OutboundBuffer] = set()  # of connections whose peers have not read all that was sent to them
         self.opened = 0
         self._signing_keys_revision = 0
+        self._key_expiry = KeyExpiry()
         self._handshakes: dict[Peer, asyncio.TimerHandle] = {}
         self.refused: Counter[str] = Counter()
 
@@ -128,11 +133,38 @@ class Peers:
 
     def follow(self, view: ControlView, changed: Iterable[tuple[str, str]]) -> None:
         """These entities (kind, key) of the view changed: what lives by keys that were revoked or deleted ends."""
-        self.end_keys({key for kind, key in changed if kind == "key" and view.key_revoked(key) is not False})
+        keys = {key for kind, key in changed if kind == "key"}
+        gone = {key for key in keys if view.key_revoked(key) is not False}
+        for key in keys:
+            self._key_expiry.note(key, 0 if key in gone else view.key_expires_ms(key))
+        self.end_keys(gone)
 
     def end_keys(self, key_ids: set[str]) -> None:
         """These keys were revoked or deleted."""
         self._end_where(lambda principal: principal.key_id in key_ids, "key revoked", "the key was revoked: make a new one")
+
+    def end_expired_keys(self, now_ms: int) -> None:
+        """Once a second: what lives by a key that ended before its token, because it was replaced. Connections are asked for a new
+        token, as where a token expires; what cannot be asked ends."""
+        key_ids = self._key_expiry.due(now_ms)
+        if not key_ids:
+            return
+
+        def outlives(principal: Principal | None) -> bool:
+            return principal is not None and principal.key_id in key_ids and not 0 < principal.expires_ms <= now_ms
+
+        sessions = [session for session in self.sessions if outlives(session.principal)]
+        due = deque[Callable[[], None]](partial(self._expire, peer) for peer in self.connections if outlives(peer.principal))
+        due.extend(partial(self._end_session, session, "the key has expired: use the one that replaced it") for session in sessions)
+        try:
+            for session in sessions:
+                session.stop()
+        finally:
+            self._end_next(due)
+
+    def _expire(self, peer: Peer) -> None:
+        if peer in self.connections:
+            peer.expired()
 
     def check_signing_keys(self, verifier: TokenVerifier, now_ms: int) -> None:
         """Once a second: where a key that signs tokens was retired, what lives by its tokens ends."""

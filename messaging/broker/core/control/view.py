@@ -149,13 +149,16 @@ class ControlView(InheritedGrants):
 
     def key_refusal(self, key_id: str, address: str, now_ms: int) -> str:
         """Why a key that was not revoked may not be used from `address`, or any more; "" if it may."""
-        state = self.keys.get(key_id, _NOTHING)
-        expires_ms = state.get("expires_ms", 0)
+        expires_ms = self.key_expires_ms(key_id)
         if expires_ms and expires_ms <= now_ms:
             return "the key of this token has expired: use the key that replaced it, or create a new one"
-        if not within(address, state.get("networks", ())):
+        if not within(address, self.keys.get(key_id, _NOTHING).get("networks", ())):
             return f"the key of this token may not be used from {address}: use it from one of its networks"
         return ""
+
+    def key_expires_ms(self, key_id: str) -> int:
+        """0: never, or the key is unknown."""
+        return int(self.keys.get(key_id, _NOTHING).get("expires_ms", 0))
 
     def stored_grants(self, namespace: str, topic: str) -> Mapping[str, Collection[str]]:
         state = self.namespaces.get(namespace, _NOTHING)

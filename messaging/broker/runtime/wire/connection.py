@@ -160,10 +160,12 @@ class Connection(asyncio.Protocol):
             self._expiry = None
         if principal.expires_ms:
             delay_s = max(0.0, (principal.expires_ms - self.service.now_ms()) / 1000)
-            self._expiry = asyncio.get_running_loop().call_later(delay_s, self._expired)
+            self._expiry = asyncio.get_running_loop().call_later(delay_s, self.expired)
 
-    def _expired(self) -> None:
+    def expired(self) -> None:
         """Asks the client for a new credential; disconnects it if it has none."""
+        if self._expiry:
+            self._expiry.cancel()
         if self.supports_auth_refresh and self.principal is not None:
             challenge = pb.AuthData(auth_method_name="token", auth_data=b"PulsarAuthRefresh")
             self.send(
