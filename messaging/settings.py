@@ -142,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     subscription_key_shared_consistent_hashing_replica_points: KeySharedPoints = 100  # of each consumer on the hash ring
     # Limits on numbers
     namespaces_per_tenant_max: Positive = 1_000  # further ones are refused
-    key_lifetime_days_max: Counted = 0  # of keys of tenants: one that would live longer, or for ever, is refused; 0: no limit
+    key_lifetime_days_max: Counted = 0  # of keys of tenants: one that would live longer, or permanently, is refused; 0: no limit
     keys_per_tenant_max: Positive = 10_000  # including revoked keys, of which the oldest is forgotten when a new key needs room
     topics_per_tenant_max: Positive = 200_000  # each partition counts; further ones are refused
     topics_per_namespace_max: Positive = 150_000  # the same per namespace

@@ -20,6 +20,7 @@ from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions.change import change
+from tenants.actions.key_rights import require_rights_of_key
 from tenants.actions.members import check_pattern, scope_of
 from tenants.actions.quotas import key_to_forget
 from tenants.models import Key, Tenant
@@ -49,7 +50,8 @@ def create_key(
     networks: Sequence[str] = (),
 ) -> NewKey:
     """A key with the role ``name@tenant``. It can do what is granted to that role: nothing, until somebody grants it. With a
-    `scope` it can do that, and nothing else; the actor must be able to do it, too. It can be used from `networks` alone, if any.
+    `scope` it can do that, and nothing else. What it can do the actor must be able to do, too. It can be used from `networks`
+    alone, if any.
 
     Raises `InvalidValue`, `NotFound` for a namespace of the scope, `NotAuthorized`, `PreconditionFailed` for too long a life.
     """
@@ -59,15 +61,17 @@ def create_key(
         raise InvalidName(f"key name {name!r} is reserved: choose one that does not begin with {name.partition(':')[0]}:")
     key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=name, role=key_role(name, tenant), networks=_checked_networks(networks))
     if scope is not None:
-        key.scope = [_checked_use(actor, tenant, use) for use in scope]
+        key.scope = [_checked_use(tenant, use) for use in scope]
         if not key.scope:
             raise InvalidValue("the scope of the key is empty: name at least one use, or leave it out")
+    require_rights_of_key(actor, key)
     return _create(actor, key, expires_at)
 
 
 def rotate_key(actor: Actor, tenant: str, key_id: str, overlap_s: int) -> NewKey:
     """Another key that can do what this one can and lives as long. This one goes on for `overlap_s` seconds: time to give the new
-    one to its clients. Raises `NotFound`, `Conflict` for a key that is not in use or is being replaced already."""
+    one to its clients. Raises `NotFound`, `Conflict` for a key that is not in use or is being replaced already, `NotAuthorized` for
+    one that can do more than the actor."""
     require(actor, Action.KEY_ADMIN, Resource(tenant))
     former = Key.unscoped.filter(tenant=tenant, id=key_id).first()
     now = timezone.now()
@@ -77,6 +81,7 @@ def rotate_key(actor: Actor, tenant: str, key_id: str, overlap_s: int) -> NewKey
         raise Conflict(f"key {key_id!r} was revoked or has expired: create a new one")
     if former.replaced_by.filter(revoked_at__isnull=True).exists():
         raise Conflict(f"key {key_id!r} is being replaced already: revoke it once its clients use the other one")
+    require_rights_of_key(actor, former)
     life = former.expires_at - former.created_at if former.expires_at else None
     key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=former.name, role=former.role, networks=former.networks)
     key.scope, key.replaces = former.scope, former
@@ -91,15 +96,13 @@ def revoke_token(actor: Actor, tenant: str, key_id: str) -> Key:
     return revoke_key(actor, tenant, key_id)
 
 
-def _checked_use(actor: Actor, tenant: str, use: KeyUse) -> dict[str, Any]:
+def _checked_use(tenant: str, use: KeyUse) -> dict[str, Any]:
     check_pattern(use.topics)
     where = scope_of(tenant, use.namespace, use.topics)
     actions = [str(action) for action in KEY_ACTIONS if action in use.actions]
     unknown = sorted(set(use.actions) - set(actions))
     if unknown or not actions:
         raise InvalidValue(f"a key is made for produce, consume or both, not for {', '.join(unknown)[:80] or 'nothing'}")
-    for action in actions:
-        require(actor, Action(action), Resource(tenant, where.namespace))
     return {"actions": actions, "namespace": where.namespace, "topics": where.topics}
 
 

@@ -141,7 +141,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("PATCH", "api:tenant-policies"): "tenant.set_policies",
     ("POST", "api:keys"): "key.create",
     ("DELETE", "api:key"): "key.revoke",
-    ("POST", "api:key-rotate"): "key.create",
+    ("POST", "api:key-rotate"): "key.replace",
     ("POST", "api:key-revoke-token"): "key.revoke",
     ("PUT", "api:member"): "member.set",
     ("DELETE", "api:member"): "member.remove",

@@ -11,8 +11,12 @@ import pytest
 from django.conf import settings as django_settings
 from django.utils import timezone
 
+from messaging.errors import NotAuthorized
+from messaging.permissions.roles import CUSTOM_ACTIONS
+from messaging.policies.model import ROLE_PREFIX
 from tenants import actions, feed
-from tenants.models import Key
+from tenants.access import Actor
+from tenants.models import Key, Namespace, Tenant
 from tests.tenants.world import Caller, World
 
 KEYS = "/api/v1/tenants/acme/keys"
@@ -58,6 +62,88 @@ def test_a_key_does_no_more_than_who_makes_it(world: World, caller: Callable[[st
     actions.set_custom_role(world.actor("olga"), "acme", "keeper", ["key_admin"])
     actions.set_member(world.actor("olga"), "acme", "tom", "keeper")
     assert caller("tom")("POST", KEYS, {"name": "app", "scope": SCOPE}).status_code == 403
+
+
+def _grant(topic: str, *given: str, namespace: str = "acme/orders", owner: str = "olga") -> Callable[[World], None]:
+    return lambda world: actions.grant_permission(world.actor(owner), namespace, "app@acme", given, topic)
+
+
+def _administers(tenant: str) -> Callable[[World], None]:
+    def give(world: World) -> None:
+        Tenant.unscoped.filter(name=tenant).update(admin_roles=["app@acme"])
+
+    return give
+
+
+def _kept_subscription(world: World) -> None:
+    _grant("", "consume")(world)
+    actions.restrict_subscription(world.actor("olga"), "acme/orders", "s", ["app@acme"])
+
+
+def _own_prefix(world: World) -> None:
+    _grant("", "consume")(world)
+    Namespace.unscoped.filter(name="acme/orders").update(policies={"subscription_auth_mode": ROLE_PREFIX})
+
+
+# What the role of the key has, what does not suffice to make a key of it beside key_admin, and what does; None: an owner alone can
+RIGHTS: dict[str, tuple[Callable[[World], None], list[str], list[str] | None]] = {
+    "namespace grant": (_grant("", "produce"), ["consume"], ["produce"]),
+    "topic grant": (_grant("persistent://acme/orders/t", "consume", "functions"), ["produce"], ["consume"]),
+    "subscription": (_kept_subscription, ["consume"], ["consume", "operate"]),
+    "prefix": (_own_prefix, ["consume"], ["consume", "operate"]),
+    "admin role": (_administers("acme"), list(CUSTOM_ACTIONS), None),
+    "another tenant": (_grant("", "produce", namespace="other/things", owner="sam"), ["produce"], ["tenant_admin"]),
+    "admin role of another tenant": (_administers("other"), ["produce"], ["tenant_admin"]),
+}
+
+
+@pytest.mark.parametrize("given", RIGHTS)
+def test_nobody_makes_a_key_of_a_role_that_can_do_more_than_they_can(world: World, given: str) -> None:
+    give, too_little, enough = RIGHTS[given]
+    olga = world.actor("olga")
+    former = actions.create_key(olga, "acme", "app").key
+
+    def tom(*has: str) -> Actor:
+        actions.set_custom_role(olga, "acme", "keeper", ["key_admin", *has])
+        actions.set_member(olga, "acme", "tom", "keeper")
+        return world.actor("tom")
+
+    actions.create_key(tom(), "acme", "app")  # nobody gave it anything yet
+    give(world)
+    for has in ([], too_little):
+        actor = tom(*has)
+        with pytest.raises(NotAuthorized, match="can do more than you can"):
+            actions.create_key(actor, "acme", "app")
+        with pytest.raises(NotAuthorized, match="can do more than you can"):
+            actions.rotate_key(actor, "acme", former.id, 60)
+        actions.create_key(actor, "acme", "fresh")
+    assert Key.unscoped.filter(role="app@acme").count() == 2
+    actor = world.actor("olga") if enough is None else tom(*enough)
+    assert actions.create_key(actor, "acme", "app").key.role == "app@acme"
+    assert actions.rotate_key(actor, "acme", former.id, 60).key.replaces == former
+
+
+def test_nobody_rotates_a_key_whose_scope_they_do_not_have(world: World) -> None:
+    olga = world.actor("olga")
+    scoped = actions.create_key(olga, "acme", "app", scope=[actions.KeyUse(["consume"], "orders")]).key
+    actions.set_custom_role(olga, "acme", "keeper", ["key_admin", "produce"])
+    actions.set_member(olga, "acme", "tom", "keeper")
+    with pytest.raises(NotAuthorized, match="can do more than you can"):
+        actions.rotate_key(world.actor("tom"), "acme", scoped.id, 60)
+    actions.set_custom_role(olga, "acme", "keeper", ["key_admin", "consume"])
+    assert actions.rotate_key(world.actor("tom"), "acme", scoped.id, 60).key.scope == scoped.scope
+
+
+def test_over_http_such_a_key_is_refused(world: World, olga: Caller, caller: Callable[[str], Caller]) -> None:
+    made = olga("POST", KEYS, {"name": "app"}).json()
+    _grant("", "produce")(world)
+    actions.set_custom_role(world.actor("olga"), "acme", "keeper", ["key_admin"])
+    actions.set_member(world.actor("olga"), "acme", "tom", "keeper")
+    tom = caller("tom")
+    refused = tom("POST", KEYS, {"name": "app"})
+    assert refused.status_code == 403 and "produce on acme/orders" in refused.json()["detail"]
+    assert tom("POST", f"{KEYS}/{made['id']}/rotate", {}).status_code == 403
+    assert tom("DELETE", f"{KEYS}/{made['id']}").status_code < 300  # to end one takes no more than key_admin
 
 
 def test_a_key_of_some_networks_is_refused_elsewhere(olga: Caller) -> None:

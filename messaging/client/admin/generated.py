@@ -8,6 +8,22 @@ from typing import Any, Literal, NotRequired, TypedDict
 from messaging.client.admin.http import Http, segment
 
 
+class AccessOfOne(TypedDict):
+    role: str
+    key_id: str
+    reasons: list[ReasonShape]
+
+
+class AccessShape(TypedDict):
+    role: str
+    key_id: str
+    reasons: list[ReasonShape]
+    allowed: bool
+    refusal: str
+    others: list[AccessOfOne]
+    others_complete: bool
+
+
 class AlertRuleShape(TypedDict):
     id: str
     name: str
@@ -260,6 +276,10 @@ class IssuerShape(TypedDict):
     forgiven_minor: int
 
 
+class KeyRotationRequest(TypedDict):
+    overlap_s: NotRequired[int]
+
+
 class KeyShape(TypedDict):
     id: str
     name: str
@@ -268,6 +288,15 @@ class KeyShape(TypedDict):
     created_by: str
     expires_at: str | None
     revoked_at: str | None
+    scope: list[KeyUseShape] | None
+    networks: list[str]
+    replaces: str | None
+
+
+class KeyUseShape(TypedDict):
+    actions: list[str]
+    namespace: str
+    topics: str
 
 
 class KeyWithToken(TypedDict):
@@ -278,6 +307,9 @@ class KeyWithToken(TypedDict):
     created_by: str
     expires_at: str | None
     revoked_at: str | None
+    scope: list[KeyUseShape] | None
+    networks: list[str]
+    replaces: str | None
     token: str
 
 
@@ -287,6 +319,10 @@ class LabelsShape(TypedDict):
 
 class LabelsShapeRequest(TypedDict):
     labels: dict[str, str]
+
+
+class LeakedTokenRequest(TypedDict):
+    token: str
 
 
 class LineHour(TypedDict):
@@ -402,6 +438,8 @@ class NewIssuerRequest(TypedDict):
 class NewKeyRequest(TypedDict):
     name: str
     expires_at: NotRequired[str | None]
+    scope: NotRequired[list[KeyUseShape]]
+    networks: NotRequired[list[str]]
 
 
 class NewMemberRoleRequest(TypedDict):
@@ -776,6 +814,11 @@ class Problem(TypedDict):
 
 class PublishedShape(TypedDict):
     message_ids: list[str]
+
+
+class ReasonShape(TypedDict):
+    rule: str
+    text: str
 
 
 class RedriveDryRun(TypedDict):
@@ -1418,6 +1461,11 @@ class Keys:
         answer: KeyWithToken = self._http.send("POST", f"tenants/{segment(tenant)}/keys", body=body)
         return answer
 
+    def revoke_token(self, tenant: str, body: LeakedTokenRequest) -> KeyShape:
+        """Revoke the key of a token that leaked."""
+        answer: KeyShape = self._http.send("POST", f"tenants/{segment(tenant)}/keys/revoke-token", body=body)
+        return answer
+
     def get(self, tenant: str, key_id: str) -> KeyShape:
         """A key."""
         answer: KeyShape = self._http.send("GET", f"tenants/{segment(tenant)}/keys/{segment(key_id)}")
@@ -1428,6 +1476,11 @@ class Keys:
         answer: KeyShape = self._http.send(
             "DELETE", f"tenants/{segment(tenant)}/keys/{segment(key_id)}", query={"dry_run": dry_run}
         )
+        return answer
+
+    def rotate(self, tenant: str, key_id: str, body: KeyRotationRequest) -> KeyWithToken:
+        """Replace a key by one that can do the same; both are valid for a while. Its token is returned only in this response."""
+        answer: KeyWithToken = self._http.send("POST", f"tenants/{segment(tenant)}/keys/{segment(key_id)}/rotate", body=body)
         return answer
 
 
@@ -2583,6 +2636,32 @@ class Tenants:
     def delete(self, tenant: str, *, dry_run: bool | None = None, force: bool | None = None) -> Outcome | None:
         """Delete a tenant."""
         answer: Outcome | None = self._http.send("DELETE", f"tenants/{segment(tenant)}", query={"dry_run": dry_run, "force": force})
+        return answer
+
+    def access(
+        self,
+        tenant: str,
+        *,
+        action: str | None = None,
+        key_id: str | None = None,
+        namespace: str | None = None,
+        role: str | None = None,
+        subscription: str | None = None,
+        topic: str | None = None,
+    ) -> AccessShape:
+        """Why a role or key may do something, and who else may."""
+        answer: AccessShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/access",
+            query={
+                "action": action,
+                "key_id": key_id,
+                "namespace": namespace,
+                "role": role,
+                "subscription": subscription,
+                "topic": topic,
+            },
+        )
         return answer
 
     def billing(self, tenant: str) -> BillingShape:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from django.conf import settings as django_settings
 from django.urls import resolve
 
 from controlplane.permissions import AUDITED, CONSOLE, PAYLOAD_READS, QUESTIONS, REST
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.clock import wall_ms
+from messaging.identity import issue_token
 from messaging.permissions.model import Action
 from tenants import actions
 from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
@@ -67,7 +70,6 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:keys"): {"name": "app"},
     ("PUT", "api:member"): {"role": "owner"},
     ("PUT", "api:role"): {"actions": ["produce"]},
-    ("POST", "api:key-revoke-token"): {"token": "x"},
     ("POST", "api:namespaces"): {"name": "fresh"},
     ("PUT", "api:tenant-labels"): {"labels": {"team": "payments"}},
     ("PUT", "api:policies"): {"message_ttl_s": 60},
@@ -117,6 +119,7 @@ OF_PARTITIONED = {
     ("POST", "admin_v2:partitions"),
     ("DELETE", "admin_v2:partitions"),
     ("POST", "admin_v2:missing-partitions"),
+    ("POST", "api:missing-partitions"),
     ("POST", "admin_v2:topic-terminate-partitions"),
 }
 
@@ -141,7 +144,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     if row == ("PUT", "admin_v2:namespace"):
         Namespace.unscoped.filter(name="acme/orders").delete()
         world.broker.tell(world.broker.version, {key: held for key, held in state.items() if key != named})
-    Key.unscoped.get_or_create(id="k1", defaults={"name": "app", "role": "app@acme", "tenant_id": "acme"})
+    in_use = {"name": "app", "role": "app@acme", "tenant_id": "acme", "revoked_at": None, "expires_at": None}
+    Key.unscoped.update_or_create(id="k1", defaults=in_use)
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"role": "metadata"})
     of_acme = {
         "tenant": "acme",
@@ -174,6 +178,7 @@ def route_names() -> dict[tuple[str, str], tuple[str, str]]:
 def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None:
     """As the superuser: what is carried out is in the log, under the name of its row, with who, from where and the request."""
     names = route_names()
+    token_of_k1 = issue_token(django_settings.MAGNETAR, "app@acme", "k1", int(time.time()))
     tried = []
     for method, path, _ in addresses():
         row = names[method, path]
@@ -196,7 +201,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
             assert call("POST", f"{SETTING}/8").status_code == 200
             path = SETTING
         path += "?key=k" if row == ("DELETE", "api:delayed") else ""
-        body = BODIES.get(row)
+        body = {"token": token_of_k1} if row[1] == "api:key-revoke-token" else BODIES.get(row)
         force = "?force=true" if method == "DELETE" and row[1].rpartition(":")[2] in ("namespace", "topic", "partitions") else ""
         before = AuditRecord.unscoped.count()
         answer = call(method, path + force, body if body is not None else _value_of(row))
