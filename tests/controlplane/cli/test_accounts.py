@@ -15,7 +15,7 @@ from tests.controlplane.cli.command_line import magnetar, refused
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("platform")
-    shown = magnetar("users", "add", "ada", "--tenant", "public", "--level", "owner", "--data-dir", str(folder))
+    shown = magnetar("users", "add", "ada", "--tenant", "public", "--role", "owner", "--data-dir", str(folder))
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("added ada, owner of public\npassword: ")
     return str(folder)
