@@ -20,6 +20,7 @@ from controlplane.cli.remote.login import contexts_group, login
 from controlplane.cli.remote.messages import consume, peek, produce, tail
 from controlplane.cli.remote.tenant import add_audit, add_keys, add_usage, invoices, people, policies
 from controlplane.cli.remote.topics import explain, subscriptions, topics, trace
+from controlplane.cli.tune import tune
 from controlplane.cli.usage import usage
 from controlplane.cli.users import users
 
@@ -211,7 +212,7 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
-    *(policies, people, invoices, delayed, redrive, completion),
+    *(policies, people, invoices, delayed, redrive, tune, completion),
 )
 for each in COMMANDS:
     main.add_command(each)
