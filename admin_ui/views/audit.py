@@ -17,8 +17,8 @@ from messaging.permissions.audited import DENIED
 from tenants.actions.audit import sign_audit_head
 from tenants.audit.diff import changes
 from tenants.audit.reading import LENGTHS_MAX, Filters, Page, filters_of, read_page, records_of
+from tenants.http.audit_export import export
 from tenants.models import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
-from tenants.rest.audit import export
 from tenants.scoping import platform_scope
 from workers.audit_actions import last_verification, verify_audit_log
 from workers.models import TaskRun

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
-
-from asgiref.sync import sync_to_async
 from django.conf import settings as django_settings
 from django.db.models import QuerySet
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
@@ -17,8 +13,8 @@ from rest_framework.response import Response
 from messaging.errors import InvalidValue, NotReady
 from messaging.identity import audit_statements
 from tenants.actions import audit as audit_actions
-from tenants.audit.export_lines import csv_line, json_line
-from tenants.audit.reading import export_pieces, filters_of, read_all, read_page, records_of
+from tenants.audit.reading import filters_of, read_page, records_of
+from tenants.http.audit_export import FORMATS, export
 from tenants.models import AuditHead, AuditRecord
 from tenants.rest import shapes
 from tenants.rest.base import View, limit_of
@@ -36,7 +32,6 @@ FILTERS = [
     OpenApiParameter("since", str, description="Only records from this time on: a day or a time, ISO 8601; UTC if it has no zone."),
     OpenApiParameter("until", str, description="Only records before this time."),
 ]
-FORMATS = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 EXPORT = [*FILTERS, OpenApiParameter("format", str, enum=list(FORMATS), description="jsonl (default) or csv.")]
 _FILES = {(200, "application/jsonl"): OpenApiTypes.BINARY, (200, "text/csv"): OpenApiTypes.BINARY}
 
@@ -98,28 +93,6 @@ class AuditHeads(View):
         if head is None:
             raise NotReady("the audit log is empty: there is nothing to sign yet")
         return Response(shapes.show_audit_head(head), status=201)
-
-
-def export(query: Any, rows: QuerySet[AuditRecord], name: str, *, of_tenant: bool) -> HttpResponseBase:
-    """A file that is made while it is sent. Raises `InvalidValue`."""
-    form = query.get("format", "") or "jsonl"
-    if form not in FORMATS:
-        raise InvalidValue(f"format {form[:40]!r} is not one of {', '.join(FORMATS)}")
-    records = read_all(rows, filters_of(query), of_tenant)
-    pieces = export_pieces(records, csv_line, csv_line(None)) if form == "csv" else export_pieces(records, json_line)
-    response = PiecewiseResponse(pieces, content_type=FORMATS[form])
-    response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
-    response["Cache-Control"] = "no-store"
-    return response
-
-
-class PiecewiseResponse(StreamingHttpResponse):
-    """Takes the next piece when the one before was sent, in the thread of the request. Django would gather all of them first."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces: Iterator[bytes] = iter(self)
-        while (piece := await sync_to_async(lambda: next(pieces, None))()) is not None:
-            yield piece
 
 
 def _page(request: Request, rows: QuerySet[AuditRecord], *, of_tenant: bool) -> Response:
