@@ -76,6 +76,14 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "api:policies"): {"message_ttl_s": 61},
     ("PUT", "api:permission"): {"actions": ["produce"]},
     ("POST", "api:topics"): {"name": "fresh"},
+    ("PUT", "api:topic-permission"): {"actions": ["produce"]},
+    ("POST", "api:schemas"): {"type": "STRING"},
+    ("POST", "api:messages"): {"messages": [{"text": "a"}]},
+    ("POST", "api:subscriptions"): {"name": "fresh"},
+    ("PUT", "api:subscription-properties"): {"properties": {"a": "b"}},
+    ("POST", "api:subscription-skip"): {"entries": 1},
+    ("POST", "api:subscription-reset"): {"position": "earliest"},
+    ("POST", "api:subscription-expire"): {"older_than_s": 1},
     ("PUT", "api:dead-letter-policy"): {"max_redeliver_count": 1},
     ("POST", "admin_v2:tenant"): {"adminRoles": ["boss"], "allowedClusters": ["standalone"]},
     ("POST", "admin_v2:namespace-permission"): ["produce"],
@@ -192,7 +200,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None
         if row == ("GET", "admin_v2:message"):
             last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
             path = f"/admin/v2/persistent/acme/orders/t/ledger/{last['ledgerId']}/entry/{last['entryId']}"
-        if row[1] == "api:delayed-message":
+        if row[1] in ("api:delayed-message", "api:message"):
             last = call("GET", "/admin/v2/persistent/acme/orders/t/lastMessageId").json()
             path = f"{path.rpartition('/')[0]}/{last['ledgerId']}:{last['entryId']}"
         if row[1] == "admin_v2:brokers-dynamic-value":
