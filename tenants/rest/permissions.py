@@ -135,6 +135,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:audit-heads"): "audit.sign_head",
     ("POST", "api:tenants"): "tenant.create",
     ("PATCH", "api:tenant"): "tenant.update",
+    ("PATCH", "api:tenant-ceilings"): "tenant.set_policies",
     ("DELETE", "api:tenant"): "tenant.delete",
     ("PUT", "api:tenant-labels"): "tenant.set_labels",
     ("PUT", "api:tenant-policies"): "tenant.set_policies",

@@ -67,6 +67,7 @@ def test_every_route_that_shows_payloads_is_audited() -> None:
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:tenants"): {"name": "fresh"},
     ("PATCH", "api:tenant"): {"admin_roles": ["boss"]},
+    ("PATCH", "api:tenant-ceilings"): {"max_topics_per_tenant": 7},
     ("POST", "api:keys"): {"name": "app"},
     ("PUT", "api:member"): {"role": "owner"},
     ("PUT", "api:role"): {"actions": ["produce"]},

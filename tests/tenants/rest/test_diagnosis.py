@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tenants.models import Membership
 from tests.tenants.world import Caller, World
 
 N = "/api/v1/tenants/acme/namespaces/orders/topics"
@@ -48,6 +49,7 @@ def test_what_is_not_there_is_not_found(olga: Caller) -> None:
 
 
 def test_who_may_neither_produce_nor_consume_learns_nothing(world: World, olga: Caller, caller: Callable[[str], Caller]) -> None:
+    Membership.unscoped.filter(tenant_id="acme", user__username="tom").update(role="billing")
     for path in ("t/subscriptions/s/explain", "t/messages/1:0/trace"):
         assert caller("tom")("GET", f"{N}/{path}").status_code == 403
         assert caller("sam")("GET", f"{N}/{path}").status_code == 404

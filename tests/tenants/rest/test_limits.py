@@ -24,6 +24,10 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
+    "KeyRotation": ("POST", "/api/v1/tenants/acme/keys/k1/rotate", {}),
+    "LeakedToken": ("POST", "/api/v1/tenants/acme/keys/revoke-token", {}),
+    "NewMemberRole": ("PUT", "/api/v1/tenants/acme/members/tom", {"role": "viewer"}),
+    "NewRole": ("PUT", "/api/v1/tenants/acme/roles/r", {"actions": ["produce"]}),
     "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
     "NewAlertRule": (
         "POST",

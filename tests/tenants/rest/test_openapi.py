@@ -100,6 +100,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing = {"kind": "topics"}
     existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
+    existing["version"] = "0"
     existing |= {"run_id": "r1", "job": "j1", "rule": "a1", "budget": "b1", "schedule": "s1", "report": "p1", "file": "report.csv"}
     TaskRun.objects.create(task_id="r1", name=FORGET_OLD, started_at=timezone.now(), outcome="succeeded")
     of_acme = {"tenant": "acme", "tenant_uid": Tenant.unscoped.get(name="acme").uid, "name": "All", "created_at": timezone.now()}
