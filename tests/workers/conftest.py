@@ -9,8 +9,15 @@ import pytest
 
 from messaging.settings import Settings, load
 from tests.support.brokers.worker_broker import Clock, WorkerBroker, worker_broker
+from workers.alerts import platform
 from workers.environment import Environment
 from workers.process import Worker
+
+
+@pytest.fixture(autouse=True)
+def half_empty_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of this machine may be nearly full, which would be told beside what a test is about."""
+    monkeypatch.setattr(platform, "disk_of", lambda path: platform.Disk(100, 50))
 
 
 @pytest.fixture
