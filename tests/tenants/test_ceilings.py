@@ -102,7 +102,7 @@ def test_what_the_broker_owns_is_unknown_while_it_does_not_answer(root: Caller, 
 # --- namespaces, keys, retention
 
 
-def test_a_ceiling_below_what_there_is_takes_nothing_and_refuses_the_next(world: World) -> None:
+def test_policy_max_keys_per_tenant_takes_nothing_and_refuses_the_next(world: World) -> None:
     olga = world.actor("olga")
     keys = [actions.create_key(olga, "acme", "app").key for _ in range(3)]
     actions.create_namespace(olga, "acme/second")
@@ -120,7 +120,9 @@ def test_a_ceiling_below_what_there_is_takes_nothing_and_refuses_the_next(world:
     actions.create_key(olga, "acme", "app")
 
 
-def test_retention_stays_below_its_ceiling_wherever_it_is_set(world: World, root: Caller, caller: Callable[[str], Caller]) -> None:
+def test_policy_max_retention_size_mb_and_time_hold_wherever_they_are_set(
+    world: World, root: Caller, caller: Callable[[str], Caller]
+) -> None:
     olga, topic = caller("olga"), "/api/v1/tenants/acme/namespaces/orders/topics/t/policies"
     world.broker.add("persistent://acme/orders/t")
     namespace = "/api/v1/tenants/acme/namespaces/orders/policies"
@@ -153,7 +155,7 @@ def test_what_was_set_before_a_ceiling_stays(world: World, caller: Callable[[str
     assert (retention["used_text"], retention["used_percent"]) == ("unlimited", 100)
 
 
-def test_a_new_namespace_is_not_made_with_more_than_the_ceiling(world: World) -> None:
+def test_policy_max_retention_time_min_holds_for_a_new_namespace(world: World) -> None:
     set_ceilings(world, max_retention_time_min=60)
     policies = {"retention_time_min": 61, "retention_size_mb": 5}
     with pytest.raises(PreconditionFailed, match="max_retention_time_min of the tenant is 60"):
@@ -202,7 +204,7 @@ def test_many_threads_never_get_more_than_there_is_and_what_is_remembered_is_bou
     assert len(rates) == TENANTS_MAX
 
 
-def test_a_key_is_told_to_wait_and_others_are_not(
+def test_policy_tenant_admin_rate_calls_makes_a_key_wait_and_no_other(
     root: Caller, caller: Callable[[str], Caller], world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("controlplane.middleware.call_rates", CallRates())

@@ -15,7 +15,11 @@ from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.validation import valid_value
 from messaging.settings import Settings
 
-EFFECTS = ("tests/messaging/broker/runtime/policies/test_policies*.py", "tests/tenants/test_policies.py")
+EFFECTS = (
+    "tests/messaging/broker/runtime/policies/test_policies*.py",
+    "tests/tenants/test_policies.py",
+    "tests/tenants/test_ceilings.py",
+)
 
 
 def _test_names(repository: Path) -> set[str]:
