@@ -75,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     tls: Literal["off", "self-signed", "files"] = "off"  # applies to every listener
     tls_cert_file: str = ""  # PEM certificate chain, for tls = "files"; changes apply without a restart
     tls_key_file: str = ""  # its private key, PEM, unencrypted
+    tls_client_ca_file: str = ""  # PEM, authorities whose certificates identify Pulsar clients; empty: none do
+    tls_client_roles: tuple[str, ...] = ()  # NAME=ROLE; other common names become the role certificate:NAME
     # Data plane
     message_bytes_max: Positive = 5_242_880  # of one message or batch; larger ones are refused
     connections_max: Positive = 10_000  # of authenticated clients; a sixteenth is reserved for superusers and our own processes
@@ -208,6 +210,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 "token_verify_keys needs token_verify_issuer and token_verify_audience: without them every token that this issuer "
                 "has signed for any service would be accepted"
             )
+        if self.tls_client_ca_file and self.tls == "off":
+            raise ConfigError("tls_client_ca_file needs TLS, over which certificates come: set tls to 'self-signed' or 'files'")
+        for text in self.tls_client_roles:
+            if not all(text.partition("=")):
+                raise ConfigError(f"tls_client_roles: {text!r} is not NAME=ROLE, such as billing-app=app@acme")
         for text in self.token_verify_roles:
             if not all(text.partition("=")):
                 raise ConfigError(f"token_verify_roles: {text!r} is not CLAIM=ROLE, such as ops-team=admin")

@@ -67,15 +67,17 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def server_context(settings: Settings) -> ssl.SSLContext | None:
-    """The context for a listener, or None where `tls` is "off". Makes the self-signed certificate if need be.
+def server_context(settings: Settings, *, identifies_clients: bool = False) -> ssl.SSLContext | None:
+    """The context for a listener, or None where `tls` is "off". Makes the self-signed certificate if need be. A listener that
+    `identifies_clients` asks for their certificates where `tls_client_ca_file` is set, and refuses those that do not verify.
 
-    Raises `ConfigError` if the files do not hold a certificate and its key.
+    Raises `ConfigError` if the files do not hold a certificate and its key, or no authorities.
     """
     if settings.tls == "off":
         return None
     files = ensure_certificate(settings) if settings.tls == "self-signed" else certificate_files(settings)
-    follower = _Follower(files)
+    authorities = Path(settings.tls_client_ca_file) if identifies_clients and settings.tls_client_ca_file else None
+    follower = _Follower(files, authorities)
     return follower.outer
 
 
@@ -90,8 +92,9 @@ Stamp = tuple[tuple[int, int, int], ...]
 class _Follower:
     """Keeps a loaded context for the newest files; `outer` is what listeners hold and never changes."""
 
-    def __init__(self, files: CertificateFiles) -> None:
+    def __init__(self, files: CertificateFiles, client_authorities: Path | None) -> None:
         self._files = files
+        self._client_authorities = client_authorities
         self._stamp = self._look()
         self.outer = self._load()
         self._current = self.outer
@@ -99,7 +102,7 @@ class _Follower:
 
     def _look(self) -> Stamp | None:
         try:
-            seen = [path.stat() for path in self._files]
+            seen = [path.stat() for path in (*self._files, self._client_authorities) if path is not None]
         except OSError:
             return None
         return tuple((status.st_mtime_ns, status.st_size, status.st_ino) for status in seen)
@@ -115,6 +118,14 @@ class _Follower:
                 f"TLS certificate {self._files.certificate} with key {self._files.key} cannot be used ({error}): "
                 "set tls_cert_file and tls_key_file to a PEM certificate chain and its unencrypted key"
             ) from None
+        if self._client_authorities is not None:
+            try:
+                context.load_verify_locations(self._client_authorities)
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigError(
+                    f"tls_client_ca_file {self._client_authorities} cannot be used ({error}): name a file of PEM certificates"
+                ) from None
+            context.verify_mode = ssl.CERT_OPTIONAL  # peers with a token have none
         return context
 
     def _handshake(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:

@@ -3,6 +3,7 @@
 - `files`: the files in secrets/, and valid key files
 - `first_start`: the secrets of a new data directory
 - `tokens`: a *token* is a JWT whose subject is a role; a `TokenVerifier` turns it into a `Principal`
+- `certificates`: who a peer is by the certificate that it presented
 - `signing_keys`: the keys that sign and verify tokens, and their rotation
 - `audit_statements`: signed statements about the audit log
 - `service`: a *service token* identifies one of our processes

@@ -138,7 +138,7 @@ class TokenVerifier:
         if not isinstance(claimed, str) or not claimed:
             raise AuthenticationFailed(f"the token has no role: its claim `{external.role_claim}` must be a non-empty text")
         role = external.roles.get(claimed, EXTERNAL_ROLE_PREFIX + claimed)
-        _check_role(role)
+        check_role(role, "a token")
         return Principal(role, expires_ms=check_times(claims, now_ms))
 
 
@@ -146,7 +146,7 @@ def _own_principal(claims: Mapping[str, Any], signing_key_id: str, now_ms: int) 
     role, key_id = claims.get("sub"), claims.get("jti")
     if not isinstance(role, str) or not role or not isinstance(key_id, str) or not key_id:
         raise AuthenticationFailed(_REFUSED)
-    _check_role(role)
+    check_role(role, "a token")
     try:
         expires_ms = check_times(claims, now_ms)
     except AuthenticationFailed as error:
@@ -154,13 +154,14 @@ def _own_principal(claims: Mapping[str, Any], signing_key_id: str, now_ms: int) 
     return Principal(role, key_id, expires_ms=expires_ms, signing_key_id=signing_key_id)
 
 
-def _check_role(role: str) -> None:
+def check_role(role: str, carrier: str) -> None:
+    """Raises `AuthenticationFailed` for a role that nobody may have by `carrier`, such as a token."""
     if role.startswith(RESERVED_ROLE_PREFIXES):
         raise AuthenticationFailed(
-            f"role {role[:80]!r} is not allowed in a token: it is reserved for console users and processes of the platform"
+            f"role {role[:80]!r} is not allowed in {carrier}: it is reserved for console users and processes of the platform"
         )
     if len(role) > ROLE_LENGTH_MAX:
-        raise AuthenticationFailed(f"the role of the token has {len(role)} characters; at most {ROLE_LENGTH_MAX} are allowed")
+        raise AuthenticationFailed(f"the role of {carrier} has {len(role)} characters; at most {ROLE_LENGTH_MAX} are allowed")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

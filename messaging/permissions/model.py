@@ -19,10 +19,12 @@ ANONYMOUS = "anonymous"
 USER_ROLE_PREFIX = "user:"
 SERVICE_ROLE_PREFIX = "service:"
 EXTERNAL_ROLE_PREFIX = "external:"  # of tokens of another issuer, unless a setting maps them to a role
+CERTIFICATE_ROLE_PREFIX = "certificate:"  # of client certificates, unless a setting maps them to a role
 TENANT_ROLE_PREFIX = "tenant:"  # of a tenant itself: what its administrators set up goes on when they are gone
 # Roles that no token may carry: people act by their session, our processes by their service identity, tenants by what is set up.
 RESERVED_ROLE_PREFIXES = (USER_ROLE_PREFIX, SERVICE_ROLE_PREFIX, TENANT_ROLE_PREFIX)
-RESERVED_KEY_NAME_PREFIXES = (*RESERVED_ROLE_PREFIXES, EXTERNAL_ROLE_PREFIX)
+FOREIGN_ROLE_PREFIXES = (EXTERNAL_ROLE_PREFIX, CERTIFICATE_ROLE_PREFIX)  # of no tenant, whatever follows
+RESERVED_KEY_NAME_PREFIXES = (*RESERVED_ROLE_PREFIXES, *FOREIGN_ROLE_PREFIXES)
 
 
 class Action(StrEnum):
@@ -85,7 +87,7 @@ class Principal:
     @property
     def tenant(self) -> str:
         """Whose key it came with; for roles of no tenant, the role."""
-        return self.role if self.role.startswith(EXTERNAL_ROLE_PREFIX) else self.role.rpartition("@")[2]
+        return self.role if self.role.startswith(FOREIGN_ROLE_PREFIXES) else self.role.rpartition("@")[2]
 
 
 def key_role(name: str, tenant: str) -> str:

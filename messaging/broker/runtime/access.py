@@ -8,9 +8,10 @@ local copy decides. Before the very first feed, nobody is refused for lack of pe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -22,6 +23,7 @@ from messaging.broker.runtime.feed.store import FeedStore
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
+from messaging.identity.certificates import certificate_principal
 from messaging.permissions.decision import require
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource
 from messaging.policies.resolution import defaults
@@ -55,6 +57,7 @@ class Access:
             topic_policies=settings.topic_level_policies_enabled,
         )
         self.verifier = TokenVerifier.from_settings(settings)
+        self._certificate_roles = dict(text.split("=", 1) for text in settings.tls_client_roles)  # the settings saw to the "="
         self.feed = FeedFollower(
             self.view,
             FeedStore(settings.data_path / "broker" / "feed", reserve),
@@ -134,6 +137,10 @@ class Access:
         if expires_ms and not 0 < principal.expires_ms <= expires_ms:  # it is being replaced, and ends before its token
             principal = replace(principal, expires_ms=expires_ms)
         return principal
+
+    def authenticate_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:
+        """Of a peer of the TLS listener, `certificate` as `ssl` has it. Raises `AuthenticationFailed`."""
+        return certificate_principal(certificate, self._certificate_roles, self.now_ms())
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
         """Raises `NotAuthorized`, but asks the web process first. Raises `NotReady`."""

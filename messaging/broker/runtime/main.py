@@ -119,7 +119,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         stack.callback(web_socket.close)
         rpc = _listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port")
         stack.callback(rpc.close)
-        context = server_context(settings)
+        context = server_context(settings, identifies_clients=True)
         secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
         await store.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import AuthenticationFailed, MagnetarError
+from messaging.permissions.model import Principal
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.version import VERSION
@@ -16,7 +17,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
         fail(connection, AuthenticationFailed("this broker does not accept connections through a proxy: connect directly"))
         return
     try:
-        principal = await service.authenticate(_token(body.auth_method_name, body.auth_data), connection.local, connection.address)
+        principal = await _principal(service, connection, body.auth_method_name, body.auth_data)
         service.peers.signed_in(connection, principal, superuser=service.grants.is_superuser(principal.role))
     except MagnetarError as error:
         fail(connection, error)
@@ -39,9 +40,7 @@ async def connect(service: Broker, connection: Connection, body: pb.Connect) -> 
 async def authenticate(service: Broker, connection: Connection, body: pb.AuthResponse) -> None:
     """Accepts a new credential on an open connection; it must be for the same role."""
     try:
-        principal = await service.authenticate(
-            _token(body.response.auth_method_name, body.response.auth_data), connection.local, connection.address
-        )
+        principal = await _principal(service, connection, body.response.auth_method_name, body.response.auth_data)
         if connection.principal is None or principal.role != connection.principal.role:
             raise AuthenticationFailed("the new credential has another role: reconnect with it")
     except MagnetarError as error:
@@ -50,11 +49,17 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
     connection.signed_in(principal)
 
 
+async def _principal(service: Broker, connection: Connection, method: str, data: bytes) -> Principal:
+    if method == "tls":  # its data is empty: the handshake brought what identifies the peer
+        return service.access.authenticate_certificate(connection.transport.get_extra_info("peercert"))
+    return await service.authenticate(_token(method, data), connection.local, connection.address)
+
+
 def _token(method: str, data: bytes) -> str | None:
     if method in ("", "none"):
         return None
     if method != "token":
-        raise AuthenticationFailed(f"authentication method {method[:40]!r} is not supported: use token authentication")
+        raise AuthenticationFailed(f"authentication method {method[:40]!r} is not supported: use token or tls authentication")
     try:
         return data.decode("ascii")
     except UnicodeDecodeError:

@@ -61,7 +61,7 @@ async def test_a_token_that_is_not_known_was_revoked_or_expired(world: BrokerWor
         assert token not in await refused(client, pb.AuthenticationError)
 
 
-@pytest.mark.parametrize("method", ["basic", "tls", "TOKEN"])
+@pytest.mark.parametrize("method", ["basic", "TLS", "TOKEN"])
 async def test_another_method(world: BrokerWorld, method: str) -> None:
     client = await world.client()
     client.say(pb.Command.CONNECT, client_version="raw", auth_method_name=method, auth_data=world.token("owner").encode())
