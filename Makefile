@@ -127,8 +127,13 @@ docs: setup ## write anew the pages of docs/ that are made from the sources
 	$(BIN)/python -m tests.compat.probes page
 
 .PHONY: client
-client: setup $(VENV)/.installed-test ## write anew the admin client of the SDK, after the API was changed
+client: setup $(VENV)/.installed-test ## write anew the admin client and the blocking classes of the SDK, after the API or the SDK was changed
 	$(BIN)/python -m docs.admin_client
+	$(BIN)/python -m docs.blocking_client
+
+.PHONY: client-wheel
+client-wheel: setup $(VENV)/.installed-test ## build dist/magnetar_client-*.whl: the SDK alone, without Django and Spark
+	$(BIN)/python -m messaging.client.wheel $(ARGS)
 
 .PHONY: schema
 schema: setup ## write anew the tables of a new SQLite database, after a migration was added

@@ -25,23 +25,26 @@ from messaging.client.consuming.table_view import TableView
 from messaging.client.encryption import Decryptor, Encryptor
 from messaging.client.message import EARLIEST, LATEST, Message, MessageId, OutgoingMessage
 from messaging.client.producing.producer import Producer
-from messaging.client.schemas import BYTES, STRING, Json, Schema
+from messaging.client.schemas import BYTES, STRING, Avro, Json, KeyValue, Protobuf, Schema
 
 __all__ = [
     "BYTES",
     "EARLIEST",
     "LATEST",
     "STRING",
+    "Avro",
     "Client",
     "Consumer",
     "DeadLetterPolicy",
     "Decryptor",
     "Encryptor",
     "Json",
+    "KeyValue",
     "Message",
     "MessageId",
     "OutgoingMessage",
     "Producer",
+    "Protobuf",
     "Reader",
     "RedeliveryBackoff",
     "Schema",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, TypedDict, Unpack
 
-from messaging.client.consuming.interceptors import ConsumerInterceptor
+from messaging.client.consuming.interceptors import ActiveChanged, ConsumerInterceptor
 from messaging.client.consuming.options import (
     ConsumerOptions,
     CryptoFailure,
@@ -76,6 +76,7 @@ class ConsumerArguments(TypedDict, total=False):
     decryption: Decryptor | None
     crypto_failure: CryptoFailure
     interceptors: Sequence[ConsumerInterceptor]
+    active_changed: ActiveChanged | None
     chunked_messages_max: int
     topics_update_s: float
 

@@ -20,7 +20,9 @@ from messaging.client.consuming.options import ConsumerOptions
 from messaging.client.consuming.partition import ConsumerServices
 from messaging.client.consuming.reader import Reader
 from messaging.client.consuming.table_view import TableView
-from messaging.client.errors import Closed
+from messaging.client.delayed import DelayedMessages
+from messaging.client.errors import Closed, InvalidOperation
+from messaging.client.forks import FORKED, watch
 from messaging.client.message import EARLIEST, LATEST, MessageId
 from messaging.client.patterns import matching_topics
 from messaging.client.producing.admission import MemoryLimit
@@ -31,7 +33,7 @@ from messaging.client.schemas import BYTES, Schema
 from messaging.client.timing import Timing
 from messaging.client.wire.connections import Connections
 from messaging.client.wire.transports import Connector, connector
-from messaging.errors import InvalidValue
+from messaging.errors import InvalidValue, MagnetarError
 from messaging.local_caller import is_loopback
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 
@@ -72,6 +74,8 @@ class Client:
         request_timeout_s: float,
         keep_alive_s: float,
         memory_bytes_max: int,
+        admin_url: str | None,
+        tls: ssl.SSLContext | None,
         connect: Connector,
         timing: Timing,
     ) -> None:
@@ -83,12 +87,21 @@ class Client:
         self._timing = timing
         self._ids = itertools.count(1)
         self._memory = MemoryLimit(memory_bytes_max)
+        self._admin_url = admin_url
+        self._tls = tls
         self._flusher: Flusher | None = None
         self._connections = Connections(
-            url, self._token, connect, message_bytes_max=5 << 20, keep_alive_s=keep_alive_s, timeout_s=request_timeout_s
+            url,
+            self._token,
+            connect,
+            timing.wall_ms,
+            message_bytes_max=5 << 20,
+            keep_alive_s=keep_alive_s,
+            timeout_s=request_timeout_s,
         )
         self._endpoints: list[Producer | Consumer] = []
-        self._closed = False
+        self._ended: MagnetarError | None = None
+        watch(self)
 
     # --- producers
 
@@ -241,11 +254,20 @@ class Client:
         count = await self._connections.partitions(str(target))
         return [str(target.of_partition(index)) for index in range(count)] or [str(target)]
 
+    def delayed(self, topic: str) -> DelayedMessages:
+        """The delayed messages that wait in `topic`, to cancel and reschedule them. Needs `admin_url`."""
+        target = parse_topic(topic)
+        if self._admin_url is None:
+            raise InvalidOperation('delayed messages are changed over REST: connect with admin_url="http://host:8080"')
+        if not target.persistent:
+            raise InvalidOperation("a topic that is not persistent keeps no delayed messages")
+        return DelayedMessages(target, self._admin_url, self._tls, self._token)
+
     # --- its end
 
     async def close(self) -> None:
         """Closes every producer and consumer, as they close, and the connections. Idempotent."""
-        self._closed = True
+        self._ended = self._ended or Closed("the client is closed")
         try:
             while self._endpoints:
                 await self._endpoints.pop().close()
@@ -256,7 +278,7 @@ class Client:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._closed = True
+        self._ended = self._ended or Closed("the client is closed")
         try:
             while self._endpoints:
                 await self._endpoints.pop().__aexit__(kind, error, trace)
@@ -269,8 +291,16 @@ class Client:
         await self._connections.close()
 
     def _check(self) -> None:
-        if self._closed:
-            raise Closed("the client is closed")
+        if self._ended is not None:
+            raise self._ended
+
+    def forked(self) -> None:
+        """In the new process. Everything of it belongs to the former."""
+        self._ended = InvalidOperation(FORKED)
+        for endpoint in self._endpoints:
+            endpoint.forked()
+        self._endpoints = []
+        self._connections.closed = True
 
     def _keep(self, endpoint: Producer | Consumer) -> None:
         self._endpoints = [known for known in self._endpoints if not known.closed]
@@ -294,14 +324,17 @@ def connect(
     request_timeout_s: float = 30.0,
     keep_alive_s: float = 30.0,
     memory_bytes_max: int = 64 << 20,
+    admin_url: str | None = None,
     transport: Connector | None = None,
     timing: Timing | None = None,
 ) -> Client:
     """A client of the broker at `url`: ``pulsar://host:6650``, ``pulsar+ssl://``, or ``ws://host:8081`` and ``wss://`` where only
     HTTP passes. Does no I/O itself.
 
-    `key` is a key of a tenant, or a function (plain or async) that returns one; None is anonymous. `open_timeout_s` bounds how long
-    opening a producer or consumer continues trying. `memory_bytes_max` is what all producers may have on their way together.
+    `key` is a key of a tenant, or a function (plain or async) that returns one; None is anonymous. A function is called again
+    before the key ends, if it says when, and when the broker asks. `open_timeout_s` bounds how long opening a producer or consumer
+    continues trying. `memory_bytes_max` is what all producers may have on their way together. `admin_url` is the platform's web
+    address, for `Client.delayed`.
     """
     return Client(
         url,
@@ -310,6 +343,8 @@ def connect(
         request_timeout_s=request_timeout_s,
         keep_alive_s=keep_alive_s,
         memory_bytes_max=memory_bytes_max,
+        admin_url=admin_url,
+        tls=tls,
         connect=transport or connector(tls),
         timing=timing or Timing(),
     )

@@ -1,7 +1,7 @@
 """End-to-end encryption as Pulsar's clients do it: the broker and its operators cannot read the messages.
 
 A data key (AES, 256 bits) encrypts the payload of each entry by AES-GCM, after compression, with a nonce of 12 bytes of its own;
-the tag of 16 bytes follows the bytes. The data key itself is encrypted by each public key (RSA, OAEP with SHA-1) and stored in the
+the tag of 16 bytes follows the bytes. The data key itself is encrypted for each public key (`data_keys`) and stored in the
 metadata of each entry, with the name of that key. A data key is used for four hours.
 
 Needs the `cryptography` library, which is loaded when a key is read.
@@ -15,8 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+from messaging.client.data_keys import decrypted_by, encrypted_for, private_key, public_key
 from messaging.client.errors import DecryptionFailed
 from messaging.errors import InvalidValue
 from messaging.protocol import pulsar_pb2 as pb
@@ -24,38 +24,20 @@ from messaging.protocol import pulsar_pb2 as pb
 DATA_KEY_BYTES = 32
 NONCE_BYTES = 12
 DATA_KEY_LIFE_S = 4 * 3600.0
-DATA_KEYS_KEPT = 1000  # decrypted ones, so that RSA is not needed for each entry
+DATA_KEYS_KEPT = 1000  # decrypted ones, so that a private key is not needed for each entry
 
 # Key name -> the PEM of the private key; raises KeyError for a name that it does not know.
 PrivateKeys = Callable[[str], bytes]
 
 
-def _oaep() -> Any:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import padding
-
-    return padding.OAEP(mgf=padding.MGF1(algorithm=hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
-
-
 class Encryptor:
     """`public_keys`: PEM by name. Whoever has any of the private keys can read the messages. Raises `InvalidValue` for a key that
-    is not RSA."""
+    is of neither RSA nor an elliptic curve."""
 
     def __init__(self, public_keys: Mapping[str, bytes], now_s: Callable[[], float] = time.monotonic) -> None:
-        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-        from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
         if not public_keys:
             raise InvalidValue("encryption without a key: give at least one public key by its name")
-        self._keys: dict[str, RSAPublicKey] = {}
-        for name, pem in public_keys.items():
-            try:
-                key = load_pem_public_key(pem)
-            except ValueError as error:
-                raise InvalidValue(f"the public key {name!r} is not valid PEM: {error}") from None
-            if not isinstance(key, RSAPublicKey):
-                raise InvalidValue(f"the public key {name!r} is not an RSA key: other kinds are not supported")
-            self._keys[name] = key
+        self._keys = {name: public_key(name, pem) for name, pem in public_keys.items()}
         self._now_s = now_s
         self._made_s = 0.0
         self._data_key = b""
@@ -69,7 +51,7 @@ class Encryptor:
         if not self._data_key or now_s - self._made_s >= DATA_KEY_LIFE_S:
             self._made_s = now_s
             self._data_key = os.urandom(DATA_KEY_BYTES)
-            self._encrypted = {name: key.encrypt(self._data_key, _oaep()) for name, key in self._keys.items()}
+            self._encrypted = {name: encrypted_for(key, self._data_key) for name, key in self._keys.items()}
         nonce = os.urandom(NONCE_BYTES)
         del metadata.encryption_keys[:]
         for name, value in self._encrypted.items():
@@ -113,12 +95,9 @@ class Decryptor:
         raise DecryptionFailed(f"no private key fits an encrypted message; it has keys for {', '.join(names)[:300]}")
 
     def _decrypted(self, name: str, value: bytes) -> bytes | None:
-        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
         try:
-            key = load_pem_private_key(self._private(name), password=None)
-            return key.decrypt(value, _oaep()) if isinstance(key, RSAPrivateKey) else None
+            key = private_key(self._private(name))
+            return None if key is None else decrypted_by(key, value)
         except (KeyError, ValueError, TypeError):
             return None
 

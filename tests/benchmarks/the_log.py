@@ -30,6 +30,7 @@ from tests.benchmarks.generator import Generator
 from tests.benchmarks.hostile import neighbours, shared_slots
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.processes import Interrupted
+from tests.benchmarks.producing import producer
 from tests.benchmarks.report import Progress, Section, floors_section
 
 
@@ -111,6 +112,10 @@ def _billing(order: Order) -> Section:
     return billing.run(order.directory, [int(size * order.scale) for size in billing.SIZES], order.progress)
 
 
+def _producer(order: Order) -> Section:
+    return producer.run(order.directory, 6.0 * order.scale, order.progress)
+
+
 def _delayed(order: Order) -> Section:
     return delayed.run(order.directory, tuple(int(count * order.scale) for count in delayed.COUNTS), order.progress)
 
@@ -142,6 +147,7 @@ PARTS = {
     "compaction": Part(_compaction),
     "billing": Part(_billing),
     "delayed": Part(_delayed),
+    "producer": Part(_producer),
     "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }
 PAGES = {  # of more than one part

@@ -3,6 +3,7 @@
     unpacking    an entry becomes messages: checksum, decryption, decompression, batches
     assembly     chunks become a message again
     acks         which messages of a batch are done, and what the broker is told
+    writers      the schemas that messages were written with, for those that take them
     redelivery   when a message comes again: negative acknowledgements and timeouts, with their backoffs
     dead_letters what is sent elsewhere instead of coming again
     partition    the connection of one topic or partition: permits, messages, acknowledgements

@@ -15,7 +15,9 @@ from messaging.client.consuming.interceptors import before_receive, on_ack, on_n
 from messaging.client.consuming.options import PREFETCH_ACROSS_MAX, ConsumerOptions
 from messaging.client.consuming.partition import ConsumerServices, TopicConsumer
 from messaging.client.consuming.redelivery import Entry
+from messaging.client.consuming.writers import Writers
 from messaging.client.errors import Closed, InvalidOperation, ReceiveTimedOut
+from messaging.client.forks import FORKED
 from messaging.client.message import Message, MessageId
 from messaging.client.schemas import Schema
 from messaging.errors import InvalidValue, MagnetarError
@@ -69,6 +71,7 @@ class Consumer:
         self._schema = schema
         self._services = services
         self._dead_letters = dead_letters
+        self._writers = Writers(schema, services.timing)
         self._consumers: dict[str, TopicConsumer] = {}
         self._queue: deque[tuple[TopicConsumer, Message]] = deque()
         self._arrived = asyncio.Event()
@@ -87,6 +90,8 @@ class Consumer:
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
+                    if self._schema.resolves:
+                        await self._load_writer()
                     message = self._take()
                     if message is not None:
                         return message
@@ -106,6 +111,8 @@ class Consumer:
         try:
             async with asyncio.timeout(timeout_s):
                 while len(messages) < messages_max and size < bytes_max:
+                    if self._schema.resolves:
+                        await self._load_writer()
                     message = self._take()
                     if message is None:
                         if self._ended is not None:
@@ -133,7 +140,13 @@ class Consumer:
         source.consumed(1)
         if not self._options.durable:
             source.moved_to(message.id)
-        return message
+        return self._writers.resolved(message) if self._schema.resolves else message
+
+    async def _load_writer(self) -> None:
+        """The first message of the queue can be read when it returns, or there is none."""
+        while self._queue and self._writers.missing(self._queue[0][1]):
+            source, message = self._queue[0]
+            await self._writers.load(message, source.schema_of)
 
     async def run(self, handle: Callable[[Message], Awaitable[None]], *, workers: int = 1) -> None:
         """Calls `handle` with each message until the consumer is closed, `workers` of them at once. What `handle` returns from is
@@ -148,9 +161,11 @@ class Consumer:
                 await handle(message)
             except Exception:
                 logger.exception("%s: message %s could not be handled", self.topic, message.id)
-                await self.nack(message)
+                answer: Callable[[Message], Awaitable[None]] = self.nack
             else:
-                await self.ack(message)
+                answer = self.ack
+            if self._ended is None:  # closed meanwhile: the message comes again
+                await answer(message)
 
     @property
     def queued_messages(self) -> int:
@@ -387,6 +402,12 @@ class Consumer:
         closed.__cause__ = error
         self._failed = True
         self._end(closed)
+
+    def forked(self) -> None:
+        """In a new process: what was received here belongs to the former."""
+        self._ended = InvalidOperation(FORKED)
+        self._failed = True
+        self._queue.clear()
 
     def _end(self, error: MagnetarError) -> None:
         if self._ended is None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from messaging.client.message import Message, MessageId
 
 logger = logging.getLogger("messaging.client")
+
+
+# (topic or partition, whether this consumer gets its messages)
+ActiveChanged = Callable[[str, bool], None]
 
 
 class ConsumerInterceptor(Protocol):
@@ -45,3 +49,10 @@ def on_nack(interceptors: Sequence[ConsumerInterceptor], message_id: MessageId) 
             interceptor.on_nack(message_id)
         except Exception:
             logger.exception("an interceptor failed on a negative acknowledgement")
+
+
+def active_changed(callback: ActiveChanged, topic: str, *, active: bool) -> None:
+    try:
+        callback(topic, active)
+    except Exception:
+        logger.exception("the callback of a change of the active consumer failed")

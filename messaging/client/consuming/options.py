@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from messaging.client.consuming.interceptors import ConsumerInterceptor
+from messaging.client.consuming.interceptors import ActiveChanged, ConsumerInterceptor
 from messaging.client.consuming.redelivery import RedeliveryBackoff
 from messaging.client.encryption import Decryptor
 from messaging.client.message import MessageId
@@ -48,6 +48,7 @@ class ConsumerOptions:
     they are received. A negatively acknowledged message comes again after `nack_delay_s`, or as `nack_backoff` says; one that is
     neither acknowledged nor refused after `ack_timeout_s` (0: never), or as `ack_timeout_backoff` says.
 
+    `active_changed` is called with a topic and whether this consumer gets its messages: one of a failover subscription does.
     `ack_receipts`: `ack` returns when the broker has stored it. `batch_index_ack`: the broker is told of single messages of a
     batch.
     """
@@ -73,6 +74,7 @@ class ConsumerOptions:
     decryption: Decryptor | None = None
     crypto_failure: CryptoFailure = "fail"
     interceptors: Sequence[ConsumerInterceptor] = ()
+    active_changed: ActiveChanged | None = None
     chunked_messages_max: int = 100
     topics_update_s: float = 60.0
 
@@ -89,6 +91,16 @@ class ConsumerOptions:
             )
         if self.crypto_failure not in ("fail", "discard", "consume"):
             raise InvalidValue(f"crypto_failure is {self.crypto_failure!r}: use fail, discard or consume")
+
+    def refused_delay_s(self, redelivery_count: int) -> float:
+        """After how long a message comes again that was refused."""
+        return self.nack_delay_s if self.nack_backoff is None else self.nack_backoff.delay_s(redelivery_count)
+
+    def ack_delay_s(self, redelivery_count: int) -> float:
+        """After how long one comes again that was neither acknowledged nor refused; 0: never, as for a reader."""
+        if not self.durable:
+            return 0.0
+        return self.ack_timeout_s if self.ack_timeout_backoff is None else self.ack_timeout_backoff.delay_s(redelivery_count)
 
     @property
     def shared(self) -> bool:

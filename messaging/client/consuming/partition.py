@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from messaging.client.consuming.acks import AckTracker, Delivered
 from messaging.client.consuming.assembly import Assembly
+from messaging.client.consuming.interceptors import active_changed
 from messaging.client.consuming.options import KINDS, ConsumerOptions
 from messaging.client.consuming.redelivery import Entry, Schedule
 from messaging.client.consuming.unpacking import Unpacker, Unreadable, open_entry
@@ -154,9 +155,7 @@ class TopicConsumer:
         state = self._acks.get(entry)
         self._unacked.remove(entry)
         if delay_s is None:
-            count = state.redelivery_count if state is not None else 0
-            backoff = self._options.nack_backoff
-            delay_s = self._options.nack_delay_s if backoff is None else backoff.delay_s(count)
+            delay_s = self._options.refused_delay_s(state.redelivery_count if state is not None else 0)
         self._nacked.add(entry, self._services.timing.now_s() + delay_s)
         self._set_timer()
 
@@ -192,6 +191,15 @@ class TopicConsumer:
         last = command.get_last_message_id_response.last_message_id
         return MessageId(_signed(last.ledger_id), _signed(last.entry_id), last.batch_index, last.partition)
 
+    async def schema_of(self, version: bytes) -> pb.Schema:
+        """A version of the topic's schema. Raises the broker's error."""
+        request = pb.GetSchema(topic=self.topic, schema_version=version, request_id=0)
+        command = await self._connected().request(Command.GET_SCHEMA, "get_schema", request)
+        answer = command.get_schema_response
+        if answer.HasField("error_code"):
+            raise from_wire(answer.error_code, answer.error_message)
+        return answer.schema
+
     async def unsubscribe(self, *, force: bool) -> None:
         request = pb.Unsubscribe(consumer_id=self._id, request_id=0, force=force)
         await self._connected().request(Command.UNSUBSCRIBE, "unsubscribe", request)
@@ -208,6 +216,8 @@ class TopicConsumer:
             self._message(command.message, rest)
         elif command.type == Command.REACHED_END_OF_TOPIC:
             self._owner.ended(self)
+        elif command.type == Command.ACTIVE_CONSUMER_CHANGE and self._options.active_changed is not None:
+            active_changed(self._options.active_changed, self.topic, active=command.active_consumer_change.is_active)
 
     def connection_lost(self, error: MagnetarError) -> None:
         if self._connection is not None:
@@ -252,9 +262,8 @@ class TopicConsumer:
             return
         state = Delivered(max(1, size), left, delivery.redelivery_count, (*chunks,))
         self._acks.delivered(entry, state)
-        if self._options.ack_timeout_s and self._options.durable:
-            backoff = self._options.ack_timeout_backoff
-            delay_s = self._options.ack_timeout_s if backoff is None else backoff.delay_s(delivery.redelivery_count)
+        delay_s = self._options.ack_delay_s(delivery.redelivery_count)
+        if delay_s:
             self._unacked.add(entry, self._services.timing.now_s() + delay_s)
             self._set_timer()
         if skipped and not delivery.ack_set:  # those of the set cost no permits

@@ -11,7 +11,7 @@ from messaging.client.consuming.acks import bits_of
 from messaging.client.encryption import Decryptor
 from messaging.client.errors import DecryptionFailed
 from messaging.client.message import EncryptionContext, Key, Message, MessageId
-from messaging.client.schemas import Schema
+from messaging.client.schemas import BYTES, Schema
 from messaging.errors import MagnetarError
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, batch_size, decompress, parts
@@ -19,6 +19,9 @@ from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stor
 
 # Reasons for which the broker is told that an entry cannot be read; numbers of the protocol's ValidationError.
 UNCOMPRESSED_SIZE, DECOMPRESSION, CHECKSUM, BATCH, DECRYPTION = 0, 1, 2, 3, 4
+
+
+UNRESOLVED = object()  # a value that takes the schema that it was written with
 
 
 class Unreadable(Exception):
@@ -64,6 +67,7 @@ class Unpacker:
         self._topic = topic
         self._partition = partition
         self._schema = schema
+        self._plain = schema is BYTES
 
     def messages(self, delivery: pb.Message, opened: Opened, message_bytes_max: int) -> tuple[list[Message], int, int]:
         """The messages that are still to be acknowledged, the size of the batch (0: none) and their bits. Raises `Unreadable`."""
@@ -115,7 +119,7 @@ class Unpacker:
             metadata.ordering_key if metadata.HasField("ordering_key") else None,
             metadata.schema_version,
             context,
-            payload if context is not None else self._value(payload, null=metadata.null_value),
+            payload if context is not None else self._value(metadata, metadata, payload),
         )
 
     def _single(
@@ -136,20 +140,27 @@ class Unpacker:
             single.ordering_key if single.HasField("ordering_key") else None,
             metadata.schema_version,
             None,
-            self._value(payload, null=single.null_value),
+            self._value(metadata, single, payload),
         )
 
     def _partition_of(self, entry: pb.MessageId) -> int:
         return entry.partition if entry.partition >= 0 else self._partition
 
-    def _value(self, payload: bytes, *, null: bool) -> Any:
-        """A message that does not fit the schema is delivered: its `value` is the error, and its bytes are there."""
-        if null:
-            return None
-        try:
-            return self._schema.decode(payload)
-        except MagnetarError as error:
-            return error
+    def _value(self, metadata: pb.Metadata, own: pb.Metadata | pb.SingleMetadata, payload: bytes) -> Any:
+        if self._plain:
+            return None if own.null_value else payload
+        if self._schema.resolves and metadata.schema_version:
+            return UNRESOLVED
+        return value_of(self._schema, payload, _key(own), null=own.null_value, writer=None)
+
+
+def value_of(schema: Schema[Any], payload: bytes, key: Key, *, null: bool, writer: pb.Schema | None) -> Any:
+    """A message that does not fit the schema is delivered: its `value` is the error, and its bytes are there."""
+    data = None if null else payload
+    try:
+        return schema.decode_with_key(data, key) if writer is None else schema.decode_written(data, key, writer)
+    except MagnetarError as error:
+        return error
 
 
 def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:

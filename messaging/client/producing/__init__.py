@@ -1,5 +1,6 @@
 """The way of a message from `send` to its receipt, a module for each stage, in this order:
 
+    arguments    the arguments of `send` become a message
     routing      which partition it goes to
     interceptors what the application changes in passing
     admission    whether there is room: messages of the partition, bytes of all producers of the client

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
-from messaging.client.errors import Closed, QueueFull
-from messaging.client.message import Key, MessageId, OutgoingMessage
+from messaging.client.errors import Closed, InvalidOperation, QueueFull
+from messaging.client.forks import FORKED
+from messaging.client.message import MessageId, OutgoingMessage
 from messaging.client.producing.admission import ANYWHERE, MemoryLimit, Room, WaitingLine
+from messaging.client.producing.arguments import MessageBuilder, SendArguments
 from messaging.client.producing.batches import Outgoing
 from messaging.client.producing.flushing import Flusher
 from messaging.client.producing.interceptors import after_receipt, before_send
@@ -21,7 +23,7 @@ from messaging.client.producing.routing import Route, Router
 from messaging.client.schemas import Schema
 from messaging.client.timing import Timing
 from messaging.client.wire.connections import Connections
-from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge
+from messaging.errors import MagnetarError, MessageTooLarge
 from messaging.protocol.names import TopicName
 
 logger = logging.getLogger("messaging.client")
@@ -73,6 +75,7 @@ class Producer:
         self._topic = topic
         self._options = options
         self._schema = schema
+        self._messages = MessageBuilder(options, schema, services.timing.wall_ms)
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._partitions: list[PartitionProducer] = []
@@ -120,25 +123,14 @@ class Producer:
             connected,
         )
 
-    async def send(
-        self,
-        value: Any,
-        *,
-        key: Key = None,
-        properties: Mapping[str, str] | None = None,
-        event_time_ms: int | None = None,
-        deliver_at_ms: int | None = None,
-        deliver_after_s: float | None = None,
-        ordering_key: bytes | None = None,
-        sequence_id: int | None = None,
-    ) -> MessageId:
+    async def send(self, value: Any, **arguments: Unpack[SendArguments]) -> MessageId:
         """Sends one message and returns its id once it is stored. Waits while there is no room. Messages that are sent at the same
-        time share a batch, which does not wait for more.
+        time share a batch, which does not wait for more. Arguments: see `SendArguments`.
 
         Raises `SendFailed`, `SendTimedOut`, `MessageTooLarge`, `QueueFull`, `Closed`. Cancelled before the message left, it is not
         sent.
         """
-        message = self._message(value, key, properties, event_time_ms, deliver_at_ms, deliver_after_s, ordering_key, sequence_id)
+        message = self._message(value, arguments)
         outgoing = self._enter(message, urgent=True)
         if outgoing is None:
             if not self._options.block_if_full:
@@ -152,21 +144,10 @@ class Producer:
             self._withdraw(outgoing)
             raise
 
-    def send_nowait(
-        self,
-        value: Any,
-        *,
-        key: Key = None,
-        properties: Mapping[str, str] | None = None,
-        event_time_ms: int | None = None,
-        deliver_at_ms: int | None = None,
-        deliver_after_s: float | None = None,
-        ordering_key: bytes | None = None,
-        sequence_id: int | None = None,
-    ) -> asyncio.Future[MessageId]:
+    def send_nowait(self, value: Any, **arguments: Unpack[SendArguments]) -> asyncio.Future[MessageId]:
         """Sends one message, in a batch that waits for company, and returns the future of its id. Raises `QueueFull` instead of
         waiting; else as `send`."""
-        message = self._message(value, key, properties, event_time_ms, deliver_at_ms, deliver_after_s, ordering_key, sequence_id)
+        message = self._message(value, arguments)
         outgoing = self._enter(message, urgent=False)
         if outgoing is None:
             raise self._full()
@@ -269,31 +250,10 @@ class Producer:
 
     # --- the stages up to the partition
 
-    def _message(
-        self,
-        value: Any,
-        key: Key,
-        properties: Mapping[str, str] | None,
-        event_time_ms: int | None,
-        deliver_at_ms: int | None,
-        deliver_after_s: float | None,
-        ordering_key: bytes | None,
-        sequence_id: int | None,
-    ) -> OutgoingMessage:
+    def _message(self, value: Any, arguments: SendArguments) -> OutgoingMessage:
         if self._ended is not None:
             raise self._ended
-        if deliver_after_s is not None:
-            if deliver_at_ms is not None:
-                raise InvalidValue("deliver_at_ms and deliver_after_s say the same thing: give one of them")
-            deliver_at_ms = self._services.timing.wall_ms() + round(deliver_after_s * 1000)
-        if sequence_id is not None and (self._options.batch is not None and self._options.batch.by_key):
-            raise InvalidValue("batches by key are not in the order of the calls, so that messages cannot bring sequence ids")
-        if sequence_id is not None and not 0 <= sequence_id < 1 << 63:
-            raise InvalidValue(f"the sequence id {sequence_id} is not within 0 and 2^63 - 1")
-        payload, key = self._schema.encode_with_key(value, key)
-        message = OutgoingMessage(
-            payload, key, dict(properties) if properties else {}, event_time_ms, deliver_at_ms, ordering_key, sequence_id
-        )
+        message = self._messages.build(value, **arguments)
         if self._options.interceptors:
             message = before_send(self._options.interceptors, message)
         limit = self._partitions[0].message_bytes_max
@@ -419,6 +379,10 @@ class Producer:
         self._end(closed, error)
 
     # --- its end
+
+    def forked(self) -> None:
+        """In a new process, which has no event loop: nothing is sent from here."""
+        self._ended = InvalidOperation(FORKED)
 
     def _expire(self) -> None:
         limit_s, now_s = self._options.send_timeout_s, self._services.timing.now_s()

@@ -11,13 +11,15 @@ from messaging.protocol import pulsar_pb2 as pb
 T = TypeVar("T")
 
 # Numbers of Pulsar's protocol.
-STRING_TYPE, JSON_TYPE = 1, 2
+STRING_TYPE, JSON_TYPE, AVRO_TYPE, KEY_VALUE_TYPE, PROTOBUF_NATIVE_TYPE = 1, 2, 4, 15, 20
 
 
 class Schema(Generic[T]):
-    """`description` is what the broker is told; None for plain bytes, which fit everything."""
+    """`description` is what the broker is told; None for plain bytes, which fit everything. `resolves`: to read a message takes the
+    schema that it was written with, which a consumer asks the broker for."""
 
     description: pb.Schema | None = None
+    resolves = False
 
     def encode(self, value: T) -> bytes:
         """Raises `InvalidValue` for a value that is not of this schema."""
@@ -30,6 +32,14 @@ class Schema(Generic[T]):
     def encode_with_key(self, value: T | None, key: Key) -> tuple[bytes | None, Key]:
         """None is no value: in a compacted topic it removes the key."""
         return (None if value is None else self.encode(value)), key
+
+    def decode_with_key(self, payload: bytes | None, key: Key) -> T | None:
+        """What `encode_with_key` was given."""
+        return None if payload is None else self.decode(payload)
+
+    def decode_written(self, payload: bytes | None, key: Key, writer: pb.Schema) -> T | None:
+        """The same, of a message that was written with `writer`. Called only if it `resolves`."""
+        return self.decode_with_key(payload, key)
 
 
 class Bytes(Schema[bytes]):

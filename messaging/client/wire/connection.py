@@ -11,6 +11,7 @@ from messaging.client.addresses import Address
 from messaging.client.failures import ConnectionLost
 from messaging.client.wire.parser import Received
 from messaging.client.wire.session import Session, State
+from messaging.client.wire.tokens import renewal_delay_s
 from messaging.client.wire.transports import HIGH_WATER_BYTES, Connector, Transport
 from messaging.errors import MagnetarError
 from messaging.protocol import frames
@@ -20,6 +21,7 @@ from messaging.version import VERSION
 logger = logging.getLogger("messaging.client")
 
 CLIENT_VERSION = f"Magnetar-Python-v{VERSION}"
+TIMER_S_MAX = 7 * 86_400.0  # what is due later is planned again
 Token = Callable[[], Awaitable[str | None]]
 Command = pb.Command
 
@@ -45,12 +47,22 @@ class Endpoint(Protocol):
 class Connection:
     """Made by `Connections`. Ids of producers and consumers are unique over all connections of a client."""
 
-    def __init__(self, address: Address, token: Token, *, message_bytes_max: int, keep_alive_s: float, timeout_s: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        token: Token,
+        wall_ms: Callable[[], int],
+        *,
+        message_bytes_max: int,
+        keep_alive_s: float,
+        timeout_s: float,
+    ) -> None:
         self.address = address
         self.busy = False  # the peer takes what was written slower than it is written
         self.producers: dict[int, Endpoint] = {}
         self.consumers: dict[int, Endpoint] = {}
         self._token = token
+        self._wall_ms = wall_ms
         self._keep_alive_s = keep_alive_s
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
@@ -60,14 +72,16 @@ class Connection:
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._token_sent: str | None = None
         self._renewal: asyncio.Task[None] | None = None
+        self._renewal_timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     # --- life
 
     async def open(self, connect: Connector) -> None:
         """Raises `Unreachable`, or the error with which the broker refuses."""
-        token = await self._token()
+        token = self._token_sent = await self._token()
         self._transport = await connect(self.address, self)
         try:
             self._session.connect(CLIENT_VERSION, token)
@@ -81,6 +95,7 @@ class Connection:
             self.fail(error if isinstance(error, MagnetarError) else ConnectionLost("cancelled"))
             raise
         self._timer = self._loop.call_later(self._keep_alive_s, self._tick)
+        self._plan_renewal()
 
     @property
     def usable(self) -> bool:
@@ -111,6 +126,8 @@ class Connection:
             self._timer.cancel()
         if self._renewal is not None:
             self._renewal.cancel()
+        if self._renewal_timer is not None:
+            self._renewal_timer.cancel()
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # whoever opens it looks; nobody else has to
@@ -192,15 +209,42 @@ class Connection:
         if endpoint is not None:
             endpoint.received(command, event.rest)
 
+    # --- the token
+
+    def _plan_renewal(self) -> None:
+        """A token that ends is renewed before, so that nothing waits for the broker to ask for another."""
+        if self._renewal_timer is not None:
+            self._renewal_timer.cancel()
+            self._renewal_timer = None
+        delay_s = None if self._token_sent is None else renewal_delay_s(self._token_sent, self._wall_ms() / 1000)
+        if delay_s is not None and delay_s > TIMER_S_MAX:
+            self._renewal_timer = self._loop.call_later(TIMER_S_MAX, self._plan_renewal)
+        elif delay_s is not None:
+            self._renewal_timer = self._loop.call_later(delay_s, self._renewal_due)
+
+    def _renewal_due(self) -> None:
+        self._renewal_timer = None
+        if self._renewal is None:
+            self._renewal = self._loop.create_task(self._renew())
+
     async def _renew(self) -> None:
         try:
             token = await self._token()
         except Exception as error:  # the user's function
-            self.fail(ConnectionLost(f"no new token: {type(error).__name__}: {error}"))
+            self._renewal = None
+            why = f"no new token: {type(error).__name__}: {error}"
+            if self._session.challenged:
+                self.fail(ConnectionLost(why))
+            else:
+                logger.warning("%s: %s; the old one is still valid", self.address, why)
+                self._plan_renewal()
             return
         self._renewal = None
-        self._session.renew(CLIENT_VERSION, token)
-        self._flush()
+        if token != self._token_sent or self._session.challenged:
+            self._token_sent = token
+            self._session.renew(CLIENT_VERSION, token)
+            self._flush()
+        self._plan_renewal()
 
     # --- writing
 

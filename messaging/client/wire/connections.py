@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from messaging.client.addresses import Address, parse_addresses
 from messaging.client.errors import from_wire
@@ -23,12 +23,21 @@ class Connections:
     to a lookup names addresses that a client behind a proxy cannot reach."""
 
     def __init__(
-        self, url: str, token: Token, connect: Connector, *, message_bytes_max: int, keep_alive_s: float, timeout_s: float
+        self,
+        url: str,
+        token: Token,
+        connect: Connector,
+        wall_ms: Callable[[], int],
+        *,
+        message_bytes_max: int,
+        keep_alive_s: float,
+        timeout_s: float,
     ) -> None:
         self.service = parse_addresses(url)
         self.timeout_s = timeout_s
         self._token = token
         self._connect = connect
+        self._wall_ms = wall_ms
         self._message_bytes_max = message_bytes_max
         self._keep_alive_s = keep_alive_s
         self._opening: dict[Address, asyncio.Task[Connection]] = {}
@@ -60,6 +69,7 @@ class Connections:
         connection = Connection(
             address,
             self._token,
+            self._wall_ms,
             message_bytes_max=self._message_bytes_max,
             keep_alive_s=self._keep_alive_s,
             timeout_s=self.timeout_s,

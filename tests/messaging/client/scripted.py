@@ -158,3 +158,8 @@ class ScriptedBroker:
     def payloads(self) -> list[bytes]:
         """Of messages that were sent alone."""
         return [frames.parse_stored(event.rest).payload for event in self.connection.sent]
+
+    def properties(self) -> list[dict[str, str]]:
+        """Of messages that were sent alone."""
+        sent = [frames.parse_stored(event.rest).metadata for event in self.connection.sent]
+        return [{pair.key: pair.value for pair in metadata.properties} for metadata in sent]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +16,7 @@ from messaging.client.consuming.redelivery import Entry, RedeliveryBackoff, Sche
 from messaging.client.consuming.unpacking import CHECKSUM, Unpacker, Unreadable, open_entry
 from messaging.client.errors import InvalidValue
 from messaging.client.message import MessageId
-from messaging.client.schemas import BYTES, STRING, Json
-from messaging.client.schemas.json import record_of
+from messaging.client.schemas import BYTES
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import Stored, build_send
 from tests.support.clients.batches import single
@@ -205,54 +202,9 @@ def test_options_that_contradict_each_other_are_refused() -> None:
             consumer_options(**wrong)
 
 
-# --- schemas
-
-
-class Colour(enum.Enum):
-    RED = "red"
-
-
-@dataclasses.dataclass
-class Part:
-    name: str
-
-
-@dataclasses.dataclass
-class Order:
-    number: int
-    parts: list[Part]
-    colour: Colour
-    note: str | None = None
-
-
-class Struct(msgspec.Struct, rename="camel"):
-    unit_price: float
-    tags: dict[str, bytes]
-
-
-def test_json_of_a_dataclass_and_of_a_struct() -> None:
-    order = Order(1, [Part("wheel")], Colour.RED)
-    assert Json(Order).decode(Json(Order).encode(order)) == order
-    fields = {field["name"]: field for field in record_of(Order)["fields"]}
-    assert fields["number"]["type"] == "long" and fields["note"] == {
-        "name": "note",
-        "type": ["null", "string"],
-        "default": None,
-    }
-    assert fields["parts"]["type"]["items"]["name"] == "Part"
-    assert [field["name"] for field in record_of(Struct)["fields"]] == ["unitPrice", "tags"]
-    description = Json(Struct).description
-    assert description is not None and (description.name, description.type) == ("Struct", 2)
-
-
-def test_values_that_do_not_fit_a_schema_are_refused() -> None:
-    with pytest.raises(InvalidValue, match="is a Order, not Part"):
-        Json(Order).encode(Part("wheel"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue, match="not a Order"):
-        Json(Order).decode(b"{}")
-    with pytest.raises(InvalidValue, match="is bytes, not str"):
-        BYTES.encode("text")  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue):
-        STRING.decode(b"\xff")
-    with pytest.raises(InvalidValue, match="no counterpart"):
-        Json(complex)
+def test_either_kind_of_timeout_is_enough_and_a_reader_has_none() -> None:
+    backoff = RedeliveryBackoff(1.0, 8.0)
+    assert [consumer_options(ack_timeout_backoff=backoff).ack_delay_s(count) for count in (0, 1, 2, 5)] == [1, 2, 4, 8]
+    assert consumer_options(ack_timeout_s=3.0).ack_delay_s(5) == 3.0 and consumer_options().ack_delay_s(5) == 0.0
+    assert dataclasses.replace(consumer_options(ack_timeout_backoff=backoff), durable=False).ack_delay_s(0) == 0.0
+    assert consumer_options(nack_backoff=backoff).refused_delay_s(1) == 2.0 and consumer_options().refused_delay_s(1) == 60.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from messaging import client as magnetar
 from messaging.adminrpc.topics import PartitionsUpdate, TopicCreate
 from messaging.client import errors
-from tests.support.brokers.running_broker import RunningBroker, running_broker
+from tests.support.brokers.running_broker import RunningBroker
 from tests.support.waiting import eventually
 
 NAMESPACE = "persistent://acme/orders"
@@ -27,27 +26,6 @@ CODECS = {
     "zstd": pulsar.CompressionType.ZSTD,
     "snappy": pulsar.CompressionType.SNAPPY,
 }
-
-
-@pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
-    async with running_broker(tmp_path / "data") as running:
-        yield running
-
-
-@pytest.fixture
-async def client(broker: RunningBroker) -> AsyncIterator[magnetar.Client]:
-    async with magnetar.connect(f"pulsar://127.0.0.1:{broker.port}", key=broker.token("owner")) as connected:
-        yield connected
-
-
-@pytest.fixture
-async def stock(broker: RunningBroker, tmp_path: Path) -> AsyncIterator[pulsar.Client]:
-    logger = pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(tmp_path / "stock.log"))
-    authentication = pulsar.AuthenticationToken(broker.token("owner"))
-    apaches = pulsar.Client(f"pulsar://127.0.0.1:{broker.port}", authentication, logger=logger)
-    yield apaches
-    await asyncio.to_thread(apaches.close)
 
 
 async def received(consumer: magnetar.Consumer, count: int) -> list[magnetar.Message]:

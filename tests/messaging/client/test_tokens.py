@@ -1,0 +1,62 @@
+"""When a token ends, and that it is renewed before."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from messaging import client as magnetar
+from messaging.client.wire.tokens import expires_s, renewal_delay_s
+from tests.messaging.client.scripted import ScriptedBroker
+from tests.support.waiting import eventually
+
+NOW_S = 1_700_000_000.0  # of the scripted broker
+
+
+def token(**claims: Any) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.signature"
+
+
+def test_a_token_is_renewed_a_tenth_of_its_time_before_its_end_or_a_minute() -> None:
+    assert renewal_delay_s(token(exp=100), 0.0) == 90.0
+    assert renewal_delay_s(token(exp=86_400), 0.0) == 86_340.0
+    assert renewal_delay_s(token(exp=100), 100.0) is None, "the broker says that it is over"
+    assert renewal_delay_s(token(sub="app"), 0.0) is None
+
+
+@pytest.mark.parametrize("text", ["", "secret", "a.b.c", "a.Wzdd.c", token(exp="soon"), token(exp=None)])
+def test_what_says_no_end_has_none(text: str) -> None:
+    assert expires_s(text) is None
+
+
+async def test_a_connection_gets_the_new_token_before_the_old_one_ends() -> None:
+    broker = ScriptedBroker()
+    tokens = iter([token(exp=NOW_S + 0.05), token(exp=NOW_S + 3600)])
+
+    def key() -> str:
+        return next(tokens)
+
+    async with magnetar.connect("pulsar://127.0.0.1:1", key=key, transport=broker.connect, timing=broker.time.timing()) as client:
+        await client.partitions("persistent://acme/orders/new")
+        await eventually(lambda: broker.commands.count("AUTH_RESPONSE") == 1)
+        assert broker.connection.open
+
+
+async def test_a_function_that_fails_early_costs_nothing_while_the_old_token_is_valid() -> None:
+    broker = ScriptedBroker()
+    calls: list[str] = []
+
+    def key() -> str:
+        calls.append("asked")
+        if len(calls) == 2:
+            raise RuntimeError("the vault is closed")
+        return token(exp=NOW_S + 0.05) if len(calls) == 1 else token(exp=NOW_S + 3600)
+
+    async with magnetar.connect("pulsar://127.0.0.1:1", key=key, transport=broker.connect, timing=broker.time.timing()) as client:
+        await client.partitions("persistent://acme/orders/new")
+        await eventually(lambda: broker.commands.count("AUTH_RESPONSE") == 1)
+        assert len(calls) == 3 and len(broker.connections) == 1 and broker.connection.open
