@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,9 +37,17 @@ class Actor:
     grants: DatabaseGrants = field(default_factory=DatabaseGrants, compare=False)
     address: str = ""  # from where; "": a process of ours
     trail: Trail = field(default_factory=Trail, compare=False)
+    # What must still hold when the first change is made; each raises where it does not. Checked under the lock of the change.
+    conditions: list[Callable[[], None]] = field(default_factory=list, compare=False)
 
     def may(self, action: Action, resource: Resource = NOTHING) -> bool:
         return decision.allowed(self.grants, self.principal, action, resource)
+
+    def check_conditions(self) -> None:
+        """Once: what follows the first change of a request belongs to it."""
+        conditions, self.conditions[:] = [*self.conditions], []
+        for condition in conditions:
+            condition()
 
 
 def actor_of_user(user: User, request_id: str = "", address: str = "") -> Actor:

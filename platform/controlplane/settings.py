@@ -53,6 +53,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "controlplane.api_calls.CountApiCalls",
     "controlplane.middleware.PermissionTable",
+    "controlplane.api_requests.ApiRequests",
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 X_FRAME_OPTIONS = "DENY"
@@ -181,6 +182,6 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "APPEND_COMPONENTS": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}},
     "SECURITY": [{"token": []}],
-    "POSTPROCESSING_HOOKS": [],  # choices stay with the fields that have them
+    "POSTPROCESSING_HOOKS": ["tenants.rest.document_parts.complete"],  # choices stay with the fields that have them
     "PATH_CONVERTER_OVERRIDES": {"kind": {"type": "string", "enum": ["topics", "non-persistent"]}},
 }

@@ -75,10 +75,11 @@ def change(actor: Actor, *, must_confirm: bool = True) -> Iterator[PendingChange
     """A transaction that holds the feed's lock, followed by the broker's confirmation. An exception rolls everything back.
 
     `must_confirm` False: the broker can fetch the change when it needs it, so an unavailable broker is no error.
-    Raises `QuotaExceeded` if the actor makes too many changes too fast."""
+    Raises `QuotaExceeded` if the actor makes too many changes too fast, and what a condition of the actor raises."""
     limit_rate(actor)
     with transaction.atomic(durable=True):
         running = PendingChange(actor, feed.lock_head())
+        actor.check_conditions()
         yield running
     if running.version:
         try:

@@ -102,6 +102,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
     if topics.topics or topics.partitioned:
         if not force and without_system_topics([*topics.topics, *topics.partitioned]):
             raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
+        actor.check_conditions()  # before anything is gone
         for topic in topics.partitioned:
             _delete_topic(topic, partitioned=True)
         for topic in topics.topics:

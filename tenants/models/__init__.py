@@ -5,6 +5,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 
 from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
+from tenants.models.idempotency import IdempotencyKey
 from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.models.tenant import Namespace, Tenant
@@ -20,6 +21,7 @@ __all__ = [
     "DynamicSetting",
     "FeedHead",
     "Grant",
+    "IdempotencyKey",
     "Key",
     "Membership",
     "MonthLabels",

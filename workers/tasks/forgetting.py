@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from spark_jobs.config import inputs_path, quarantine_directory, run_directory
+from tenants import idempotency
 from tenants.models import Tenant
 from tenants.scoping import platform_scope
 from workers.alerts.models import AlertRule, MailUsage, Notice, NotificationTarget
@@ -40,6 +41,7 @@ def forget_old(environment: Environment, task_id: str, renew: Callable[[], None]
         "reports": _reports(environment, renew),
         "notices": _notices(environment, renew),
         "redrives": _redrives(environment, renew),
+        "idempotency_keys": _idempotency_keys(environment, renew),
         "of_former_tenants": _of_former_tenants(renew),
     }
 
@@ -119,6 +121,15 @@ def _redrives(environment: Environment, renew: Callable[[], None]) -> int:
             created_at__lt=oldest
         )
         return _deleted(old, RedriveJob, renew)
+
+
+def _idempotency_keys(environment: Environment, renew: Callable[[], None]) -> int:
+    """Those that nobody uses any more: whoever does forgets old ones in passing."""
+    forgotten = 0
+    while deleted := idempotency.forget(environment.now(), A_DELETE):
+        renew()
+        forgotten += deleted
+    return forgotten
 
 
 def _of_former_tenants(renew: Callable[[], None]) -> int:

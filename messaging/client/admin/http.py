@@ -76,7 +76,7 @@ class Http:
 
     def etag(self, path: str) -> str:
         """What `if_match` of a change takes, so that it is refused if somebody else changed the same thing since."""
-        _, headers, _ = self._once("GET", self._base + path, None, self._headers(None, None))
+        _, headers, _ = self.exchange("GET", self._base + path, None, self._headers(None, None))
         return headers.get("etag", "")
 
     def _headers(self, idempotency_key: str | None, if_match: str | None) -> dict[str, str]:
@@ -107,7 +107,7 @@ class Http:
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS or not repeats
             try:
-                status, _, content = self._once(method, target, data, headers)
+                status, _, content = self.exchange(method, target, data, headers)
             except Unreachable:
                 if last:
                     raise
@@ -119,7 +119,8 @@ class Http:
             self._sleep(min(WAIT_S * 2 ** (attempt - 1), WAIT_S_MAX))
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    def exchange(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        """One request: the status, headers by their names in small letters, and the content of its answer. Raises `Unreachable`."""
         connection: http.client.HTTPConnection
         if self._secure:
             connection = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)

@@ -14,10 +14,12 @@ from django.db import close_old_connections
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from jsonschema import Draft202012Validator
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
 from controlplane.permissions import REST
+from messaging import bodies
 from messaging.limits.sizes import NAME_BYTES_MAX, PARTITIONS_MAX, ROLES_MAX
 from messaging.limits.structs import limits_of
 from tenants.models import Tenant
@@ -67,6 +69,41 @@ def test_the_document_says_the_limits_of_fields() -> None:
         assert not schema["additionalProperties"]
         for name in limits_of(body):
             assert {"max", "min"} & {key[:3] for key in schema["properties"][name]} or "anyOf" in schema["properties"][name], name
+
+
+def test_every_operation_has_examples_that_fit_its_schemas() -> None:
+    components = {"components": document()["components"]}
+    checked = 0
+    for path, method in OPERATIONS:
+        operation = document()["paths"][path][method]
+        for described in (operation.get("requestBody", {}), *operation["responses"].values()):
+            for media_type, content in described.get("content", {}).items():
+                if media_type != "application/json":
+                    continue
+                Draft202012Validator({**components, **content["schema"]}).validate(content["example"])
+                checked += 1
+    assert checked > len(OPERATIONS)
+
+
+def test_examples_of_bodies_are_taken_by_the_api() -> None:
+    """What a schema cannot say, such as fields that exclude each other, holds for them, too."""
+    examples = {
+        content["schema"].get("$ref", "").rpartition("/")[2]: content["example"]
+        for path, method in OPERATIONS
+        for content in document()["paths"][path][method].get("requestBody", {}).get("content", {}).values()
+    }
+    for body in request_bodies():
+        example = examples.get(f"{body.__name__}Request") or examples[f"Patched{body.__name__}Request"]
+        bodies.convert(example, body)
+
+
+def test_the_document_says_which_headers_make_changes_safe() -> None:
+    for path, method in OPERATIONS:
+        parameters = document()["paths"][path][method].get("parameters", [])
+        headers = {each["name"] for each in parameters if each["in"] == "header"}
+        assert ("Idempotency-Key" in headers) == (method != "get"), (path, method)
+        conditional = method in ("put", "patch", "delete") and "get" in document()["paths"][path]
+        assert ("If-Match" in headers) == conditional, (path, method)
 
 
 def test_the_document_is_made_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
