@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from controlplane.cli.remote.command import TOPIC, Remote, RemoteCommand, Topic, remote
+from controlplane.cli.remote.command import EXIT_UNREACHABLE, TOPIC, Failed, Remote, RemoteCommand, Topic, WrongParameter, remote
 from controlplane.cli.remote.output import show_json
 
 POLL_S = 0.5
@@ -69,10 +70,11 @@ def produce(at: Remote, topic: Topic, messages: tuple[str, ...], key: str | None
     """Publish messages: those on the command line, else each line of standard input."""
     from controlplane.cli.remote import sdk
 
-    pairs = dict(each.partition("=")[::2] for each in properties)
+    pairs = dict(_pair(each) for each in properties)
     lines = iter(messages) if messages else (line.rstrip("\n") for line in sys.stdin)
-    for message_id in sdk.produce(at.context.broker_url, at.token, str(topic), lines, key, pairs):
-        show_json({"message_id": message_id}) if at.as_json else click.echo(message_id)
+    with _reachable(at):
+        for message_id in sdk.produce(at.context.broker_url, at.token, str(topic), lines, key, pairs):
+            show_json({"message_id": message_id}) if at.as_json else click.echo(message_id)
 
 
 @click.command(cls=RemoteCommand)
@@ -91,12 +93,32 @@ def consume(
     """Receive messages, print them and acknowledge them."""
     from controlplane.cli.remote import sdk
 
-    for message in sdk.consume(at.context.broker_url, at.token, str(topic), subscription, count, timeout_s, position, kind):
-        if at.as_json:
-            show_json(message)
-        else:
-            click.echo(base64.b64decode(message["payload_base64"]) if message["text"] is None else message["text"])
-        sys.stdout.flush()
+    with _reachable(at):
+        for message in sdk.consume(at.context.broker_url, at.token, str(topic), subscription, count, timeout_s, position, kind):
+            if at.as_json:
+                show_json(message)
+            else:
+                click.echo(base64.b64decode(message["payload_base64"]) if message["text"] is None else message["text"])
+            sys.stdout.flush()
+
+
+def _pair(given: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not name or not separator:
+        raise WrongParameter(f"{given!r} is no property: use NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+@contextmanager
+def _reachable(at: Remote) -> Iterator[None]:
+    """The console's address does not tell the port of messages, so a context may have the wrong one."""
+    from messaging.client.errors import Unreachable
+
+    try:
+        yield
+    except Unreachable as error:
+        text = f"{error.message}: is the platform running? Another address is set with `magnetar login --broker-url URL`"
+        raise Failed(text, EXIT_UNREACHABLE) from None
 
 
 def _show(message: Any, *, as_json: bool) -> None:

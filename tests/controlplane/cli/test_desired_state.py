@@ -1,0 +1,106 @@
+"""Files of `magnetar plan`: what they say, what is wrong with them, and how they differ from what there is."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.cli.remote.desired_state import Change, Tenant, WrongFile, changes, exported, parsed
+
+FILE: dict[str, Any] = {
+    "tenant": "acme",
+    "namespaces": {
+        "orders": {
+            "policies": {"retention_time_min": 60},
+            "grants": {"app@acme": ["produce", "consume"]},
+            "topics": {"new": {"partitions": 4, "properties": {"team": "a"}, "subscriptions": {"billing": None}}},
+        }
+    },
+    "keys": {"app": None},
+}
+
+
+def summary(differences: list[Change]) -> list[str]:
+    return [str(change) for change in differences]
+
+
+def test_a_new_tenant_gets_everything_in_an_order_that_works() -> None:
+    assert summary(changes(parsed(FILE), parsed({"tenant": "acme"}))) == [
+        "+ namespace orders",
+        "~ policies orders",
+        "+ topic orders/new",
+        "~ properties orders/new",
+        "+ subscription orders/new/billing",
+        "~ grants orders",
+        "+ key app",
+    ]
+
+
+def test_what_is_there_is_no_difference_and_an_export_says_the_same() -> None:
+    assert changes(parsed(FILE), parsed(FILE), prune=True) == []
+    assert changes(parsed(exported(parsed(FILE))), parsed(FILE), prune=True) == []
+
+
+def test_what_the_file_does_not_name_stays_without_prune() -> None:
+    actual = parsed(FILE)
+    wanted = parsed({"tenant": "acme", "namespaces": {"orders": {"topics": {"new": None}}}})
+    assert changes(wanted, actual) == []
+    assert summary(changes(wanted, actual, prune=True)) == ["- subscription orders/new/billing"]
+    wanted = parsed({"tenant": "acme", "namespaces": {"orders": None}, "keys": {"other": None}})
+    assert summary(changes(wanted, actual, prune=True)) == ["- topic orders/new", "+ key other", "- key app"]
+
+
+def test_a_difference_is_told_field_by_field() -> None:
+    wanted = parsed({"tenant": "acme", "namespaces": {"orders": {"policies": {"retention_time_min": 90, "message_ttl_s": 5}}}})
+    (change,) = changes(wanted, parsed(FILE))
+    assert list(change.lines()) == ["~ policies orders", "    + message_ttl_s: 5", "    ~ retention_time_min: 60 -> 90"]
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ([], "the file is not an object: use tenant, policies, labels, namespaces, keys"),
+        ({}, "tenant is missing"),
+        ({"tenant": "a", "topics": {}}, "unknown field 'topics': use tenant, policies, labels, namespaces, keys"),
+        ({"tenant": "a", "namespaces": {"n": {"topics": {"t": {"partition": 1}}}}}, "namespaces.n.topics.t has the unknown field"),
+        ({"tenant": "a", "namespaces": {"n": {"topics": {"t": {"partitions": True}}}}}, "topics.t.partitions is True"),
+        ({"tenant": "a", "namespaces": {"n": {"grants": {"r": "produce"}}}}, "grants.r is not a list of actions"),
+        ({"tenant": "a", "namespaces": {"n": {"topics": {"t": {"properties": {"p": 1}}}}}}, "properties.p is 1, which is no text"),
+        ({"tenant": "a", "namespaces": {2026: None}}, "the name 2026, which is no text"),
+        ({"tenant": "a", "keys": {"../k": None}}, "no name of a key"),
+        ({"tenant": "a", "keys": {"k": {"expires_at": "soon"}}}, "keys.k.expires_at is 'soon', which is no time"),
+        ({"tenant": "a", "keys": {"k": {"scope": [{"topics": "t"}]}}}, "keys.k.scope has no list of actions"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(document: Any, why: str) -> None:
+    with pytest.raises(WrongFile) as refused:
+        parsed(document)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_a_topic_does_not_get_fewer_partitions(partitions: int) -> None:
+    wanted = parsed({"tenant": "acme", "namespaces": {"orders": {"topics": {"new": {"partitions": partitions}}}}})
+    with pytest.raises(WrongFile, match="never fewer"):
+        changes(wanted, parsed(FILE))
+
+
+@pytest.mark.parametrize("given", ["2027-01-01T00:00:00Z", "2027-01-01T01:00:00+01:00", datetime(2027, 1, 1), date(2027, 1, 1)])
+def test_a_time_is_the_same_however_it_is_written(given: Any) -> None:
+    actual = parsed({"tenant": "acme", "keys": {"app": {"expires_at": "2027-01-01T00:00:00Z"}}})
+    assert changes(parsed({"tenant": "acme", "keys": {"app": {"expires_at": given}}}), actual) == []
+
+
+def test_a_key_that_was_replaced_is_satisfied_by_either_version() -> None:
+    old, new = ({"expires_at": f"20{year}-01-01T00:00:00Z"} for year in (27, 28))
+    actual = Tenant("acme", keys={"app": [old, new]})
+    for said in (old, new, None):
+        assert changes(parsed({"tenant": "acme", "keys": {"app": said}}), actual) == []
+    assert exported(actual)["keys"] == {"app": new}
+
+
+def test_a_key_that_may_do_nothing_is_not_exported_as_one_that_may_do_everything() -> None:
+    actual = Tenant("acme", keys={"app": [{"expires_at": None, "scope": [], "networks": []}]})
+    assert exported(actual)["keys"] == {"app": {"scope": []}}

@@ -1,0 +1,144 @@
+"""`magnetar plan`, `apply` and `export` against the API itself: a file makes a tenant, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from controlplane.cli import main
+from controlplane.cli.remote import contexts
+from messaging.client.admin.generated import Resources
+from messaging.client.admin.http import Http
+from tests.tenants.world import Caller, World
+
+FILE = """
+tenant: acme
+namespaces:
+  orders:
+    policies: {retention_time_min: 60, retention_size_mb: 10}
+    grants: {app@acme: [produce, consume]}
+    topics:
+      new:
+        partitions: 2
+        policies: {message_ttl_s: 3600}
+        properties: {team: payments}
+        grants: {app@acme: [consume]}
+        subscriptions: {billing: {properties: {owner: olga}}}
+      a+b: {}
+  stock: {}
+keys:
+  app:
+    expires_at: 2099-01-01T00:00:00Z
+    scope: [{actions: [produce], namespace: orders, topics: new}]
+    networks: [192.0.2.0/24]
+labels: {team: payments}
+"""
+
+
+class InProcess(Http):
+    """Its requests go to the views, without a server."""
+
+    def __init__(self, caller: Caller) -> None:
+        super().__init__("http://127.0.0.1:8080")
+        self._caller = caller
+
+    def exchange(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        answer = self._caller(method, target, data)
+        return answer.status_code, {}, answer.content
+
+
+@pytest.fixture
+def olga(world: World, caller: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The owner has signed in."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", "http://127.0.0.1:8080", tenant="acme")}))
+    monkeypatch.setattr("messaging.client.admin.Admin", lambda url, token: Resources(InProcess(caller("olga"))))
+    return world
+
+
+def run(*arguments: str, given: str = FILE) -> Result:
+    return CliRunner().invoke(main, list(arguments), input=given)
+
+
+def test_a_file_is_planned_applied_once_and_exported(olga: World, tmp_path: Path) -> None:
+    planned = run("plan", "-")
+    assert planned.exit_code == 2, planned.output
+    assert "+ topic orders/new" in planned.output and "+ namespace stock" in planned.output
+    assert not olga.broker.topics
+    refused = run("apply", "-", "--yes")
+    assert refused.exit_code == 64 and "--tokens-dir" in refused.output
+    applied = run("apply", "-", "--yes", "--tokens-dir", str(tmp_path / "tokens"))
+    assert applied.exit_code == 0, applied.output
+    token = tmp_path / "tokens" / "app.token"
+    assert token.stat().st_mode & 0o777 == 0o600 and token.read_text().count(".") == 2
+    assert set(olga.broker.topics) == {
+        "persistent://acme/orders/a+b",
+        "persistent://acme/orders/new-partition-0",
+        "persistent://acme/orders/new-partition-1",
+    }
+    again = run("plan", "-", "--prune")
+    assert (again.exit_code, again.output) == (0, "no changes\n")
+    assert run("apply", "-", "--yes").output == "no changes\n"
+    exported = yaml.safe_load(run("export").output)
+    assert exported["namespaces"]["orders"]["topics"]["new"] == {
+        "partitions": 2,
+        "policies": {"message_ttl_s": 3600},
+        "properties": {"team": "payments"},
+        "grants": {"app@acme": ["consume"]},
+        "subscriptions": {"billing": {"properties": {"owner": "olga"}}},
+    }
+    assert exported["keys"]["app"]["scope"] == [{"actions": ["produce"], "namespace": "orders", "topics": "new"}]
+    assert exported["labels"] == {"team": "payments"}
+    assert run("plan", "-", "--prune", given=yaml.safe_dump(exported)).exit_code == 0
+
+
+def test_a_changed_file_changes_what_it_says_and_prunes_if_asked(olga: World, tmp_path: Path) -> None:
+    assert run("apply", "-", "--yes", "--tokens-dir", str(tmp_path)).exit_code == 0
+    changed = (
+        FILE.replace("partitions: 2", "partitions: 3").replace("      a+b: {}\n", "").replace("[produce, consume]", "[produce]")
+    )
+    planned = run("plan", "-", "--prune", given=changed)
+    assert planned.exit_code == 2
+    assert planned.output.splitlines() == [
+        "~ partitions orders/new",
+        "    2 -> 3",
+        "~ grants orders",
+        "    ~ app@acme: ['consume', 'produce'] -> ['produce']",
+        "- topic orders/a+b",
+        "3 changes",
+    ]
+    assert run("apply", "-", "--yes", "--prune", given=changed).exit_code == 0
+    assert "persistent://acme/orders/a+b" not in olga.broker.topics
+    assert olga.broker.partitions("persistent://acme/orders/new") == 3
+    assert run("plan", "-", "--prune", given=changed).exit_code == 0
+
+
+def test_a_key_that_is_another_than_the_file_says_is_not_passed_off_as_it(olga: World, tmp_path: Path) -> None:
+    assert run("apply", "-", "--yes", "--tokens-dir", str(tmp_path)).exit_code == 0
+    refused = run("plan", "-", given=FILE.replace("2099", "2098"))
+    assert refused.exit_code == 64 and "a key does not change" in refused.output
+
+
+def test_an_apply_that_fails_says_how_far_it_came_and_goes_on_from_there(olga: World, tmp_path: Path) -> None:
+    wrong = FILE.replace("{message_ttl_s: 3600}", "{no_such_policy: 1}")
+    failed = run("apply", "-", "--yes", "--tokens-dir", str(tmp_path / "tokens"), given=wrong)
+    assert failed.exit_code == 7
+    assert "~ policies orders/new: " in failed.output and "3 of 11 changes were made" in failed.output
+    assert not (tmp_path / "tokens").exists()
+    assert run("apply", "-", "--yes", "--tokens-dir", str(tmp_path / "tokens")).exit_code == 0
+    assert run("plan", "-").exit_code == 0
+
+
+def test_nothing_is_asked_on_the_input_that_the_file_is_read_from(olga: World) -> None:
+    refused = run("apply", "-", given="tenant: acme\nnamespaces: {stock: {}}")
+    assert refused.exit_code == 64 and "--yes" in refused.output
+
+
+def test_what_is_no_file_is_refused_before_anything_is_changed(olga: World) -> None:
+    for given in ("a: [", "tenant: acme\nnamespace: {}", "- a"):
+        assert run("apply", "-", "--yes", given=given).exit_code == 64, given
+    assert run("plan", "-", given="tenant: other").exit_code == 4  # which olga cannot see
