@@ -26,6 +26,8 @@ SOURCES := messaging tenants admin_ui workers spark_jobs platform
 ARGS ?=
 SEEDS ?= 200
 STEPS ?= 1000000
+CALLS ?= 100000
+SEED ?= 1
 
 .PHONY: help
 help: ## list the targets
@@ -75,6 +77,10 @@ hostile: setup $(VENV)/.installed-test ## send a broker ten million frames that 
 	$(BIN)/python -m tests.adversary.hostile.campaign $(ARGS)
 	$(BIN)/python -m tests.adversary.hostile.visiting $(VISITS)
 	$(BIN)/python -m tests.adversary.hostile.rest $(ASKED)
+
+.PHONY: api-campaign
+api-campaign: setup $(VENV)/.installed-test ## make up 100,000 requests from the OpenAPI document and hold the answers against it; CALLS=10000 SEED=7
+	API_CALLS=$(CALLS) API_SEED=$(SEED) $(BIN)/python -m pytest -q -n 2 tests/tenants/rest/test_openapi.py -k answers_fit $(ARGS)
 
 .PHONY: simulation
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"

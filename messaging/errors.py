@@ -167,6 +167,10 @@ class PolicyNotEnforced(PreconditionFailed):
     code = "policy_not_enforced"
 
 
+class DeletionProtected(PreconditionFailed):
+    code = "deletion_protected"
+
+
 class FewerPartitions(PreconditionFailed):
     code, http_status = "fewer_partitions", 422
 

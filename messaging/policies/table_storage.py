@@ -154,6 +154,16 @@ TABLE = (
         meaning="How long a topic must be inactive before it is deleted.",
         enforced_by=_INACTIVITY,
     ),
+    Policy(
+        name="deletion_protected",
+        kind=m.Flag,
+        default=False,
+        levels=m.WITH_TOPICS,
+        label="Deletion protection",
+        meaning="The topic, or the namespace or tenant with all in it, cannot be deleted, and topics stay though nobody uses them. "
+        "A nearer level may take it back with false.",
+        enforced_by="messaging.policies.protection:check_deletable",
+    ),
     # Storage
     *(
         Policy(

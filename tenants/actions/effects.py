@@ -12,6 +12,7 @@ from messaging.protocol.names import TopicName, parse_namespace
 from messaging.protocol.system_topics import without_system_topics
 from tenants import broker
 from tenants.access import Actor, require
+from tenants.actions import protection
 from tenants.actions.namespaces import existing
 from tenants.actions.topics import topic_resource
 from tenants.models import Grant, Key, Namespace, Tenant
@@ -39,6 +40,7 @@ def topic_counts(topic: TopicName, partitions: int) -> Counts:
 def deleted_topic(actor: Actor, topic: TopicName, partitions: int, *, force: bool) -> Counts:
     """Raises `PreconditionFailed` while clients are connected, without `force`."""
     require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
+    protection.check_topic(topic)
     counts = topic_counts(topic, partitions)
     if not force and counts["producers"] + counts["consumers"]:
         raise PreconditionFailed(f"topic {topic} has connected producers or consumers: close them, or delete with force")
@@ -49,6 +51,7 @@ def deleted_namespace(actor: Actor, name: str, *, force: bool) -> Counts:
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
     namespace = existing(name)
+    protection.check_namespace(namespace)
     names = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
     if not force and without_system_topics([*names.topics, *names.partitioned]):
         raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
@@ -62,6 +65,7 @@ def deleted_tenant(actor: Actor, name: str, *, force: bool) -> Counts:
     with tenant_scope(name):
         if not Tenant.objects.exists():
             raise NotFound(f"tenant {name!r} does not exist")
+        protection.check_tenant(Tenant.objects.get())
         namespaces = list(Namespace.objects.values_list("name", flat=True))
         keys = Key.objects.filter(revoked_at=None).count()
     if namespaces and not force:

@@ -16,6 +16,7 @@ from tenants import broker, feed
 from tenants.access import Actor, require
 from tenants.actions import labels
 from tenants.actions.change import PendingChange, change
+from tenants.actions.protection import check_namespace
 from tenants.actions.quotas import check_another_namespace
 from tenants.models import Namespace, Tenant
 
@@ -94,10 +95,10 @@ def retention_ceilings(tenant: Tenant) -> JsonPolicies:
 
 
 def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
-    """`Conflict` while the namespace has topics; with `force` they go first, whoever is attached."""
+    """`Conflict` while the namespace has topics; with `force` they go first, whoever is attached. Raises `DeletionProtected`."""
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
-    existing(name)
+    check_namespace(existing(name))
     topics = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
     if topics.topics or topics.partitioned:
         if not force and without_system_topics([*topics.topics, *topics.partitioned]):
@@ -110,6 +111,7 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
                 _delete_topic(topic, partitioned=False)
     with change(actor) as changing:
         namespace = existing(name)
+        check_namespace(namespace)
         before = namespace.policies
         for topic in namespace.topic_policies.values_list("topic", flat=True):
             changing.publish_change("topic", topic, None)

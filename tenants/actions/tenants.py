@@ -15,6 +15,7 @@ from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions import namespaces
 from tenants.actions.change import PendingChange, change
+from tenants.actions.protection import check_tenant
 from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant
 
 _ROLES_MAX = 1000
@@ -44,7 +45,7 @@ def update_tenant(
     """None leaves a value as it is."""
     require(actor, Action.SUPERUSER, Resource(name))
     with change(actor) as changing:
-        tenant = _existing(name)
+        tenant = existing_tenant(name)
         before = feed.tenant_state(tenant)
         if admin_roles is not None:
             tenant.admin_roles = _roles(admin_roles)
@@ -61,7 +62,7 @@ def set_tenant_policies(actor: Actor, name: str, changes: JsonPolicies) -> Tenan
     limits a tenant is not for its own administrators. Returns when loaded topics follow them."""
     require(actor, Action.SUPERUSER, Resource(name))
     with change(actor) as changing:
-        tenant = _existing(name)
+        tenant = existing_tenant(name)
         before = tenant.policies
         tenant.policies = changed(before, changes, Level.TENANT)
         if tenant.policies != before:
@@ -76,13 +77,14 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
     """`Conflict` while the tenant has namespaces; with `force` they go first, with all their topics. Its keys go with it, and what
     was granted to their roles, anywhere: a later tenant of this name begins with nothing."""
     require(actor, Action.SUPERUSER, Resource(name))
-    _existing(name)
+    check_tenant(existing_tenant(name))
     remaining = Namespace.unscoped.filter(tenant=name)
     if force:
         for namespace in list(remaining.values_list("name", flat=True)):
             namespaces.delete_namespace(actor, namespace, force=True)
     with change(actor) as changing:
-        tenant = _existing(name)
+        tenant = existing_tenant(name)
+        check_tenant(tenant)
         if remaining.exists():
             raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
         _revoke_roles(changing, tenant)
@@ -134,7 +136,7 @@ def _keep_restricted(restriction: SubscriptionGrant) -> None:
         restriction.save()
 
 
-def _existing(name: str) -> Tenant:
+def existing_tenant(name: str) -> Tenant:
     tenant = Tenant.unscoped.filter(name=name).first()
     if tenant is None:
         raise NotFound(f"tenant {name!r} does not exist")

@@ -15,6 +15,7 @@ from tenants import broker, maintenance_requests
 from tenants.access import Actor, platform_actor, require
 from tenants.actions.change import change, record
 from tenants.actions.namespaces import existing
+from tenants.actions.protection import check_topic
 from tenants.models import TopicPolicies
 
 TOPICS_AT_ONCE = 500  # of a question to the broker
@@ -37,8 +38,9 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
 
 
 def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
-    """Raises `TopicNotFound`, `PreconditionFailed` while clients are connected (without `force`), `NotReady`."""
+    """Raises `TopicNotFound`, `DeletionProtected`, `NotReady`; without `force` `PreconditionFailed` while clients are connected."""
     require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
+    check_topic(topic)
     broker.rpc().call(TOPICS_DELETE, TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
     forget_topic_policies(topic)
     record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})

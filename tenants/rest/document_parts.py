@@ -28,7 +28,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
 }
-DEPTH_MAX = 6  # of an example
+DEPTH_MAX = 12  # of an example
 CONDITIONAL = ("put", "patch", "delete")
 
 # By the name of a field; one that is not here has an example of its type.

@@ -116,6 +116,25 @@ class PoliciesInForce(msgspec.Struct, kw_only=True):
     policies: list[PolicyInForce]
 
 
+class PolicyBlame(msgspec.Struct, kw_only=True):
+    name: str
+    value: Any
+    record: Annotated[
+        str | None, Meta(description="Id of the change in the history; null: the audit log does not have it any more.")
+    ]
+    at: Time | None
+    role: Annotated[str | None, Meta(description="Who made it.")]
+    key_id: Annotated[str | None, Meta(description="With which key; empty: signed in at the console.")]
+
+
+class PolicyBlames(msgspec.Struct, kw_only=True):
+    policies: list[PolicyBlame]
+
+
+class UndoneChange(msgspec.Struct, kw_only=True):
+    record: Annotated[Text, Limit("an id of the audit log", bytes_max=19), Meta(description="Id of the change in the history.")]
+
+
 class CeilingShape(msgspec.Struct, kw_only=True):
     name: str
     title: str
@@ -403,6 +422,12 @@ def _in_order(actions: frozenset[Action]) -> list[str]:
 def show_audit(row: AuditRecord) -> AuditShape:
     differing = [AuditChange(path=path, before=before, after=after) for path, before, after in changes(row.before, row.after)]
     return shown(AuditShape, row, id=str(row.id), changes=differing)
+
+
+def show_blame(name: str, value: Any, record: AuditRecord | None) -> PolicyBlame:
+    if record is None:
+        return PolicyBlame(name=name, value=value, record=None, at=None, role=None, key_id=None)
+    return PolicyBlame(name=name, value=value, record=str(record.id), at=record.at, role=record.role, key_id=record.key_id)
 
 
 def show_audit_head(row: AuditHead) -> AuditHeadShape:

@@ -36,6 +36,7 @@ FILLING = {
     "run_id": "r1",
     "job": "j1",
     "rule": "a1",
+    "notice": "n1",
     "budget": "b1",
     "schedule": "s1",
     "report": "p1",

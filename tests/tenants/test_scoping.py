@@ -18,6 +18,7 @@ from tenants.models import (
     DynamicSetting,
     FeedHead,
     Grant,
+    IdempotencyKey,
     Key,
     Membership,
     Namespace,
@@ -28,7 +29,7 @@ from tenants.models import (
 from tenants.scoping import OutsideScope, ScopedManager, platform_scope, tenant_scope
 from tests.tenants.world import World
 
-NOT_OF_A_TENANT = {User, FeedHead, OutboxChange, DynamicSetting, AuditChain, AuditHead, AuditCheckpoint}
+NOT_OF_A_TENANT = {User, IdempotencyKey, FeedHead, OutboxChange, DynamicSetting, AuditChain, AuditHead, AuditCheckpoint}
 
 
 def tenant_models() -> list[type]:

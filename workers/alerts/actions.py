@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -15,17 +15,28 @@ from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker
 from tenants.access import Actor, require
-from tenants.actions.change import record
+from tenants.actions.change import limit_rate, record
 from tenants.models import Tenant
 from tenants.scoping import tenant_scope
 from workers import mail
 from workers.alerts import webhooks
-from workers.alerts.models import AlertRule, NotificationTarget, new_secret
+from workers.alerts.models import AlertRule, Notice, NotificationTarget, new_secret
+from workers.queue import ask_for
+from workers.schedule import SEND_NOTICE
 
 RULES_MAX = 100  # of one tenant: each is looked at every minute
 MAIL_MAX = 10
+REPLAYED_MAX = 100  # notices of one request
+NOTICES_SCANNED_MAX = 10_000  # that one request looks at
 PARTITIONS_MAX = 1_000  # of the topic of a rule: each is looked at every minute
 PATTERN = re.compile(r"[*?+|()\[\]{}^$\\]")
+
+
+class Replayed(NamedTuple):
+    """So many are sent again; `following`: the time of the next one, None if that were all."""
+
+    notices: int
+    following: datetime | None
 
 
 def create_rule(actor: Actor, tenant: str, given: dict[str, Any]) -> AlertRule:
@@ -117,6 +128,53 @@ def set_target(actor: Actor, tenant: str, webhook_url: str, mail_to: list[str]) 
         target, _ = NotificationTarget.objects.update_or_create(tenant_uid=_uid(tenant), defaults=fields)
         record(actor, "notifications.set", tenant, "notifications", after={"webhook": bool(webhook_url), "mail_to": mail_to})
     return target
+
+
+def replay_notice(actor: Actor, tenant: str, notice_id: str) -> Notice:
+    """Has a notice sent to the webhook again. Raises `NotAuthorized`, `NotFound`, `PreconditionFailed` without a webhook."""
+    require(actor, Action.OPERATE, Resource(tenant))
+    limit_rate(actor)
+    with transaction.atomic(), tenant_scope(tenant):
+        notice: Notice | None = Notice.objects.filter(id=notice_id).first()
+        if notice is None:
+            raise NotFound(f"notice {notice_id[:64]!r} does not exist")
+        _check_webhook(tenant)
+        _send_again(notice)
+        record(actor, "notice.replay", tenant, f"notice {notice.id}", after={"notices": 1})
+    return notice
+
+
+def replay_notices(actor: Actor, tenant: str, since: datetime, until: datetime | None, *, failed_only: bool) -> Replayed:
+    """The same of all within a time, the oldest first and at most `REPLAYED_MAX`; `failed_only`: that did not arrive."""
+    require(actor, Action.OPERATE, Resource(tenant))
+    limit_rate(actor)
+    with transaction.atomic(), tenant_scope(tenant):
+        _check_webhook(tenant)
+        rows = Notice.objects.filter(at__gte=since).order_by("at", "id")
+        rows = rows.filter(at__lt=until) if until is not None else rows
+        chosen: list[Notice] = []
+        following: datetime | None = None
+        for number, notice in enumerate(rows[: NOTICES_SCANNED_MAX + 1]):
+            if number == NOTICES_SCANNED_MAX or len(chosen) == REPLAYED_MAX:
+                following = notice.at
+                break
+            if not (failed_only and str(notice.delivered.get("webhook", "")).startswith("answered 2")):
+                chosen.append(notice)
+        for notice in chosen:
+            _send_again(notice)
+        record(actor, "notice.replay", tenant, "notices", after={"notices": len(chosen), "since": since.isoformat()})
+    return Replayed(len(chosen), following)
+
+
+def _check_webhook(tenant: str) -> None:
+    if not target_of(tenant).webhook_url:
+        raise PreconditionFailed(f"tenant {tenant} has no webhook: say first where notices are sent")
+
+
+def _send_again(notice: Notice) -> None:
+    notice.delivered.pop("webhook", None)
+    notice.save(update_fields=["delivered"])
+    ask_for(SEND_NOTICE, notice=notice.id)
 
 
 def check_target(webhook_url: str, mail_to: list[str]) -> None:

@@ -47,6 +47,22 @@ class Notices(View):
             return page(request, Notice.objects.all(), "id", shapes.show_notice)
 
 
+class NoticeReplay(View):
+    @describe("Send a notice to the webhook again", shapes.NoticeShape, status=202)
+    def post(self, request: Request, tenant: str, notice: str) -> Response:
+        existing(tenant)
+        return Response(shapes.show_notice(actions.replay_notice(self.actor(), tenant, notice)), status=202)
+
+
+class NoticeReplays(View):
+    @describe("Send the notices of a time to the webhook again", shapes.ReplayedNotices, shapes.NoticesReplay, 202)
+    def post(self, request: Request, tenant: str) -> Response:
+        given = self.read(shapes.NoticesReplay)
+        existing(tenant)
+        replayed = actions.replay_notices(self.actor(), tenant, given.since, given.until, failed_only=given.failed_only)
+        return Response(shapes.ReplayedNotices(notices=replayed.notices, following=replayed.following), status=202)
+
+
 class Notifications(View):
     @describe("Where notices of a tenant are sent", shapes.NotificationsShape)
     def get(self, request: Request, tenant: str) -> Response:

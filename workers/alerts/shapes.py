@@ -60,6 +60,17 @@ class NoticeShape(msgspec.Struct, kw_only=True):
     delivered: Annotated[dict[str, Any], Meta(description="How it went, by channel.")]
 
 
+class NoticesReplay(msgspec.Struct, kw_only=True):
+    since: Annotated[Time, Meta(description="Notices from this time on.")]
+    until: Annotated[Time | None, Meta(description="And before this time.")] = None
+    failed_only: Annotated[bool, Meta(description="Only those that the webhook has not taken.")] = True
+
+
+class ReplayedNotices(msgspec.Struct, kw_only=True):
+    notices: Annotated[int, Meta(description="How many are sent again: at most 100.")]
+    following: Annotated[Time | None, Meta(description="Where the next request begins; null: that were all.")]
+
+
 class NewNotifications(msgspec.Struct, kw_only=True):
     webhook_url: Annotated[Url, Meta(description="https://host/path; empty: none.")] = ""
     mail_to: Annotated[list[Text], Limit("mail addresses", bytes_max=320, count_max=10)] = []

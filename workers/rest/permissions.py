@@ -23,6 +23,8 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:alert-rule"): Action.TENANT_READ,
     ("DELETE", "api:alert-rule"): Action.OPERATE,
     ("GET", "api:notices"): Action.TENANT_READ,
+    ("POST", "api:notice-replays"): Action.OPERATE,
+    ("POST", "api:notice-replay"): Action.OPERATE,
     ("GET", "api:notifications"): Action.TENANT_ADMIN,  # with the secret that signs
     ("PUT", "api:notifications"): Action.TENANT_ADMIN,
     # Of redrives: and CONSUME on the topic, PRODUCE on the target, on behalf of whoever starts one
@@ -83,6 +85,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("DELETE", "api:redrive"): "redrive.cancel",
     ("POST", "api:alert-rules"): "alert_rule.create",
     ("DELETE", "api:alert-rule"): "alert_rule.delete",
+    ("POST", "api:notice-replays"): "notice.replay",
+    ("POST", "api:notice-replay"): "notice.replay",
     ("PUT", "api:notifications"): "notifications.set",
     ("PUT", "api:platform-notifications"): "notifications.set",
     ("POST", "api:task-run-requeue"): "task.requeue",

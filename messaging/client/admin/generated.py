@@ -547,6 +547,12 @@ class NoticeShape(TypedDict):
     delivered: dict[str, Any]
 
 
+class NoticesReplayRequest(TypedDict):
+    since: str
+    until: NotRequired[str | None]
+    failed_only: NotRequired[bool]
+
+
 class NotificationsShape(TypedDict):
     webhook_url: str
     mail_to: list[str]
@@ -759,6 +765,19 @@ class PoliciesInForce(TypedDict):
     policies: list[PolicyInForce]
 
 
+class PolicyBlame(TypedDict):
+    name: str
+    value: Any
+    record: str | None
+    at: str | None
+    role: str | None
+    key_id: str | None
+
+
+class PolicyBlames(TypedDict):
+    policies: list[PolicyBlame]
+
+
 class PolicyEffectFound(TypedDict):
     policy: str
     topic: str
@@ -862,6 +881,11 @@ class RedriveShape(TypedDict):
     moved: int
     left: int
     error: str
+
+
+class ReplayedNotices(TypedDict):
+    notices: int
+    following: str | None
 
 
 class ReportFileShape(TypedDict):
@@ -1044,6 +1068,10 @@ class TracedSubscription(TypedDict):
     deliveries: list[TracedDelivery]
 
 
+class UndoneChangeRequest(TypedDict):
+    record: str
+
+
 class WhatIfShape(TypedDict):
     currency: str
     now: str
@@ -1073,9 +1101,11 @@ class AlertRules:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewAlertRuleRequest) -> AlertRuleShape:
+    def create(self, tenant: str, body: NewAlertRuleRequest, *, idempotency_key: str | None = None) -> AlertRuleShape:
         """Create an alert rule."""
-        answer: AlertRuleShape = self._http.send("POST", f"tenants/{segment(tenant)}/alert-rules", body=body)
+        answer: AlertRuleShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/alert-rules", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, rule: str) -> AlertRuleShape:
@@ -1083,9 +1113,11 @@ class AlertRules:
         answer: AlertRuleShape = self._http.send("GET", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}")
         return answer
 
-    def delete(self, tenant: str, rule: str) -> None:
+    def delete(self, tenant: str, rule: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
         """Delete an alert rule."""
-        self._http.send("DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}")
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/alert-rules/{segment(rule)}", idempotency_key=idempotency_key, if_match=if_match
+        )
 
 
 class Alerts:
@@ -1203,9 +1235,9 @@ class Audit:
         answer: AuditHeadsShape = self._http.send("GET", "audit/heads", query={"after": after, "limit": limit})
         return answer
 
-    def start_heads(self) -> AuditHeadShape:
+    def start_heads(self, *, idempotency_key: str | None = None) -> AuditHeadShape:
         """Sign the end of the audit log now: keep what is returned elsewhere."""
-        answer: AuditHeadShape = self._http.send("POST", "audit/heads")
+        answer: AuditHeadShape = self._http.send("POST", "audit/heads", idempotency_key=idempotency_key)
         return answer
 
     def verification(self) -> TaskRunShape:
@@ -1213,9 +1245,9 @@ class Audit:
         answer: TaskRunShape = self._http.send("GET", "audit/verification")
         return answer
 
-    def start_verification(self) -> TaskRunShape:
+    def start_verification(self, *, idempotency_key: str | None = None) -> TaskRunShape:
         """Verify the whole audit log now; its state is that of the task run."""
-        answer: TaskRunShape = self._http.send("POST", "audit/verification")
+        answer: TaskRunShape = self._http.send("POST", "audit/verification", idempotency_key=idempotency_key)
         return answer
 
 
@@ -1240,9 +1272,11 @@ class Budgets:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewBudgetRequest) -> BudgetShape:
+    def create(self, tenant: str, body: NewBudgetRequest, *, idempotency_key: str | None = None) -> BudgetShape:
         """Create a budget: what is spent beyond its thresholds is said."""
-        answer: BudgetShape = self._http.send("POST", f"tenants/{segment(tenant)}/budgets", body=body)
+        answer: BudgetShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/budgets", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, budget: str) -> BudgetShape:
@@ -1250,14 +1284,30 @@ class Budgets:
         answer: BudgetShape = self._http.send("GET", f"tenants/{segment(tenant)}/budgets/{segment(budget)}")
         return answer
 
-    def update(self, tenant: str, budget: str, body: PatchedBudgetChangeRequest) -> BudgetShape:
+    def update(
+        self,
+        tenant: str,
+        budget: str,
+        body: PatchedBudgetChangeRequest,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> BudgetShape:
         """Change a budget."""
-        answer: BudgetShape = self._http.send("PATCH", f"tenants/{segment(tenant)}/budgets/{segment(budget)}", body=body)
+        answer: BudgetShape = self._http.send(
+            "PATCH",
+            f"tenants/{segment(tenant)}/budgets/{segment(budget)}",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
         return answer
 
-    def delete(self, tenant: str, budget: str) -> None:
+    def delete(self, tenant: str, budget: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
         """Delete a budget."""
-        self._http.send("DELETE", f"tenants/{segment(tenant)}/budgets/{segment(budget)}")
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/budgets/{segment(budget)}", idempotency_key=idempotency_key, if_match=if_match
+        )
 
 
 class Credits:
@@ -1281,9 +1331,11 @@ class Credits:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewCreditRequest) -> CreditShape:
+    def create(self, tenant: str, body: NewCreditRequest, *, idempotency_key: str | None = None) -> CreditShape:
         """Give a tenant a credit."""
-        answer: CreditShape = self._http.send("POST", f"tenants/{segment(tenant)}/billing/credits", body=body)
+        answer: CreditShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/billing/credits", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
 
@@ -1320,12 +1372,16 @@ class Delayed:
         body: PatchedDelayedTimeOfKeyRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> DelayedKeyChanged:
         """Reschedule the delayed messages of a key, some with each request."""
         answer: DelayedKeyChanged = self._http.send(
             "PATCH",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -1339,12 +1395,16 @@ class Delayed:
         after: str | None = None,
         key: str | None = None,
         limit: int | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> DelayedKeyChanged:
         """Cancel the delayed messages of a key, some with each request."""
         answer: DelayedKeyChanged = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed",
             query={"after": after, "key": key, "limit": limit},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -1366,22 +1426,32 @@ class Delayed:
         body: PatchedDelayedTimeRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> DelayedChanged:
         """Reschedule a delayed message: it keeps its id."""
         answer: DelayedChanged = self._http.send(
             "PATCH",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed/{segment(message_id)}",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
     def delete(
-        self, tenant: str, namespace: str, topic: str, message_id: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        message_id: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> DelayedChanged:
         """Cancel a delayed message: no subscription is sent it."""
         answer: DelayedChanged = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/delayed/{segment(message_id)}",
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1422,10 +1492,15 @@ class Invoices:
         answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}")
         return answer
 
-    def credit_notes(self, tenant: str, invoice: str, body: NewCreditNoteRequest) -> InvoiceShape:
+    def credit_notes(
+        self, tenant: str, invoice: str, body: NewCreditNoteRequest, *, idempotency_key: str | None = None
+    ) -> InvoiceShape:
         """Take back an invoice, or a part of it."""
         answer: InvoiceShape = self._http.send(
-            "POST", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}/credit-notes", body=body
+            "POST",
+            f"tenants/{segment(tenant)}/invoices/{segment(invoice)}/credit-notes",
+            body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1456,14 +1531,18 @@ class Keys:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewKeyRequest) -> KeyWithToken:
+    def create(self, tenant: str, body: NewKeyRequest, *, idempotency_key: str | None = None) -> KeyWithToken:
         """Create a key; its token is returned only in this response."""
-        answer: KeyWithToken = self._http.send("POST", f"tenants/{segment(tenant)}/keys", body=body)
+        answer: KeyWithToken = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/keys", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
-    def revoke_token(self, tenant: str, body: LeakedTokenRequest) -> KeyShape:
+    def revoke_token(self, tenant: str, body: LeakedTokenRequest, *, idempotency_key: str | None = None) -> KeyShape:
         """Revoke the key of a token that leaked."""
-        answer: KeyShape = self._http.send("POST", f"tenants/{segment(tenant)}/keys/revoke-token", body=body)
+        answer: KeyShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/keys/revoke-token", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, key_id: str) -> KeyShape:
@@ -1471,16 +1550,30 @@ class Keys:
         answer: KeyShape = self._http.send("GET", f"tenants/{segment(tenant)}/keys/{segment(key_id)}")
         return answer
 
-    def delete(self, tenant: str, key_id: str, *, dry_run: bool | None = None) -> KeyShape:
+    def delete(
+        self,
+        tenant: str,
+        key_id: str,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> KeyShape:
         """Revoke a key; its connections are closed."""
         answer: KeyShape = self._http.send(
-            "DELETE", f"tenants/{segment(tenant)}/keys/{segment(key_id)}", query={"dry_run": dry_run}
+            "DELETE",
+            f"tenants/{segment(tenant)}/keys/{segment(key_id)}",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
-    def rotate(self, tenant: str, key_id: str, body: KeyRotationRequest) -> KeyWithToken:
+    def rotate(self, tenant: str, key_id: str, body: KeyRotationRequest, *, idempotency_key: str | None = None) -> KeyWithToken:
         """Replace a key by one that can do the same; both are valid for a while. Its token is returned only in this response."""
-        answer: KeyWithToken = self._http.send("POST", f"tenants/{segment(tenant)}/keys/{segment(key_id)}/rotate", body=body)
+        answer: KeyWithToken = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/keys/{segment(key_id)}/rotate", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
 
@@ -1505,14 +1598,40 @@ class Members:
             if after is None:
                 return
 
-    def set(self, tenant: str, username: str, body: NewMemberRoleRequest) -> MemberShape:
+    def set(self, tenant: str, username: str, body: NewMemberRoleRequest, *, idempotency_key: str | None = None) -> MemberShape:
         """Set the role of a member, and where it holds."""
-        answer: MemberShape = self._http.send("PUT", f"tenants/{segment(tenant)}/members/{segment(username)}", body=body)
+        answer: MemberShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/members/{segment(username)}", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
-    def delete(self, tenant: str, username: str) -> None:
+    def delete(self, tenant: str, username: str, *, idempotency_key: str | None = None) -> None:
         """Remove a member."""
-        self._http.send("DELETE", f"tenants/{segment(tenant)}/members/{segment(username)}")
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/members/{segment(username)}", idempotency_key=idempotency_key)
+
+
+class NamespaceHistory:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, namespace: str, *, after: str | None = None, limit: int | None = None) -> PageOfAuditShape:
+        """Changes of the policies that are set here, newest first."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/history",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(self, tenant: str, namespace: str) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
 
 
 class NamespacePermissions:
@@ -1524,19 +1643,27 @@ class NamespacePermissions:
         answer: Permissions = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions")
         return answer
 
-    def set(self, tenant: str, namespace: str, role: str, body: PermissionActionsRequest) -> PermissionActions:
+    def set(
+        self, tenant: str, namespace: str, role: str, body: PermissionActionsRequest, *, idempotency_key: str | None = None
+    ) -> PermissionActions:
         """Set the actions that a role may perform."""
         answer: PermissionActions = self._http.send(
-            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions/{segment(role)}", body=body
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions/{segment(role)}",
+            body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
-    def delete(self, tenant: str, namespace: str, role: str, *, dry_run: bool | None = None) -> Outcome | None:
+    def delete(
+        self, tenant: str, namespace: str, role: str, *, dry_run: bool | None = None, idempotency_key: str | None = None
+    ) -> Outcome | None:
         """Revoke all permissions of a role."""
         answer: Outcome | None = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/permissions/{segment(role)}",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1562,9 +1689,11 @@ class Namespaces:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewNamespaceRequest) -> NamespaceShape:
+    def create(self, tenant: str, body: NewNamespaceRequest, *, idempotency_key: str | None = None) -> NamespaceShape:
         """Create a namespace."""
-        answer: NamespaceShape = self._http.send("POST", f"tenants/{segment(tenant)}/namespaces", body=body)
+        answer: NamespaceShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, namespace: str) -> NamespaceShape:
@@ -1572,10 +1701,23 @@ class Namespaces:
         answer: NamespaceShape = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}")
         return answer
 
-    def delete(self, tenant: str, namespace: str, *, dry_run: bool | None = None, force: bool | None = None) -> Outcome | None:
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        dry_run: bool | None = None,
+        force: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> Outcome | None:
         """Delete a namespace."""
         answer: Outcome | None = self._http.send(
-            "DELETE", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}", query={"dry_run": dry_run, "force": force}
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}",
+            query={"dry_run": dry_run, "force": force},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -1584,18 +1726,35 @@ class Namespaces:
         answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies")
         return answer
 
-    def set_policies(self, tenant: str, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+    def set_policies(
+        self, tenant: str, namespace: str, body: dict[str, Any], *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> dict[str, Any]:
         """Replace all policies; missing ones are inherited."""
         answer: dict[str, Any] = self._http.send(
-            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies", body=body
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
-    def update_policies(self, tenant: str, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+    def update_policies(
+        self, tenant: str, namespace: str, body: dict[str, Any], *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> dict[str, Any]:
         """Set some policies; null removes one, so that it is inherited."""
         answer: dict[str, Any] = self._http.send(
-            "PATCH", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies", body=body
+            "PATCH",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
+        return answer
+
+    def policies_blame(self, tenant: str, namespace: str) -> PolicyBlames:
+        """Which change each policy that is set here has its value from."""
+        answer: PolicyBlames = self._http.send("GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/blame")
         return answer
 
     def policies_in_force(self, tenant: str, namespace: str) -> PoliciesInForce:
@@ -1605,10 +1764,34 @@ class Namespaces:
         )
         return answer
 
-    def policies_preview(self, tenant: str, namespace: str, body: dict[str, Any]) -> PolicyPreviewAnswer:
+    def policies_preview(
+        self, tenant: str, namespace: str, body: dict[str, Any], *, idempotency_key: str | None = None
+    ) -> PolicyPreviewAnswer:
         """What a change of policies would do now; nothing is changed."""
         answer: PolicyPreviewAnswer = self._http.send(
-            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/preview", body=body
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/preview",
+            body=body,
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def policies_undo(
+        self,
+        tenant: str,
+        namespace: str,
+        body: UndoneChangeRequest,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Take a change of policies back: sets what was set before it, unless that was changed again since."""
+        answer: dict[str, Any] = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/policies/undo",
+            body=body,
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1690,9 +1873,11 @@ class Plans:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewPlanAssignmentRequest) -> PlanAssignmentShape:
+    def create(self, tenant: str, body: NewPlanAssignmentRequest, *, idempotency_key: str | None = None) -> PlanAssignmentShape:
         """Have a tenant pay by a plan from a time on."""
-        answer: PlanAssignmentShape = self._http.send("POST", f"tenants/{segment(tenant)}/billing/plans", body=body)
+        answer: PlanAssignmentShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/billing/plans", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
 
@@ -1705,9 +1890,13 @@ class Platform:
         answer: IssuerShape = self._http.send("GET", "billing/issuer")
         return answer
 
-    def set_billing_issuer(self, body: NewIssuerRequest) -> IssuerShape:
+    def set_billing_issuer(
+        self, body: NewIssuerRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> IssuerShape:
         """Say who sends the invoices."""
-        answer: IssuerShape = self._http.send("PUT", "billing/issuer", body=body)
+        answer: IssuerShape = self._http.send(
+            "PUT", "billing/issuer", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
     def me(self) -> Me:
@@ -1720,9 +1909,13 @@ class Platform:
         answer: NotificationsShape = self._http.send("GET", "notifications")
         return answer
 
-    def set_notifications(self, body: NewNotificationsRequest) -> NotificationsShape:
+    def set_notifications(
+        self, body: NewNotificationsRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> NotificationsShape:
         """Say where notices of the platform are sent."""
-        answer: NotificationsShape = self._http.send("PUT", "notifications", body=body)
+        answer: NotificationsShape = self._http.send(
+            "PUT", "notifications", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
 
@@ -1745,9 +1938,9 @@ class PricePlans:
             if after is None:
                 return
 
-    def create(self, body: NewPricePlanRequest) -> PricePlanShape:
+    def create(self, body: NewPricePlanRequest, *, idempotency_key: str | None = None) -> PricePlanShape:
         """Publish a version of a price plan; it can never be changed."""
-        answer: PricePlanShape = self._http.send("POST", "price-plans", body=body)
+        answer: PricePlanShape = self._http.send("POST", "price-plans", body=body, idempotency_key=idempotency_key)
         return answer
 
 
@@ -1793,12 +1986,14 @@ class Redrives:
         body: NewRedriveRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> RedriveShape:
         """Move messages of a topic, such as dead letters, to another topic."""
         answer: RedriveShape = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1810,12 +2005,14 @@ class Redrives:
         body: NewRedriveRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> RedriveDryRun:
         """What a redrive would move now; changes nothing."""
         answer: RedriveDryRun = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/dry-run",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1830,32 +2027,58 @@ class Redrives:
         return answer
 
     def delete(
-        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        job: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> RedriveShape:
         """Cancel a redrive; what was moved stays moved."""
         answer: RedriveShape = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}",
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
     def pause(
-        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        job: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> RedriveShape:
         """Pause a redrive."""
         answer: RedriveShape = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}/pause",
+            idempotency_key=idempotency_key,
         )
         return answer
 
     def resume(
-        self, tenant: str, namespace: str, topic: str, job: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        job: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> RedriveShape:
         """Resume a redrive that was paused, or that failed."""
         answer: RedriveShape = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/redrives/{segment(job)}/resume",
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -1881,9 +2104,11 @@ class ReportSchedules:
             if after is None:
                 return
 
-    def create(self, tenant: str, body: NewReportScheduleRequest) -> ReportScheduleShape:
+    def create(self, tenant: str, body: NewReportScheduleRequest, *, idempotency_key: str | None = None) -> ReportScheduleShape:
         """Put a report on schedule."""
-        answer: ReportScheduleShape = self._http.send("POST", f"tenants/{segment(tenant)}/report-schedules", body=body)
+        answer: ReportScheduleShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/report-schedules", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, schedule: str) -> ReportScheduleShape:
@@ -1891,16 +2116,33 @@ class ReportSchedules:
         answer: ReportScheduleShape = self._http.send("GET", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}")
         return answer
 
-    def update(self, tenant: str, schedule: str, body: PatchedReportScheduleChangeRequest) -> ReportScheduleShape:
+    def update(
+        self,
+        tenant: str,
+        schedule: str,
+        body: PatchedReportScheduleChangeRequest,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> ReportScheduleShape:
         """Change a report on schedule, from the next one on."""
         answer: ReportScheduleShape = self._http.send(
-            "PATCH", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}", body=body
+            "PATCH",
+            f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
-    def delete(self, tenant: str, schedule: str) -> None:
+    def delete(self, tenant: str, schedule: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
         """Make a report no more; those that were made stay."""
-        self._http.send("DELETE", f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}")
+        self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/report-schedules/{segment(schedule)}",
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
 
 
 class Reports:
@@ -1954,14 +2196,20 @@ class Roles:
         answer: RoleShape = self._http.send("GET", f"tenants/{segment(tenant)}/roles/{segment(role)}")
         return answer
 
-    def set(self, tenant: str, role: str, body: NewRoleRequest) -> RoleShape:
+    def set(
+        self, tenant: str, role: str, body: NewRoleRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> RoleShape:
         """Define a role of the tenant's own, or change it for everybody who has it."""
-        answer: RoleShape = self._http.send("PUT", f"tenants/{segment(tenant)}/roles/{segment(role)}", body=body)
+        answer: RoleShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/roles/{segment(role)}", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
-    def delete(self, tenant: str, role: str) -> None:
+    def delete(self, tenant: str, role: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
         """Delete a role that nobody has."""
-        self._http.send("DELETE", f"tenants/{segment(tenant)}/roles/{segment(role)}")
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/roles/{segment(role)}", idempotency_key=idempotency_key, if_match=if_match
+        )
 
 
 class Savings:
@@ -2016,10 +2264,14 @@ class Schemas:
         body: NewSchemaRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> SchemaVersionShape:
         """Add a version; the same schema again is the version that it has."""
         answer: SchemaVersionShape = self._http.send(
-            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas", body=body
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas",
+            body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2032,12 +2284,16 @@ class Schemas:
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
         force: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Outcome | None:
         """Delete the schema of a topic; force: with all its versions."""
         answer: Outcome | None = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas",
             query={"dry_run": dry_run, "force": force},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -2049,12 +2305,14 @@ class Schemas:
         body: NewSchemaRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> SchemaVerdict:
         """Whether a schema could become the next version; nothing is changed."""
         answer: SchemaVerdict = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas/check",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2067,6 +2325,42 @@ class Schemas:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas/{segment(version)}",
         )
         return answer
+
+
+class SubscriptionHistory:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfAuditShape:
+        """Changes of the policies that are set here, newest first."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/history",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, subscription, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
 
 
 class SubscriptionMessages:
@@ -2147,12 +2441,14 @@ class Subscriptions:
         body: NewSubscriptionRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Create a subscription."""
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2176,12 +2472,16 @@ class Subscriptions:
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
         force: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Outcome | None:
         """Delete a subscription."""
         answer: Outcome | None = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}",
             query={"dry_run": dry_run, "force": force},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -2204,12 +2504,14 @@ class Subscriptions:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Acknowledge everything in the backlog."""
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/clear",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2232,22 +2534,36 @@ class Subscriptions:
         body: NewDeadLetterPolicyRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> DeadLetterPolicyAnswer:
         """Set the dead-letter policy: messages that are redelivered too often move to another topic."""
         answer: DeadLetterPolicyAnswer = self._http.send(
             "PUT",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/dead-letter-policy",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
     def delete_dead_letter_policy(
-        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> None:
         """Remove the dead-letter policy; what waits to be moved is delivered again."""
         self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/dead-letter-policy",
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
 
     def expire(
@@ -2260,6 +2576,7 @@ class Subscriptions:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Acknowledge messages that are older, or up to one."""
         answer: Outcome = self._http.send(
@@ -2267,6 +2584,7 @@ class Subscriptions:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/expire",
             body=body,
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2299,12 +2617,16 @@ class Subscriptions:
         body: dict[str, Any],
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> dict[str, Any]:
         """Replace all policies of a topic; missing ones are inherited."""
         answer: dict[str, Any] = self._http.send(
             "PUT",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -2317,12 +2639,26 @@ class Subscriptions:
         body: dict[str, Any],
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> dict[str, Any]:
         """Set some policies of a topic; null removes one, so that it is inherited."""
         answer: dict[str, Any] = self._http.send(
             "PATCH",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def policies_blame(
+        self, tenant: str, namespace: str, topic: str, subscription: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PolicyBlames:
+        """Which change each policy that is set here has its value from."""
+        answer: PolicyBlames = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/blame",
         )
         return answer
 
@@ -2345,12 +2681,36 @@ class Subscriptions:
         body: dict[str, Any],
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> PolicyPreviewAnswer:
         """What a change of a topic's policies would do now; nothing is changed."""
         answer: PolicyPreviewAnswer = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/preview",
             body=body,
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def policies_undo(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        subscription: str,
+        body: UndoneChangeRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Take a change of policies back: sets what was set before it, unless that was changed again since."""
+        answer: dict[str, Any] = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/policies/undo",
+            body=body,
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2373,12 +2733,16 @@ class Subscriptions:
         body: NewPropertiesRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> NewProperties:
         """Replace the properties of a subscription."""
         answer: NewProperties = self._http.send(
             "PUT",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/properties",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -2392,6 +2756,7 @@ class Subscriptions:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Move a subscription to a message or a time."""
         answer: Outcome = self._http.send(
@@ -2399,6 +2764,7 @@ class Subscriptions:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/reset",
             body=body,
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2412,6 +2778,7 @@ class Subscriptions:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Acknowledge the next entries of the backlog; not of a partitioned topic."""
         answer: Outcome = self._http.send(
@@ -2419,6 +2786,7 @@ class Subscriptions:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/subscriptions/{segment(subscription)}/skip",
             body=body,
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2451,14 +2819,16 @@ class TaskRuns:
         answer: TaskRunShape = self._http.send("GET", f"task-runs/{segment(run_id)}")
         return answer
 
-    def delete(self, run_id: str) -> TaskRunShape:
+    def delete(self, run_id: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> TaskRunShape:
         """Give up a quarantined run."""
-        answer: TaskRunShape = self._http.send("DELETE", f"task-runs/{segment(run_id)}")
+        answer: TaskRunShape = self._http.send(
+            "DELETE", f"task-runs/{segment(run_id)}", idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
-    def requeue(self, run_id: str) -> TaskRunShape:
+    def requeue(self, run_id: str, *, idempotency_key: str | None = None) -> TaskRunShape:
         """Try a quarantined run again."""
-        answer: TaskRunShape = self._http.send("POST", f"task-runs/{segment(run_id)}/requeue")
+        answer: TaskRunShape = self._http.send("POST", f"task-runs/{segment(run_id)}/requeue", idempotency_key=idempotency_key)
         return answer
 
 
@@ -2577,6 +2947,28 @@ class TenantAudit:
         return answer
 
 
+class TenantHistory:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfAuditShape:
+        """Changes of the policies that are set here, newest first."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/policies/history", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+
 class TenantNotices:
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -2598,6 +2990,20 @@ class TenantNotices:
             if after is None:
                 return
 
+    def replays(self, tenant: str, body: NoticesReplayRequest, *, idempotency_key: str | None = None) -> ReplayedNotices:
+        """Send the notices of a time to the webhook again."""
+        answer: ReplayedNotices = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/notices/replays", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+    def replay(self, tenant: str, notice: str, *, idempotency_key: str | None = None) -> NoticeShape:
+        """Send a notice to the webhook again."""
+        answer: NoticeShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/notices/{segment(notice)}/replay", idempotency_key=idempotency_key
+        )
+        return answer
+
 
 class Tenants:
     def __init__(self, http: Http) -> None:
@@ -2618,9 +3024,9 @@ class Tenants:
             if after is None:
                 return
 
-    def create(self, body: NewTenantRequest) -> TenantShape:
+    def create(self, body: NewTenantRequest, *, idempotency_key: str | None = None) -> TenantShape:
         """Create a tenant."""
-        answer: TenantShape = self._http.send("POST", "tenants", body=body)
+        answer: TenantShape = self._http.send("POST", "tenants", body=body, idempotency_key=idempotency_key)
         return answer
 
     def get(self, tenant: str) -> TenantShape:
@@ -2628,14 +3034,32 @@ class Tenants:
         answer: TenantShape = self._http.send("GET", f"tenants/{segment(tenant)}")
         return answer
 
-    def update(self, tenant: str, body: PatchedTenantChangeRequest) -> TenantShape:
+    def update(
+        self, tenant: str, body: PatchedTenantChangeRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> TenantShape:
         """Change a tenant."""
-        answer: TenantShape = self._http.send("PATCH", f"tenants/{segment(tenant)}", body=body)
+        answer: TenantShape = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
-    def delete(self, tenant: str, *, dry_run: bool | None = None, force: bool | None = None) -> Outcome | None:
+    def delete(
+        self,
+        tenant: str,
+        *,
+        dry_run: bool | None = None,
+        force: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> Outcome | None:
         """Delete a tenant."""
-        answer: Outcome | None = self._http.send("DELETE", f"tenants/{segment(tenant)}", query={"dry_run": dry_run, "force": force})
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}",
+            query={"dry_run": dry_run, "force": force},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
         return answer
 
     def access(
@@ -2669,9 +3093,13 @@ class Tenants:
         answer: BillingShape = self._http.send("GET", f"tenants/{segment(tenant)}/billing")
         return answer
 
-    def update_billing(self, tenant: str, body: PatchedBillingChangeRequest) -> BillingShape:
+    def update_billing(
+        self, tenant: str, body: PatchedBillingChangeRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> BillingShape:
         """Change who pays for a tenant."""
-        answer: BillingShape = self._http.send("PATCH", f"tenants/{segment(tenant)}/billing", body=body)
+        answer: BillingShape = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}/billing", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
     def ceilings(self, tenant: str) -> CeilingsShape:
@@ -2679,9 +3107,13 @@ class Tenants:
         answer: CeilingsShape = self._http.send("GET", f"tenants/{segment(tenant)}/ceilings")
         return answer
 
-    def update_ceilings(self, tenant: str, body: dict[str, Any]) -> CeilingsSet:
+    def update_ceilings(
+        self, tenant: str, body: dict[str, Any], *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> CeilingsSet:
         """Set some ceilings of a tenant; null removes one."""
-        answer: CeilingsSet = self._http.send("PATCH", f"tenants/{segment(tenant)}/ceilings", body=body)
+        answer: CeilingsSet = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}/ceilings", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
     def changes(self, tenant: str) -> ChangesShape:
@@ -2714,9 +3146,13 @@ class Tenants:
         answer: LabelsShape = self._http.send("GET", f"tenants/{segment(tenant)}/labels")
         return answer
 
-    def set_labels(self, tenant: str, body: LabelsShapeRequest) -> LabelsShape:
+    def set_labels(
+        self, tenant: str, body: LabelsShapeRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> LabelsShape:
         """Set all labels of a tenant; they count for this month (UTC) and from then on."""
-        answer: LabelsShape = self._http.send("PUT", f"tenants/{segment(tenant)}/labels", body=body)
+        answer: LabelsShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/labels", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
     def notifications(self, tenant: str) -> NotificationsShape:
@@ -2724,9 +3160,13 @@ class Tenants:
         answer: NotificationsShape = self._http.send("GET", f"tenants/{segment(tenant)}/notifications")
         return answer
 
-    def set_notifications(self, tenant: str, body: NewNotificationsRequest) -> NotificationsShape:
+    def set_notifications(
+        self, tenant: str, body: NewNotificationsRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> NotificationsShape:
         """Say where notices are sent."""
-        answer: NotificationsShape = self._http.send("PUT", f"tenants/{segment(tenant)}/notifications", body=body)
+        answer: NotificationsShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/notifications", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
     def policies(self, tenant: str) -> dict[str, Any]:
@@ -2734,14 +3174,27 @@ class Tenants:
         answer: dict[str, Any] = self._http.send("GET", f"tenants/{segment(tenant)}/policies")
         return answer
 
-    def set_policies(self, tenant: str, body: dict[str, Any]) -> dict[str, Any]:
+    def set_policies(
+        self, tenant: str, body: dict[str, Any], *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> dict[str, Any]:
         """Replace all policies of a tenant; missing ones are the broker's."""
-        answer: dict[str, Any] = self._http.send("PUT", f"tenants/{segment(tenant)}/policies", body=body)
+        answer: dict[str, Any] = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/policies", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
         return answer
 
-    def update_policies(self, tenant: str, body: dict[str, Any]) -> dict[str, Any]:
+    def update_policies(
+        self, tenant: str, body: dict[str, Any], *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> dict[str, Any]:
         """Set some policies of a tenant; null removes one."""
-        answer: dict[str, Any] = self._http.send("PATCH", f"tenants/{segment(tenant)}/policies", body=body)
+        answer: dict[str, Any] = self._http.send(
+            "PATCH", f"tenants/{segment(tenant)}/policies", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def policies_blame(self, tenant: str) -> PolicyBlames:
+        """Which change each policy that is set here has its value from."""
+        answer: PolicyBlames = self._http.send("GET", f"tenants/{segment(tenant)}/policies/blame")
         return answer
 
     def policies_in_force(self, tenant: str) -> PoliciesInForce:
@@ -2749,9 +3202,24 @@ class Tenants:
         answer: PoliciesInForce = self._http.send("GET", f"tenants/{segment(tenant)}/policies/in-force")
         return answer
 
-    def policies_preview(self, tenant: str, body: dict[str, Any]) -> PolicyPreviewAnswer:
+    def policies_preview(self, tenant: str, body: dict[str, Any], *, idempotency_key: str | None = None) -> PolicyPreviewAnswer:
         """What a change of a tenant's policies would do now; nothing is changed."""
-        answer: PolicyPreviewAnswer = self._http.send("POST", f"tenants/{segment(tenant)}/policies/preview", body=body)
+        answer: PolicyPreviewAnswer = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/policies/preview", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+    def policies_undo(
+        self, tenant: str, body: UndoneChangeRequest, *, dry_run: bool | None = None, idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        """Take a change of policies back: sets what was set before it, unless that was changed again since."""
+        answer: dict[str, Any] = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/policies/undo",
+            body=body,
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
         return answer
 
     def usage_parquet(self, tenant: str, *, first: str | None = None, last: str | None = None) -> bytes:
@@ -2765,6 +3233,41 @@ class Tenants:
             "GET", f"tenants/{segment(tenant)}/what-if", query={"namespace": namespace, "retention_days": retention_days}
         )
         return answer
+
+
+class TopicHistory:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> PageOfAuditShape:
+        """Changes of the policies that are set here, newest first."""
+        answer: PageOfAuditShape = self._http.send(
+            "GET",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/history",
+            query={"after": after, "limit": limit},
+        )
+        return answer
+
+    def each(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> Iterator[AuditShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, topic, kind=kind, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
 
 
 class TopicMessages:
@@ -2809,12 +3312,14 @@ class TopicMessages:
         body: NewMessagesRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> PublishedShape:
         """Publish messages."""
         answer: PublishedShape = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/messages",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2859,12 +3364,14 @@ class TopicPermissions:
         body: PermissionActionsRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> PermissionActions:
         """Set the actions that a role may perform on a topic."""
         answer: PermissionActions = self._http.send(
             "PUT",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/permissions/{segment(role)}",
             body=body,
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2877,12 +3384,14 @@ class TopicPermissions:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome | None:
         """Revoke the permissions of a role on a topic."""
         answer: Outcome | None = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/permissions/{segment(role)}",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -2908,9 +3417,11 @@ class Topics:
             if after is None:
                 return
 
-    def create(self, tenant: str, namespace: str, body: NewTopicRequest) -> TopicShape:
+    def create(self, tenant: str, namespace: str, body: NewTopicRequest, *, idempotency_key: str | None = None) -> TopicShape:
         """Create a topic."""
-        answer: TopicShape = self._http.send("POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/topics", body=body)
+        answer: TopicShape = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/topics", body=body, idempotency_key=idempotency_key
+        )
         return answer
 
     def get(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> TopicShape:
@@ -2929,12 +3440,16 @@ class Topics:
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
         force: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> Outcome | None:
         """Delete a topic and its messages."""
         answer: Outcome | None = self._http.send(
             "DELETE",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}",
             query={"dry_run": dry_run, "force": force},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -2948,11 +3463,19 @@ class Topics:
         return answer
 
     def start_compaction(
-        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> None:
         """Compact a topic: a worker begins; ask for the status how it goes on."""
         self._http.send(
-            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/compaction"
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/compaction",
+            idempotency_key=idempotency_key,
         )
 
     def internal_stats(
@@ -2991,11 +3514,19 @@ class Topics:
         return answer
 
     def missing_partitions(
-        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> None:
         """Create the partitions of a topic that are missing."""
         self._http.send(
-            "POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/missing-partitions"
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/missing-partitions",
+            idempotency_key=idempotency_key,
         )
 
     def policies(
@@ -3008,22 +3539,53 @@ class Topics:
         return answer
 
     def set_policies(
-        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> dict[str, Any]:
         """Replace all policies of a topic; missing ones are inherited."""
         answer: dict[str, Any] = self._http.send(
-            "PUT", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies", body=body
+            "PUT",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
     def update_policies(
-        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> dict[str, Any]:
         """Set some policies of a topic; null removes one, so that it is inherited."""
         answer: dict[str, Any] = self._http.send(
             "PATCH",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def policies_blame(
+        self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics"
+    ) -> PolicyBlames:
+        """Which change each policy that is set here has its value from."""
+        answer: PolicyBlames = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/blame"
         )
         return answer
 
@@ -3037,13 +3599,42 @@ class Topics:
         return answer
 
     def policies_preview(
-        self, tenant: str, namespace: str, topic: str, body: dict[str, Any], *, kind: Literal["topics", "non-persistent"] = "topics"
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: dict[str, Any],
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
     ) -> PolicyPreviewAnswer:
         """What a change of a topic's policies would do now; nothing is changed."""
         answer: PolicyPreviewAnswer = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/preview",
             body=body,
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def policies_undo(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: UndoneChangeRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Take a change of policies back: sets what was set before it, unless that was changed again since."""
+        answer: dict[str, Any] = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/policies/undo",
+            body=body,
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -3064,12 +3655,16 @@ class Topics:
         body: PatchedTopicChangeRequest,
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
     ) -> TopicProperties:
         """Give a topic more partitions, or change its properties."""
         answer: TopicProperties = self._http.send(
             "PATCH",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/properties",
             body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
         )
         return answer
 
@@ -3088,18 +3683,32 @@ class Topics:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Terminate a topic: nothing can be published to it any more. This cannot be undone."""
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/terminate",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
-    def trim(self, tenant: str, namespace: str, topic: str, *, kind: Literal["topics", "non-persistent"] = "topics") -> None:
+    def trim(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+    ) -> None:
         """Delete what retention does not hold, at once rather than at the next sweep."""
-        self._http.send("POST", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/trim")
+        self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/trim",
+            idempotency_key=idempotency_key,
+        )
 
     def truncate(
         self,
@@ -3109,12 +3718,14 @@ class Topics:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Drop every message of a topic, acknowledged or not."""
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/truncate",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -3126,12 +3737,14 @@ class Topics:
         *,
         kind: Literal["topics", "non-persistent"] = "topics",
         dry_run: bool | None = None,
+        idempotency_key: str | None = None,
     ) -> Outcome:
         """Unload a topic: its clients connect again."""
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/unload",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
         )
         return answer
 
@@ -3150,6 +3763,7 @@ class Resources:
         self.invoices = Invoices(http)
         self.keys = Keys(http)
         self.members = Members(http)
+        self.namespace_history = NamespaceHistory(http)
         self.namespace_permissions = NamespacePermissions(http)
         self.namespaces = Namespaces(http)
         self.notices = Notices(http)
@@ -3163,13 +3777,16 @@ class Resources:
         self.roles = Roles(http)
         self.savings = Savings(http)
         self.schemas = Schemas(http)
+        self.subscription_history = SubscriptionHistory(http)
         self.subscription_messages = SubscriptionMessages(http)
         self.subscriptions = Subscriptions(http)
         self.task_runs = TaskRuns(http)
         self.tasks = Tasks(http)
         self.tenant_audit = TenantAudit(http)
+        self.tenant_history = TenantHistory(http)
         self.tenant_notices = TenantNotices(http)
         self.tenants = Tenants(http)
+        self.topic_history = TopicHistory(http)
         self.topic_messages = TopicMessages(http)
         self.topic_permissions = TopicPermissions(http)
         self.topics = Topics(http)

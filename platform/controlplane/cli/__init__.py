@@ -19,7 +19,7 @@ from controlplane.cli.remote.delayed import delayed, redrive
 from controlplane.cli.remote.login import contexts_group, login
 from controlplane.cli.remote.messages import consume, peek, produce, tail
 from controlplane.cli.remote.plan import apply, export, plan
-from controlplane.cli.remote.tenant import add_audit, add_keys, add_usage, invoices, people, policies
+from controlplane.cli.remote.tenant import add_audit, add_keys, add_usage, invoices, notices, people, policies
 from controlplane.cli.remote.topics import explain, subscriptions, topics, trace
 from controlplane.cli.tune import tune
 from controlplane.cli.usage import usage
@@ -213,7 +213,7 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
-    *(policies, people, invoices, delayed, redrive, plan, apply, export, tune, completion),
+    *(policies, people, notices, invoices, delayed, redrive, plan, apply, export, tune, completion),
 )
 for each in COMMANDS:
     main.add_command(each)

@@ -139,6 +139,32 @@ def test_policies_are_json_or_text(api: FakeApi) -> None:
     assert api.asked[-1].body == {"retention_time_min": None}
 
 
+def test_the_history_of_policies_is_a_line_a_change(api: FakeApi) -> None:
+    change = {"path": "policies.message_ttl_s", "before": None, "after": "60"}
+    record = {"id": "7", "at": "2026-11-01T12:00:00Z", "role": "user:olga", "changes": [change]}
+    api.answer("GET", f"{N}/policies/history?limit=1000", (200, {"items": [record], "next": None}))
+    shown = run("policies", "history", "acme/orders").output.splitlines()[1]
+    assert shown.split(maxsplit=3) == ["7", "2026-11-01T12:00:00Z", "user:olga", "message_ttl_s: not set -> 60"]
+    api.answer("POST", f"{N}/policies/undo?dry_run=false", (200, {}))
+    assert run("policies", "undo", "acme/orders", "7").exit_code == 0
+    assert api.asked[-1].body == {"record": "7"}
+
+
+def test_notices_are_replayed_one_by_one_or_from_a_time_on(api: FakeApi) -> None:
+    api.answer("POST", "tenants/acme/notices/n1/replay", (202, {"id": "n1"}))
+    assert run("notices", "replay", "n1").exit_code == 0
+    api.answer("POST", "tenants/acme/notices/replays", (202, {"notices": 2, "following": None}))
+    assert run("notices", "replay", "--since", "2026-11-01T00:00:00Z").exit_code == 0
+    assert api.asked[-1].body == {"since": "2026-11-01T00:00:00Z", "failed_only": True}
+    assert run("notices", "replay").exit_code == 64
+
+
+def test_people_have_roles_and_where_these_hold(api: FakeApi) -> None:
+    api.answer("PUT", "tenants/acme/members/tom", (200, {"username": "tom"}))
+    assert run("people", "set", "tom", "developer", "--namespace", "orders").exit_code == 0
+    assert api.asked[-1].body == {"role": "developer", "namespace": "orders", "topics": ""}
+
+
 def test_a_key_s_token_is_all_that_a_script_reads(api: FakeApi) -> None:
     api.answer("POST", "tenants/acme/keys", (201, {"id": "k1", "role": "app@acme", "token": "secret-token"}))
     assert run("keys", "create", "app").stdout == "secret-token\n"

@@ -35,7 +35,7 @@ def inactivity_policies(value: Callable[[str], Any]) -> InactivityPolicies:
     """`value`: the policy of this name that is in force for a topic. Retention by time keeps the topic as well, as in Pulsar."""
     retention_min, expiration_min = int(value("retention_time_min")), int(value("subscription_expiration_min"))
     topic_ms = NEVER
-    if value("inactive_topic_delete") and retention_min >= 0:
+    if value("inactive_topic_delete") and retention_min >= 0 and not value("deletion_protected"):
         topic_ms = max(int(value("inactive_topic_after_s")) * 1_000, retention_min * 60_000)
     return InactivityPolicies(
         topic_ms=topic_ms,
@@ -46,7 +46,8 @@ def inactivity_policies(value: Callable[[str], Any]) -> InactivityPolicies:
 
 def inactive_after_ms(value: Callable[[str], Any]) -> int:
     """How long a non-persistent topic that nobody uses is kept by the policies; `NEVER`: they do not say."""
-    return int(value("inactive_topic_after_s")) * 1_000 if value("inactive_topic_delete") else NEVER
+    deleted = value("inactive_topic_delete") and not value("deletion_protected")
+    return int(value("inactive_topic_after_s")) * 1_000 if deleted else NEVER
 
 
 def non_persistent_kept_ms(value: Callable[[str], Any]) -> int:

@@ -72,6 +72,53 @@ def policies_unset(at: Remote, where: str, names: tuple[str, ...], preview: bool
     _change(at, where, dict.fromkeys(names), preview=preview)
 
 
+@policies.command("history")
+@WHERE
+@click.option("--count", type=click.IntRange(1), default=20, help="How many, newest first. [default: 20]")
+@remote
+def policies_history(at: Remote, where: str, count: int) -> None:
+    """Show who changed policies, what they were and what they are since."""
+    from itertools import islice
+
+    resource, parts = _place(where)
+    records = list(islice(getattr(at.admin, f"{resource.removesuffix('s')}_history").each(*parts), count))
+    if at.as_json:
+        show_json(records)
+        return
+    rows = (
+        {"record": record["id"], "at": record["at"], "role": record["role"], "change": _change_text(change)}
+        for record in records
+        for change in record["changes"]
+    )
+    show_rows(rows, ("record", "at", "role", "change"), as_json=False)
+
+
+def _change_text(change: Any) -> str:
+    name, before, after = change["path"].removeprefix("policies."), change["before"], change["after"]
+    return f"{name}: {'not set' if before is None else before} -> {'not set' if after is None else after}"
+
+
+@policies.command("blame")
+@WHERE
+@remote
+def policies_blame(at: Remote, where: str) -> None:
+    """Show by whom each policy that is set there was set."""
+    resource, parts = _place(where)
+    rows = getattr(at.admin, resource).policies_blame(*parts)["policies"]
+    show_rows(rows, ("name", "value", "record", "at", "role"), as_json=at.as_json)
+
+
+@policies.command("undo")
+@WHERE
+@click.argument("record")
+@DRY_RUN
+@remote
+def policies_undo(at: Remote, where: str, record: str, dry_run: bool) -> None:
+    """Take a change back: RECORD is its number in the history."""
+    resource, parts = _place(where)
+    show_one(getattr(at.admin, resource).policies_undo(*parts, {"record": record}, dry_run=dry_run), as_json=at.as_json)
+
+
 def _change(at: Remote, where: str, changes: dict[str, Any], *, preview: bool) -> None:
     resource, parts = _place(where)
     client = getattr(at.admin, resource)
@@ -131,17 +178,21 @@ def people() -> None:
 @remote
 def people_list(at: Remote, tenant: str) -> None:
     """List the members."""
-    show_rows(at.admin.members.each(at.tenant(tenant)), ("username", "level"), as_json=at.as_json)
+    columns = ("username", "role", "namespace", "topics")
+    show_rows(at.admin.members.each(at.tenant(tenant)), columns, as_json=at.as_json)
 
 
 @people.command("set")
 @click.argument("username")
-@click.argument("level")
+@click.argument("role")
+@click.option("--namespace", default="", help="Where the role holds, without the tenant. [default: in the whole tenant]")
+@click.option("--topics", default="", help="A pattern of names of topics, such as orders-*. [default: all]")
 @TENANT
 @remote
-def people_set(at: Remote, username: str, level: Any, tenant: str) -> None:
-    """Make somebody a member of a tenant, or change their level."""
-    show_one(at.admin.members.set(at.tenant(tenant), username, {"level": level}), as_json=at.as_json)
+def people_set(at: Remote, username: str, role: str, namespace: str, topics: str, tenant: str) -> None:
+    """Make somebody a member of a tenant, or change their role."""
+    body: Any = {"role": role, "namespace": namespace, "topics": topics}
+    show_one(at.admin.members.set(at.tenant(tenant), username, body), as_json=at.as_json)
 
 
 @people.command("remove")
@@ -179,6 +230,36 @@ def add_usage(group: click.Group) -> None:
     def usage_show(at: Remote, tenant: str) -> None:
         """Show what this month costs so far, and is likely to cost."""
         show_one(at.admin.tenants.estimate(at.tenant(tenant)), as_json=at.as_json)
+
+
+@click.group(cls=RemoteGroup)
+def notices() -> None:
+    """What a tenant was told, and sending it to its webhook again."""
+
+
+@notices.command("list")
+@TENANT
+@remote
+def notices_list(at: Remote, tenant: str) -> None:
+    """List notices, and how each was delivered."""
+    show_rows(at.admin.tenant_notices.each(at.tenant(tenant)), ("id", "at", "kind", "title", "delivered"), as_json=at.as_json)
+
+
+@notices.command("replay")
+@click.argument("notice", required=False)
+@click.option("--since", metavar="TIME", help="All from this time on, such as 2027-01-01T00:00:00Z, instead of one.")
+@click.option("--all", "everything", is_flag=True, help="With --since: also those that the webhook has taken.")
+@TENANT
+@remote
+def notices_replay(at: Remote, notice: str | None, since: str | None, everything: bool, tenant: str) -> None:
+    """Send one notice to the webhook again, or those that did not arrive."""
+    if (notice is None) == (since is None):
+        raise Failed("name a notice, or say --since TIME", EXIT_USAGE)
+    if notice is not None:
+        show_one(at.admin.tenant_notices.replay(at.tenant(tenant), notice), as_json=at.as_json)
+        return
+    body: Any = {"since": since, "failed_only": not everything}
+    show_one(at.admin.tenant_notices.replays(at.tenant(tenant), body), as_json=at.as_json)
 
 
 @click.group(cls=RemoteGroup)

@@ -25,6 +25,7 @@ def policies(**values: object) -> InactivityPolicies:
         ({"inactive_topic_delete": True, "retention_time_min": 2, "retention_size_mb": -1}, 120_000),
         ({"inactive_topic_delete": True, "retention_time_min": 2, "inactive_topic_after_s": 600}, 600_000),
         ({"inactive_topic_delete": True, "retention_time_min": -1}, NEVER),
+        ({"inactive_topic_delete": True, "deletion_protected": True}, NEVER),
     ],
 )
 def test_how_long_topics_are_kept(values: dict[str, object], topic_ms: int) -> None:

@@ -52,6 +52,20 @@ async def test_policy_inactive_topic_delete_removes_topics_that_nobody_uses(worl
     await client.producer(TOPIC, 2)
 
 
+@pytest.mark.parametrize("loaded", [True, False])
+async def test_policy_deletion_protected_keeps_what_nobody_uses(world: BrokerWorld, clock: Clock, loaded: bool) -> None:
+    await set_policies(world, **INACTIVE, deletion_protected=True)
+    await left(await published(world))
+    if not loaded:
+        await unloaded(world)
+    clock.pass_(10 * 300_000)
+    assert (await upkeep(world)).deleted_topics == 0
+    assert await exists(world)
+    await set_policies(world, **INACTIVE)
+    clock.pass_(300_000)
+    assert (await upkeep(world)).deleted_topics == 1
+
+
 async def test_policy_inactive_topic_after_s_counts_from_the_last_client(world: BrokerWorld, clock: Clock) -> None:
     await set_policies(world, **INACTIVE | {"inactive_topic_after_s": 7})
     client = await published(world)
