@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 from django import forms
-from django.utils import timezone
 
 from admin_ui.addresses import full_name
 from messaging.errors import InvalidName
 from messaging.protocol.names import NAME_LENGTH_MAX, PERSISTENT, TopicName, entity_name, parse_topic
 
-_PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
+PLAIN = {"autocomplete": "off", "spellcheck": "false", "autocapitalize": "none"}
 
 
 class EntityField(forms.CharField):
@@ -19,7 +16,7 @@ class EntityField(forms.CharField):
 
     def __init__(self, kind: str, **kwargs: object) -> None:
         self.kind = kind
-        super().__init__(max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=_PLAIN), **kwargs)  # type: ignore[arg-type]
+        super().__init__(max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=PLAIN), **kwargs)  # type: ignore[arg-type]
 
     def clean(self, value: object) -> str:
         text: str = super().clean(value)
@@ -31,7 +28,7 @@ class EntityField(forms.CharField):
 
 class SignInForm(forms.Form):
     username = forms.CharField(
-        label="User name", max_length=150, widget=forms.TextInput(attrs={**_PLAIN, "autocomplete": "username", "autofocus": True})
+        label="User name", max_length=150, widget=forms.TextInput(attrs={**PLAIN, "autocomplete": "username", "autofocus": True})
     )
     password = forms.CharField(
         label="Password", max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
@@ -42,7 +39,7 @@ class PersonForm(forms.Form):
     username = forms.CharField(
         label="User name",
         max_length=150,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="Used to sign in. Letters, digits and @ . + - _",
     )
     superuser = forms.BooleanField(label="Platform administrator: may manage all tenants, people and settings", required=False)
@@ -59,7 +56,7 @@ class LabelsForm(forms.Form):
         label="Labels",
         required=False,
         max_length=16384,
-        widget=forms.Textarea(attrs={**_PLAIN, "rows": 8}),
+        widget=forms.Textarea(attrs={**PLAIN, "rows": 8}),
         help_text="One a line, like team=payments. Costs can be summed by them.",
     )
 
@@ -85,7 +82,7 @@ class TopicForm(forms.Form):
     name = forms.CharField(
         label="Name",
         max_length=NAME_LENGTH_MAX,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="non-persistent://NAME for a topic whose messages are delivered at once or dropped.",
     )
     partitions = forms.IntegerField(
@@ -117,14 +114,14 @@ class DeadLetterForm(forms.Form):
         label="Target topic",
         required=False,
         max_length=NAME_LENGTH_MAX,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="Full name of a topic. Empty: the name of this topic with -SUBSCRIPTION-DLQ.",
     )
     initial_subscription = forms.CharField(
         label="Subscription of the target",
         required=False,
         max_length=NAME_LENGTH_MAX,
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="Created with the target, so that nothing is lost before somebody subscribes. Empty: none.",
     )
 
@@ -134,7 +131,7 @@ class QuickStartForm(forms.Form):
         label="Topic",
         max_length=NAME_LENGTH_MAX,
         initial="quick-start",
-        widget=forms.TextInput(attrs=_PLAIN),
+        widget=forms.TextInput(attrs=PLAIN),
         help_text="Created when the program first uses it.",
     )
     name = EntityField(
@@ -159,54 +156,10 @@ def _topic(given: TopicName) -> TopicName:
         raise forms.ValidationError(error.message[:1].upper() + error.message[1:] + ".") from None
 
 
-class KeyForm(forms.Form):
-    """`namespaces` are local names; each gets a checkbox for produce and one for consume. `may_administer`: whether the user
-    may create a key that administers the tenant; only superusers may.
-    """
-
-    EXPIRIES = (("never", "Never"), ("1", "In 1 day"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In 1 year"))
-    name = EntityField(
-        "key",
-        label="Name",
-        help_text="Name the program that will use it. The key's role is name@tenant; keys with the same name share a role and its "
-        "permissions.",
-    )
-    expiry = forms.ChoiceField(label="Expires", choices=EXPIRIES, initial="90")
-    administer = forms.BooleanField(label="Tenant administrator: may do everything in this tenant", required=False)
-
-    def __init__(self, *args: object, namespaces: list[str], may_administer: bool, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.namespaces = namespaces
-        if not may_administer:
-            del self.fields["administer"]
-        for index, namespace in enumerate(namespaces):
-            for action in ("produce", "consume"):
-                widget = forms.CheckboxInput(attrs={"aria-label": f"{action} in {namespace}"})
-                self.fields[f"{action}-{index}"] = forms.BooleanField(required=False, widget=widget)
-
-    def rows(self) -> list[dict[str, object]]:
-        return [
-            {"namespace": namespace, "produce": self[f"produce-{index}"], "consume": self[f"consume-{index}"]}
-            for index, namespace in enumerate(self.namespaces)
-        ]
-
-    def grants(self) -> dict[str, list[str]]:
-        """Local namespace -> actions, where there are any."""
-        found = {
-            namespace: [action for action in ("produce", "consume") if self.cleaned_data[f"{action}-{index}"]]
-            for index, namespace in enumerate(self.namespaces)
-        }
-        return {namespace: actions for namespace, actions in found.items() if actions}
-
-    def expires_at(self) -> datetime | None:
-        days = self.cleaned_data["expiry"]
-        return timezone.now() + timedelta(days=int(days)) if days != "never" else None
-
-
 class ConfirmForm(forms.Form):
     """Asks the user to type a name. The script only enables the button; this is the check."""
 
-    confirm = forms.CharField(label="Type the name to confirm", max_length=1024, widget=forms.TextInput(attrs=_PLAIN))
+    confirm = forms.CharField(label="Type the name to confirm", max_length=1024, widget=forms.TextInput(attrs=PLAIN))
 
     def __init__(self, *args: object, expected: str, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]

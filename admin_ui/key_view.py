@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -15,45 +16,74 @@ SOON = timedelta(days=7)
 
 @dataclass(frozen=True)
 class KeyView:
-    """`state`: active, expiring (within a week), expired or revoked. `grants`: what its role may do, "orders: produce, consume"."""
+    """`state`: active, expiring (within a week), replaced (another takes its place), expired or revoked. `may`: what it may do, as
+    "orders: produce, consume"; `scoped`: and nothing else."""
 
     id: str
     name: str
     role: str
     state: str
-    grants: Sequence[str]
+    may: Sequence[str]
+    scoped: bool
+    networks: Sequence[str]
     created_at: datetime
     created_by: str
     expires_at: datetime | None
+    replaced_by: str
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its token is valid."""
+        return self.state in ("active", "expiring", "replaced")
 
 
-def key_view(key: Key, grants: Mapping[str, Sequence[str]]) -> KeyView:
-    """`grants`: role -> texts, from `grants_by_role`."""
+def key_view(key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "") -> KeyView:
+    """`grants`: role -> texts, from `grants_of_roles`."""
     return KeyView(
         key.id,
         key.name,
         key.role,
-        _state(key),
-        grants.get(key.role, ()),
+        _state(key, replaced_by),
+        grants.get(key.role, ()) if key.scope is None else [use_text(use) for use in key.scope],
+        key.scope is not None,
+        key.networks,
         key.created_at,
         key.created_by,
         key.expires_at,
+        replaced_by,
     )
 
 
-def _state(key: Key) -> str:
+def use_text(use: Mapping[str, Any]) -> str:
+    """An entry of a key's scope."""
+    namespace = str(use["namespace"]).partition("/")[2] or "all namespaces"
+    where = f"{namespace}, topics {use['topics']}" if use["topics"] else namespace
+    return f"{where}: {', '.join(use['actions'])}"
+
+
+def _state(key: Key, replaced_by: str) -> str:
     now = timezone.now()
     if key.revoked_at:
         return "revoked"
     if key.expires_at and key.expires_at <= now:
         return "expired"
+    if replaced_by:
+        return "replaced"
     return "expiring" if key.expires_at and key.expires_at - now < SOON else "active"
 
 
-def grants_by_role(admin_roles: Sequence[str]) -> dict[str, list[str]]:
-    """The permissions of each role in the tenant of the scope, as short texts."""
-    found: dict[str, list[str]] = {role: ["administer the tenant"] for role in admin_roles}
-    for grant in Grant.objects.select_related("namespace"):
+def views_of(keys: Sequence[Key], admin_roles: Sequence[str]) -> list[KeyView]:
+    """Of keys of the tenant of the scope, in their order; two queries."""
+    grants = grants_of_roles([key.role for key in keys], admin_roles)
+    successors = Key.objects.filter(replaces__in=[key.id for key in keys], revoked_at=None).values_list("replaces_id", "id")
+    replaced = {former: successor for former, successor in successors if former}
+    return [key_view(key, grants, replaced.get(key.id, "")) for key in keys]
+
+
+def grants_of_roles(roles: Sequence[str], admin_roles: Sequence[str]) -> dict[str, list[str]]:
+    """What these roles may do in the tenant of the scope, as short texts."""
+    texts: dict[str, list[str]] = {role: ["administer the tenant"] for role in admin_roles}
+    for grant in Grant.objects.filter(role__in=set(roles)).select_related("namespace"):
         where = grant.topic.rpartition("/")[2] if grant.topic else grant.namespace.local
-        found.setdefault(grant.role, []).append(f"{where}: {', '.join(grant.actions)}")
-    return found
+        texts.setdefault(grant.role, []).append(f"{where}: {', '.join(grant.actions)}")
+    return texts

@@ -44,21 +44,21 @@ class PoliciesForm(forms.Form):
         super().__init__(data, initial=dict(held))
         self.level = level
         for name, policy in ENFORCED.items():
-            field = _policy_field(policy) if level in policy.levels else None
+            field = policy_field(policy) if level in policy.levels else None
             if field is not None:
                 self.fields[name] = field
 
     def rows(self) -> list[dict[str, object]]:
-        return [{"field": self[name], "unit": _unit(ENFORCED[name])} for name in self.fields]
+        return [{"field": self[name], "unit": unit_text(ENFORCED[name])} for name in self.fields]
 
 
-def _unit(policy: Policy) -> str:
+def unit_text(policy: Policy) -> str:
     if is_duration(policy):
         return f"such as 7d, 12h, 30min; a number alone is {policy.unit}"
     return f"such as 10 GiB; a number alone is {policy.unit}" if is_size(policy) else policy.unit
 
 
-def _policy_field(policy: Policy) -> forms.Field | None:
+def policy_field(policy: Policy) -> forms.Field | None:
     """None for lists and objects, which can only be set over REST."""
     schema = value_schema(policy)
     about: dict[str, Any] = {"label": policy.title, "help_text": f"{policy.meaning} {_pulsar(policy)}".rstrip(), "required": False}

@@ -12,10 +12,12 @@ from admin_ui.views import (
     audit,
     billing,
     budgets,
+    ceilings,
     costs,
     delayed,
     invoices,
     jump,
+    key_rotation,
     keys,
     namespaces,
     people,
@@ -32,6 +34,7 @@ from admin_ui.views import (
     usage,
     usage_runs,
 )
+from admin_ui.views.rights import access, roles
 
 register_converter(TopicConverter, "topic")
 
@@ -61,7 +64,16 @@ urlpatterns = [
     path(f"{_TENANT}/alerts", alerts.alerts, name="alerts"),
     path(f"{_TENANT}/keys", keys.keys, name="keys"),
     path(f"{_TENANT}/new-key", keys.key_create, name="key_create"),
+    path(f"{_TENANT}/leaked-token", keys.key_leaked, name="key_leaked"),
+    path(f"{_TENANT}/keys/<str:key_id>", key_rotation.key, name="key"),
     path(f"{_TENANT}/keys/<str:key_id>/revoke", keys.key_revoke, name="key_revoke"),
+    path(f"{_TENANT}/keys/<str:key_id>/rotate", key_rotation.key_rotate, name="key_rotate"),
+    path(f"{_TENANT}/roles", roles.roles, name="roles"),
+    path(f"{_TENANT}/new-role", roles.role_create, name="role_create"),
+    path(f"{_TENANT}/roles/<str:role>", roles.role, name="role"),
+    path(f"{_TENANT}/roles/<str:role>/delete", roles.role_delete, name="role_delete"),
+    path(f"{_TENANT}/access", access.access, name="access"),
+    path(f"{_TENANT}/ceilings", ceilings.ceilings, name="ceilings"),
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),
     path(_NAMESPACE, namespaces.namespace, name="namespace"),
     path(f"{_NAMESPACE}/policies", policies.namespace_policies, name="policies"),

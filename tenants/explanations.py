@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from messaging.errors import InvalidValue, NotFound
@@ -10,7 +10,8 @@ from messaging.permissions.decision import Decision, decide, refusal
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.permissions.roles import OF_TENANT
 from tenants.grants import DatabaseGrants
-from tenants.models import Grant, Key, Membership, Tenant
+from tenants.models import Grant, Key, Membership, Namespace, Tenant
+from tenants.names import namespace_of, subscription_of, topic_of
 from tenants.scoping import tenant_scope
 
 SUBJECTS_MAX = 5_000  # that are looked at for one answer
@@ -34,6 +35,34 @@ class Others(NamedTuple):
 
     answers: list[Answer]
     complete: bool
+
+
+class Explained(NamedTuple):
+    own: Answer
+    others: Others
+
+
+def explained(tenant: str, asked: Mapping[str, str]) -> Explained:
+    """`asked`: `action`, and of `role`, `key_id`, `namespace` (local name), `topic` and `subscription` what there is. The tenant
+    exists. Raises `InvalidValue`, `InvalidName`, `NotFound`."""
+    question = Question(action_of(asked.get("action", "")), resource_of(tenant, asked))
+    subject = subject_of(tenant, asked.get("role", ""), asked.get("key_id", ""))
+    return Explained(why(question, subject), who(tenant, question))
+
+
+def resource_of(tenant: str, asked: Mapping[str, str]) -> Resource:
+    """Raises `InvalidName`, `InvalidValue`, `NotFound` for a namespace that does not exist."""
+    parts = {name: asked.get(name, "") for name in ("namespace", "topic", "subscription")}
+    if not parts["namespace"]:
+        if parts["topic"] or parts["subscription"]:
+            raise InvalidValue("topic and subscription need a namespace: give it, too")
+        return Resource(tenant)
+    name = str(namespace_of(tenant, parts["namespace"]))
+    with tenant_scope(tenant):
+        if not Namespace.objects.filter(name=name).exists():
+            raise NotFound(f"namespace {name!r} does not exist")
+    topic = str(topic_of({"tenant": tenant, **parts})) if parts["topic"] else ""
+    return Resource(tenant, name, topic, subscription_of(parts["subscription"]) if parts["subscription"] else "")
 
 
 def action_of(name: str) -> Action:

@@ -1,57 +1,132 @@
-"""Keys of a tenant: list, create, revoke. A token appears in one response and is stored nowhere."""
+"""Keys of a tenant: list, one of them, create, revoke, also by a token that leaked. A token appears in one response and is stored
+nowhere."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.core.paginator import Paginator
+from django.db.models import F, Q
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from admin_ui import broker
+from admin_ui import api_calls, broker
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.forms import ConfirmForm, KeyForm
-from admin_ui.key_view import grants_by_role, key_view
+from admin_ui.calls import Call, calls_of, followed, show_calls
+from admin_ui.forms import ConfirmForm
+from admin_ui.key_forms import KeyForm, LeakedTokenForm
+from admin_ui.key_view import views_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.methods import FEED_VERSION
-from messaging.errors import MagnetarError, NotReady
-from messaging.permissions.model import Action
+from messaging.errors import AuthenticationFailed, MagnetarError, NotReady
+from messaging.permissions.model import Action, key_role
 from tenants.access import Actor
 from tenants.actions.grants import grant_permission
-from tenants.actions.keys import NewKey, create_key, revoke_key
+from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_token
 from tenants.actions.tenants import update_tenant
+from tenants.http.authentication import key_of_token
 from tenants.models import Grant, Key, Namespace, Tenant
+
+KEYS_A_PAGE = 100
+NAMESPACES_SHOWN = 100  # with boxes for produce and consume
+
+
+def key_of(key_id: str) -> Key:
+    """Of the tenant of the scope; 404 without it."""
+    key = Key.objects.filter(id=key_id).first()
+    if key is None:
+        raise Http404
+    return key
+
+
+def above(tenant: str) -> list[tuple[str, str]]:
+    return crumbs(tenant, "", ("Keys", reverse("console:keys", args=[tenant])))
 
 
 @page
 def keys(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    grants = grants_by_role(Tenant.objects.get(name=tenant).admin_roles)
-    rows = Key.objects.order_by("revoked_at", "-created_at")
-    found = sorted((key_view(key, grants) for key in rows), key=lambda key: key.state == "revoked")
-    return show(request, "pages/keys.html", navigation(request, "keys", tenant), crumbs=crumbs(tenant), keys=found)
+    words = request.GET.get("q", "").strip()[:255]
+    rows = Key.objects.filter(Q(name__icontains=words) | Q(id=words)) if words else Key.objects.all()
+    # Those in use first: what was revoked is only of interest afterwards.
+    ordered = rows.order_by(F("revoked_at").desc(nulls_first=True), "-created_at", "id")
+    shown = Paginator(ordered, KEYS_A_PAGE).get_page(request.GET.get("page"))
+    return show(
+        request,
+        "pages/keys.html",
+        navigation(request, "keys", tenant),
+        crumbs=crumbs(tenant),
+        keys=views_of(list(shown.object_list), Tenant.objects.get().admin_roles),
+        words=words,
+        number=shown.number,
+        pages=shown.paginator.num_pages,
+        total=shown.paginator.count,
+    )
 
 
 @page
 def key_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "keys", tenant)
-    namespaces = [row.local for row in Namespace.objects.all()]
-    form = KeyForm(request.POST or None, namespaces=namespaces, may_administer=nav.superuser)
-    above = crumbs(tenant, "", ("Keys", reverse("console:keys", args=[tenant])))
+    namespaces = [row.local for row in Namespace.objects.order_by("name")[:NAMESPACES_SHOWN]]
+    given = request.GET if followed(request) else request.POST or None
+    form = KeyForm(given, namespaces=namespaces, may_administer=nav.superuser)
+    if followed(request):
+        form.is_valid()
+        return show_calls(request, _calls_of_form(tenant, form))
     if request.method == "POST" and form.is_valid():
         try:
             grants = {f"{tenant}/{local}": actions for local, actions in form.grants().items()}
-            new = new_key(request.actor, tenant, form.cleaned_data["name"], grants, form.expires_at())
-            if form.cleaned_data.get("administer"):
+            new = new_key(
+                request.actor, tenant, form.cleaned_data["name"], grants, form.expires_at(), form.scope(), form.network_list()
+            )
+            if form.administers():
                 add_admin_role(request.actor, tenant, new.key.role)
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            view = key_view(new.key, grants_by_role(Tenant.objects.get(name=tenant).admin_roles))
-            return show(request, "pages/key_created.html", nav, crumbs=above, key=view, token=new.token)
-    return show(request, "pages/key_new.html", nav, crumbs=above, form=form, grants=form.rows())
+            return show_once(request, tenant, new)
+    return show(
+        request,
+        "pages/key_new.html",
+        nav,
+        crumbs=above(tenant),
+        form=form,
+        grants=form.grant_rows(),
+        uses=list(form.use_rows()),
+        namespaces_left_out=max(0, Namespace.objects.count() - len(namespaces)),
+        calls=calls_of(request, [api_calls.create_key(tenant, "", None, [KeyUse(["produce"])])]),
+    )
 
 
-def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], expires_at: datetime | None = None) -> NewKey:
+def _calls_of_form(tenant: str, form: KeyForm) -> list[Call]:
+    name = str(form.cleaned_data.get("name") or "")
+    role = key_role(name or api_calls.NOT_NAMED, tenant)
+    calls = [api_calls.create_key(tenant, name, form.expires_at(), form.scope(), form.network_list())]
+    for local, actions in form.grants().items():
+        calls.append(api_calls.grant(tenant, local, role, _with_former(f"{tenant}/{local}", role, actions)))
+    if form.administers():
+        admins = [*Tenant.objects.get().admin_roles]
+        calls.append(api_calls.set_admin_roles(tenant, [*admins, *([] if role in admins else [role])]))
+    return calls
+
+
+def show_once(request: HttpRequest, tenant: str, new: NewKey, former: Key | None = None) -> HttpResponse:
+    """The page with its token. `former`: the key that it replaces."""
+    (view,) = views_of([new.key], Tenant.objects.get().admin_roles)
+    nav = navigation(request, "keys", tenant)  # type: ignore[arg-type]
+    return show(request, "pages/key_created.html", nav, crumbs=above(tenant), key=view, token=new.token, former=former)
+
+
+def new_key(
+    actor: Actor,
+    tenant: str,
+    name: str,
+    grants: dict[str, list[str]],
+    expires_at: datetime | None = None,
+    scope: Sequence[KeyUse] | None = None,
+    networks: Sequence[str] = (),
+) -> NewKey:
     """Creates a key and adds `grants` (namespace -> actions) to those of its role.
 
     Checks first that the broker responds: if a key were saved but not confirmed, nobody would ever see its token.
@@ -59,12 +134,21 @@ def new_key(actor: Actor, tenant: str, name: str, grants: dict[str, list[str]], 
     _, away = broker.ask_or_why(lambda rpc: rpc.call(FEED_VERSION, Request()))
     if away:
         raise NotReady(f"the key was not created because the broker is unavailable ({away}): try again in a moment")
-    new = create_key(actor, tenant, name, expires_at)
+    new = create_key(actor, tenant, name, expires_at, scope, networks)
     for namespace, actions in grants.items():
-        held = Grant.objects.filter(namespace=namespace, topic="", role=new.key.role).values_list("actions", flat=True).first()
-        if not set(actions) <= set(held or ()):
-            grant_permission(actor, namespace, new.key.role, sorted({*actions, *(held or ())}))
+        wanted = _with_former(namespace, new.key.role, actions)
+        if wanted != sorted(_granted(namespace, new.key.role)):
+            grant_permission(actor, namespace, new.key.role, wanted)
     return new
+
+
+def _granted(namespace: str, role: str) -> Sequence[str]:
+    return Grant.objects.filter(namespace=namespace, topic="", role=role).values_list("actions", flat=True).first() or ()
+
+
+def _with_former(namespace: str, role: str, actions: Sequence[str]) -> list[str]:
+    """What was granted before is not taken away."""
+    return sorted({*actions, *_granted(namespace, role)})
 
 
 def add_admin_role(actor: Actor, tenant: str, role: str) -> None:
@@ -75,10 +159,7 @@ def add_admin_role(actor: Actor, tenant: str, role: str) -> None:
 
 @page
 def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpResponse:
-    key = Key.objects.filter(id=key_id).first()
-    if key is None:
-        raise Http404
-    back = reverse("console:keys", args=[tenant])
+    key = key_of(key_id)
     form = ConfirmForm(request.POST or None, expected=key.name)
     if request.method == "POST" and form.is_valid():
         try:
@@ -87,12 +168,12 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
             form.add_error(None, explain(error))
         else:
             show_message(request, f"Key {key.name} was revoked. Its token is no longer valid.")
-            return HttpResponseRedirect(back)
+            return HttpResponseRedirect(reverse("console:keys", args=[tenant]))
     return show(
         request,
         "pages/confirm.html",
         navigation(request, "keys", tenant),
-        crumbs=crumbs(tenant, "", ("Keys", back)),
+        crumbs=above(tenant),
         heading=f"Revoke key {key.name}",
         impact=[
             "Its token stops working immediately and its connections are closed. This cannot be undone.",
@@ -101,5 +182,35 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
         name=key.name,
         form=form,
         submit="Revoke key",
-        cancel_url=back,
+        cancel_url=reverse("console:keys", args=[tenant]),
+        calls=calls_of(request, [api_calls.revoke_key(tenant, key.id)]),
+    )
+
+
+@page
+def key_leaked(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    """Revokes the key of a token that somebody pasted. The token is not in the answer, whatever comes of it."""
+    form = LeakedTokenForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            key = revoke_token(request.actor, tenant, key_of_token(form.cleaned_data["token"]))
+        except AuthenticationFailed:
+            form.add_error("token", "This is no valid token of the platform, or it has expired. Paste the whole token.")
+        except MagnetarError as error:
+            form.add_error("token", explain(error))
+        else:
+            show_message(request, f"The token was of key {key.name} ({key.id}), which is revoked. Its connections are closed.")
+            return HttpResponseRedirect(reverse("console:key", args=[tenant, key.id]))
+    form.data = {}  # so that the page does not repeat it
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "keys", tenant),
+        crumbs=above(tenant),
+        heading="Revoke a leaked token",
+        intro="Paste the token. Its key is revoked at once, and its connections are closed. The token itself is stored nowhere.",
+        form=form,
+        submit="Revoke its key",
+        cancel_url=reverse("console:keys", args=[tenant]),
+        calls=calls_of(request, [api_calls.revoke_token(tenant)]),
     )

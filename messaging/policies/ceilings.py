@@ -19,6 +19,7 @@ BOUNDS = {
     "max_namespaces_per_tenant": "namespaces_per_tenant_max",
     "max_keys_per_tenant": "keys_per_tenant_max",
 }
+THRESHOLDS = (80, 95, 100)  # per cent of a ceiling at which a tenant is told
 UNLIMITED = -1  # used of what may be as much as one likes, such as retention
 
 
@@ -48,6 +49,11 @@ class Ceiling(NamedTuple):
         if self.limit is None or self.used is None:
             return None
         return 100 if self.used == UNLIMITED else 100 * self.used // max(1, self.limit)
+
+    @property
+    def threshold(self) -> int:
+        """The highest of `THRESHOLDS` that is reached, 0 for none."""
+        return max((threshold for threshold in THRESHOLDS if (self.used_percent or 0) >= threshold), default=0)
 
 
 def ceilings_of(

@@ -12,7 +12,6 @@ from workers.environment import Environment
 from workers.runs import Renew
 
 log = logs.get_logger("magnetar.worker")
-THRESHOLDS = (80, 95, 100)  # per cent
 EVERY_MIN = 10  # the broker counts what is used, which takes longer the more there is
 
 
@@ -37,7 +36,7 @@ def look_at_ceilings(environment: Environment, renew: Renew) -> int:
 
 def _say(environment: Environment, tenant: Tenant, ceiling: Ceiling) -> bool:
     now, used_percent, name = environment.now(), ceiling.used_percent, ceiling.policy.name
-    threshold = max((threshold for threshold in THRESHOLDS if (used_percent or 0) >= threshold), default=0)
+    threshold = ceiling.threshold
     if not threshold:
         return False
     notice = say(

@@ -1,4 +1,4 @@
-"""Commands about a tenant: policies, keys, people, audit log, usage and invoices."""
+"""Commands about a tenant: policies, people, audit log, usage and invoices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from controlplane.cli.remote.command import (
-    DRY_RUN,
     EXIT_USAGE,
     TENANT,
     Failed,
@@ -17,10 +16,9 @@ from controlplane.cli.remote.command import (
     RemoteGroup,
     remote,
 )
-from controlplane.cli.remote.output import show_json, show_one, show_rows
+from controlplane.cli.remote.output import show_one, show_rows
 
 WHERE = click.argument("where", metavar="TENANT[/NAMESPACE[/TOPIC]]")
-KEY_COLUMNS = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
 
 
 @click.group(cls=RemoteGroup)
@@ -58,7 +56,7 @@ def policies_set(at: Remote, where: str, values: tuple[str, ...], preview: bool)
         name, equals, text = each.partition("=")
         if not equals:
             raise Failed(f"{each!r} is no policy and its value: use NAME=VALUE", EXIT_USAGE)
-        changes[name] = _value(text)
+        changes[name] = json_or_text(text)
     _change(at, where, changes, preview=preview)
 
 
@@ -126,46 +124,11 @@ def _change(at: Remote, where: str, changes: dict[str, Any], *, preview: bool) -
     show_one(answer, as_json=at.as_json)
 
 
-def _value(text: str) -> Any:
+def json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def add_keys(group: click.Group) -> None:
-    """To `magnetar keys`, whose other commands are about the signing keys of this machine."""
-
-    @group.command("show", cls=RemoteCommand)
-    @TENANT
-    @remote
-    def keys_show(at: Remote, tenant: str) -> None:
-        """List the keys of a tenant."""
-        show_rows(at.admin.keys.each(at.tenant(tenant)), KEY_COLUMNS, as_json=at.as_json)
-
-    @group.command("create", cls=RemoteCommand)
-    @click.argument("name")
-    @click.option("--expires-at", metavar="TIME", help="Such as 2027-01-01T00:00:00Z. [default: never]")
-    @TENANT
-    @remote
-    def keys_create(at: Remote, name: str, expires_at: str | None, tenant: str) -> None:
-        """Create a key of a tenant and print its token, which is shown only once."""
-        body: Any = {"name": name} | ({"expires_at": expires_at} if expires_at else {})
-        made = at.admin.keys.create(at.tenant(tenant), body)
-        if at.as_json:
-            show_json(made)
-            return
-        click.echo(f"key {made['id']} of the role {made['role']}: this is its token", err=True)
-        click.echo(made["token"])
-
-    @group.command("revoke", cls=RemoteCommand)
-    @click.argument("key_id")
-    @DRY_RUN
-    @TENANT
-    @remote
-    def keys_revoke(at: Remote, key_id: str, dry_run: bool, tenant: str) -> None:
-        """Revoke a key of a tenant; its connections are closed."""
-        show_one(at.admin.keys.delete(at.tenant(tenant), key_id, dry_run=dry_run), as_json=at.as_json)
 
 
 @click.group(cls=RemoteGroup)

@@ -1,0 +1,135 @@
+"""Which requests of /api/v1 the forms about keys, roles and ceilings make: `admin_ui.calls` writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from admin_ui.calls import Call
+from tenants.actions.keys import KeyUse
+
+NOT_NAMED = "NAME"  # while a form has no name yet
+
+
+def create_key(
+    tenant: str, name: str, expires_at: datetime | None, scope: Sequence[KeyUse] | None, networks: Sequence[str] = ()
+) -> Call:
+    body: dict[str, Any] = {"name": name or NOT_NAMED}
+    command = ["keys", "create", body["name"], "--tenant", tenant]
+    if expires_at is not None:
+        body["expires_at"] = f"{expires_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        command += ["--expires-at", body["expires_at"]]
+    if scope is not None:
+        body["scope"] = [_use(use) for use in scope]
+        for action in ("produce", "consume"):
+            for use in scope:
+                command += [f"--{action}", _where(use)] if action in use.actions else []
+    if networks:
+        body["networks"] = list(networks)
+        for network in networks:
+            command += ["--network", network]
+    return Call("POST", ("tenants", tenant, "keys"), "keys.create", (tenant,), body, command=command)
+
+
+def _use(use: KeyUse) -> dict[str, Any]:
+    return {"actions": list(use.actions)} | {
+        name: value for name, value in (("namespace", use.namespace), ("topics", use.topics)) if value
+    }
+
+
+def _where(use: KeyUse) -> str:
+    """As the command line has it: namespace and pattern, ``*`` for all namespaces."""
+    where = use.namespace or "*"
+    return f"{where}/{use.topics}" if use.topics else where
+
+
+def rotate_key(tenant: str, key_id: str, overlap_s: int) -> Call:
+    return Call(
+        "POST",
+        ("tenants", tenant, "keys", key_id, "rotate"),
+        "keys.rotate",
+        (tenant, key_id),
+        {"overlap_s": overlap_s},
+        command=("keys", "rotate", key_id, "--overlap-s", str(overlap_s), "--tenant", tenant),
+    )
+
+
+def revoke_key(tenant: str, key_id: str) -> Call:
+    path = ("tenants", tenant, "keys", key_id)
+    return Call("DELETE", path, "keys.delete", (tenant, key_id), command=("keys", "revoke", key_id, "--tenant", tenant))
+
+
+def revoke_token(tenant: str) -> Call:
+    """The token itself is never shown again."""
+    return Call(
+        "POST",
+        ("tenants", tenant, "keys", "revoke-token"),
+        "keys.revoke_token",
+        (tenant,),
+        {"token": "THE LEAKED TOKEN"},
+        command=("keys", "revoke-token", "--token-file", "FILE", "--tenant", tenant),
+    )
+
+
+def grant(tenant: str, namespace: str, role: str, actions: Sequence[str]) -> Call:
+    """`namespace` is a local name."""
+    words: list[str] = []
+    for action in actions:
+        words += ["--action", action]
+    return Call(
+        "PUT",
+        ("tenants", tenant, "namespaces", namespace, "permissions", role),
+        "namespace_permissions.set",
+        (tenant, namespace, role),
+        {"actions": list(actions)},
+        command=("permissions", "set", namespace, role, *words, "--tenant", tenant),
+    )
+
+
+def set_admin_roles(tenant: str, roles: Sequence[str]) -> Call:
+    return Call("PATCH", ("tenants", tenant), "tenants.update", (tenant,), {"admin_roles": list(roles)})
+
+
+def set_role(tenant: str, name: str, actions: Iterable[str], description: str) -> Call:
+    name = name or NOT_NAMED
+    body: dict[str, Any] = {"actions": list(actions)} | ({"description": description} if description else {})
+    words: list[str] = []
+    for action in body["actions"]:
+        words += ["--action", action]
+    words += ["--description", description] if description else []
+    path = ("tenants", tenant, "roles", name)
+    return Call("PUT", path, "roles.set", (tenant, name), body, command=("roles", "set", name, *words, "--tenant", tenant))
+
+
+def delete_role(tenant: str, name: str) -> Call:
+    path = ("tenants", tenant, "roles", name)
+    return Call("DELETE", path, "roles.delete", (tenant, name), command=("roles", "delete", name, "--tenant", tenant))
+
+
+def set_ceilings(tenant: str, changes: Mapping[str, Any]) -> Call:
+    """None unsets one."""
+    words = [f"{name}={'null' if value is None else value}" for name, value in changes.items()]
+    return Call(
+        "PATCH",
+        ("tenants", tenant, "ceilings"),
+        "tenants.update_ceilings",
+        (tenant,),
+        dict(changes),
+        command=("ceilings", "set", *words, "--tenant", tenant) if words else (),
+    )
+
+
+def explain(tenant: str, asked: Mapping[str, str]) -> Call:
+    """`asked`: parameters of the query that are not empty."""
+    words: list[str] = []
+    for name, value in asked.items():
+        words += [] if name == "action" else [f"--{name.replace('_', '-')}", value]
+    return Call(
+        "GET",
+        ("tenants", tenant, "access"),
+        "tenants.access",
+        (tenant,),
+        query=dict(asked),
+        command=("access", asked.get("action", "ACTION"), *words, "--tenant", tenant),
+    )

@@ -1,0 +1,146 @@
+"""Roles of a tenant: what each may do, and those that the tenant defines for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Count
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import api_calls
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.action_texts import TEXTS
+from admin_ui.calls import calls_of, followed, show_calls
+from admin_ui.forms import PLAIN, ConfirmForm, EntityField
+from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from messaging.errors import MagnetarError
+from messaging.permissions.model import Action
+from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
+from tenants.actions.custom_roles import delete_custom_role, set_custom_role
+from tenants.models import CustomRole, Membership
+
+CHOSEN = tuple(action for action in CUSTOM_ACTIONS if action is not Action.TENANT_SEE)  # every role has that one
+
+
+class RoleForm(forms.Form):
+    name = EntityField("role", label="Name", help_text="Letters, digits and - = : . _")
+    description = forms.CharField(
+        label="Description", required=False, max_length=200, widget=forms.TextInput(attrs=PLAIN), help_text="What it is for."
+    )
+    actions = forms.MultipleChoiceField(
+        label="May", choices=[(str(action), TEXTS[action]) for action in CHOSEN], widget=forms.CheckboxSelectMultiple
+    )
+
+    def ordered(self) -> list[str]:
+        chosen = self.cleaned_data.get("actions") or ()
+        return [str(action) for action in CHOSEN if action in chosen]
+
+
+@page
+def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    own = list(CustomRole.objects.order_by("name"))
+    actions_of = {name: role.actions for name, role in BUILT_IN.items()} | {row.name: complete(known(row.actions)) for row in own}
+    counts = dict(Membership.objects.order_by().values_list("role").annotate(Count("pk")))
+    described = [(name, role.description, True) for name, role in BUILT_IN.items()]
+    described += [(row.name, row.description, False) for row in own]
+    return show(
+        request,
+        "pages/roles.html",
+        navigation(request, "roles", tenant),
+        crumbs=crumbs(tenant),
+        roles=[
+            {"name": name, "description": description, "built_in": built_in, "members": counts.get(name, 0)}
+            for name, description, built_in in described
+        ],
+        actions=[
+            {"action": str(action), "text": TEXTS[action], "of": [(name, action in has) for name, has in actions_of.items()]}
+            for action in OF_TENANT
+            if action is not Action.TENANT_SEE
+        ],
+    )
+
+
+@page
+def role_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    return _edit(request, tenant, None)
+
+
+@page
+def role(request: ConsoleRequest, tenant: str, role: str) -> HttpResponse:
+    return _edit(request, tenant, _own(role))
+
+
+@page
+def role_delete(request: ConsoleRequest, tenant: str, role: str) -> HttpResponse:
+    row, back = _own(role), reverse("console:roles", args=[tenant])
+    form = ConfirmForm(request.POST or None, expected=row.name)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete_custom_role(request.actor, tenant, row.name)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"Role {row.name} was deleted.")
+            return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/confirm.html",
+        navigation(request, "roles", tenant),
+        crumbs=_above(tenant),
+        heading=f"Delete role {row.name}",
+        impact=["A role that somebody has cannot be deleted: give them another one first."],
+        name=row.name,
+        form=form,
+        submit="Delete role",
+        cancel_url=back,
+        calls=calls_of(request, [api_calls.delete_role(tenant, row.name)]),
+    )
+
+
+def _edit(request: ConsoleRequest, tenant: str, row: CustomRole | None) -> HttpResponse:
+    initial: dict[str, Any] = {"name": row.name, "description": row.description, "actions": row.actions} if row else {}
+    given = request.GET if followed(request) else request.POST or None
+    form = RoleForm(given, initial=initial)
+    if row is not None:  # a role is not renamed
+        form.fields["name"].disabled = True
+    if followed(request):
+        form.is_valid()
+        cleaned = form.cleaned_data
+        called = api_calls.set_role(tenant, cleaned.get("name", ""), form.ordered(), cleaned.get("description", ""))
+        return show_calls(request, [called])
+    if request.method == "POST" and form.is_valid():
+        name = form.cleaned_data["name"]
+        try:
+            if row is None and CustomRole.objects.filter(name=name).exists():
+                form.add_error("name", "There is a role of this name: change it there, or choose another name.")
+            else:
+                set_custom_role(request.actor, tenant, name, form.ordered(), form.cleaned_data["description"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        if not form.errors:
+            done = "is in effect for everybody who has it" if row else "was created"
+            show_message(request, f"Role {name} {done}.")
+            return HttpResponseRedirect(reverse("console:roles", args=[tenant]))
+    shown = api_calls.set_role(tenant, row.name if row else "", row.actions if row else [], row.description if row else "")
+    return show(
+        request,
+        "pages/role.html",
+        navigation(request, "roles", tenant),
+        crumbs=_above(tenant),
+        form=form,
+        row=row,
+        calls=calls_of(request, [shown]),
+    )
+
+
+def _own(name: str) -> CustomRole:
+    row = CustomRole.objects.filter(name=name).first()
+    if row is None:
+        raise Http404
+    return row
+
+
+def _above(tenant: str) -> list[tuple[str, str]]:
+    return crumbs(tenant, "", ("Roles", reverse("console:roles", args=[tenant])))
