@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,11 +19,12 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from admin_ui.access import websocket_refusal
 from admin_ui.live.hub import Feed, FeedStatus, LiveHub
-from admin_ui.live.shared import live_hub, live_watchers
+from admin_ui.live.rights import RightsWatch
+from admin_ui.live.shared import live_hub, live_watchers, rights_watch
 from admin_ui.live.state import LiveState
 from admin_ui.live.watchers import Watchers
 
-CHECK_AGAIN_S = 10.0  # how long a reader may continue seeing what was taken from them
+CHECK_AGAIN_S = 10.0  # what no record tells of, such as the end of a session, is noticed after that long
 MESSAGE_BYTES_MAX = 1024
 TOO_MANY = 4429
 
@@ -61,7 +61,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
             return
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))
         self._topic = query.get("topic", [""])[0]
-        self._task = asyncio.create_task(self._pump(), name="live page")
+        self._task = asyncio.create_task(self._serve(), name="live page")
 
     async def disconnect(self, code: int) -> None:
         if self._task is not None:
@@ -86,21 +86,38 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
         code: int = await database_sync_to_async(websocket_refusal)(self.scope, "console:namespace_live")
         return code
 
+    @staticmethod
+    def rights() -> RightsWatch:
+        return rights_watch()
+
+    async def _serve(self) -> None:
+        """Sends states until the reader may no longer see them."""
+        tenant, user = self.scope["url_route"]["kwargs"]["tenant"], self.scope["user"]
+        async with self.rights().reading(tenant, user.role) as reader:
+            pump = asyncio.create_task(self._pump(), name="live page states")
+            try:
+                while not pump.done():
+                    refused = await self._refusal()  # first of all for what changed since the page was let in
+                    if refused:
+                        await self.close(refused)
+                        return
+                    changed = asyncio.create_task(reader.changed.wait())
+                    await asyncio.wait((pump, changed), timeout=self.check_again_s, return_when=asyncio.FIRST_COMPLETED)
+                    changed.cancel()
+                    reader.changed.clear()
+                pump.result()
+            finally:
+                pump.cancel()
+                await asyncio.gather(pump, return_exceptions=True)
+
     async def _pump(self) -> None:
         kwargs = self.scope["url_route"]["kwargs"]
         async with self.hub().watch(f"{kwargs['tenant']}/{kwargs['namespace']}") as feed:
             sent: LiveState | None = None
             version = 0
-            checked = time.monotonic()
             while True:
                 status = await feed.after(version)
                 version = status.version
-                if time.monotonic() - checked >= self.check_again_s:
-                    refused = await self._refusal()
-                    if refused:
-                        await self.close(refused)
-                        return
-                    checked = time.monotonic()
                 if self._resync:
                     self._resync, sent = False, None
                 sent = await self._send_update(feed, status, sent)

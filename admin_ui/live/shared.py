@@ -1,18 +1,21 @@
-"""The live hub of this process: one per event loop, of which a web process has one."""
+"""What the live pages of this process share: one of each per event loop, of which a web process has one."""
 
 from __future__ import annotations
 
 import asyncio
 from weakref import WeakKeyDictionary
 
+from channels.db import database_sync_to_async
 from django.conf import settings as django_settings
 
 from admin_ui import broker
 from admin_ui.live.hub import LiveHub
+from admin_ui.live.rights import RightsWatch, records_after
 from admin_ui.live.watchers import Watchers
 
 _watchers: list[Watchers] = []
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
+_rights: WeakKeyDictionary[asyncio.AbstractEventLoop, RightsWatch] = WeakKeyDictionary()
 
 
 def live_hub() -> LiveHub:
@@ -29,3 +32,12 @@ def live_watchers() -> Watchers:
     if not _watchers:
         _watchers.append(Watchers(max(1, django_settings.MAGNETAR.http_connections_max // 2)))
     return _watchers[0]
+
+
+def rights_watch() -> RightsWatch:
+    """Must be called on the loop."""
+    loop = asyncio.get_running_loop()
+    watch = _rights.get(loop)
+    if watch is None:
+        watch = _rights[loop] = RightsWatch(database_sync_to_async(records_after))
+    return watch

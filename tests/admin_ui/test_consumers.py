@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
+from channels.db import database_sync_to_async
 from channels.routing import URLRouter
 from django.test import Client
 
 from admin_ui import routing
 from admin_ui.consumers import TOO_MANY, NamespaceLiveConsumer
 from admin_ui.live.hub import LiveHub
+from admin_ui.live.rights import RightsWatch, records_after
 from admin_ui.live.state import LiveState, apply
 from admin_ui.live.watchers import Watchers
+from tenants.access import actor_of_user
+from tenants.actions import RoleOfTeam, add_team_member, remove_team_member, set_member, set_team
 from tenants.models import Membership, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import ORDERS, PLACED, populate
@@ -39,7 +43,15 @@ def live(broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> ScriptedLive
             hubs.append(LiveHub(broker.live.poll, interval_s=0.005, now_ms=lambda: 42))
         return hubs[0]
 
+    watches: list[RightsWatch] = []
+
+    def watch() -> RightsWatch:
+        if not watches:
+            watches.append(RightsWatch(database_sync_to_async(records_after), interval_s=0.01))
+        return watches[0]
+
     monkeypatch.setattr(NamespaceLiveConsumer, "hub", staticmethod(hub))
+    monkeypatch.setattr(NamespaceLiveConsumer, "rights", staticmethod(watch))
     return broker.live
 
 
@@ -189,6 +201,19 @@ async def test_what_is_taken_away_ends_the_feed(connect: Connect, monkeypatch: p
     assert (await socket.receive())["type"] == "snapshot"
     await Membership.unscoped.filter(user__username="teammate").adelete()
 
+    assert await socket.closed() == 4404
+
+
+async def test_a_change_that_is_recorded_ends_the_feed_at_once(connect: Connect) -> None:
+    """Long before the feed looks by itself."""
+    socket = await connect("teammate")
+    assert (await socket.receive())["type"] == "snapshot"
+    owner = await sync_to_async(lambda: actor_of_user(User.objects.get(username="owner")))()
+    await sync_to_async(set_team)(owner, "acme", "readers", [RoleOfTeam("viewer")])
+    await sync_to_async(add_team_member)(owner, "acme", "readers", "teammate")
+    await sync_to_async(set_member)(owner, "acme", "teammate", "billing")
+    await socket.receive()  # through the team they still may
+    await sync_to_async(remove_team_member)(owner, "acme", "readers", "teammate")
     assert await socket.closed() == 4404
 
 
