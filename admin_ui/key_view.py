@@ -29,6 +29,7 @@ class KeyView:
     created_at: datetime
     created_by: str
     expires_at: datetime | None
+    last_used_at: datetime | None
     replaced_by: str
 
     @property
@@ -50,6 +51,7 @@ def key_view(key: Key, grants: Mapping[str, Sequence[str]], replaced_by: str = "
         key.created_at,
         key.created_by,
         key.expires_at,
+        key.last_used_at,
         replaced_by,
     )
 

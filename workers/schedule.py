@@ -13,6 +13,7 @@ RUN_USAGE_JOB = "workers.run_usage_job"
 COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 KEEP_AUDIT = "workers.keep_audit"
+COLLECT_KEY_USES = "workers.collect_key_uses"
 VERIFY_AUDIT = "workers.verify_audit"
 WRITE_POLICY_EVENTS = "workers.write_policy_events"
 MAKE_INVOICES = "workers.make_invoices"
@@ -87,6 +88,13 @@ TASKS: tuple[TaskEntry, ...] = (
         "Write the broker's events to the audit log",
         "workers.tasks.audit:collect_audit",
         "audit_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        COLLECT_KEY_USES,
+        "Write down which keys were used",
+        "workers.tasks.key_uses:collect_key_uses",
+        "key_use_interval_s",
         CONTROL,
     ),
     TaskEntry(

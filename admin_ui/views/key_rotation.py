@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
@@ -15,6 +18,8 @@ from admin_ui.views.keys import above, key_of, show_once
 from messaging.errors import MagnetarError
 from tenants.actions.keys import rotate_key
 from tenants.models import Key, Tenant
+
+QUIET = timedelta(minutes=10)
 
 
 @page
@@ -29,8 +34,17 @@ def key(request: ConsoleRequest, tenant: str, key_id: str) -> HttpResponse:
         key=view,
         successor=successor,
         former=former,
+        moved=successor is not None and _moved(view, successor),
+        quiet_min=QUIET.seconds // 60,
         revoke_calls=calls_of(request, [api_calls.revoke_key(tenant, row.id)]),
     )
+
+
+def _moved(former: KeyView, successor: KeyView) -> bool:
+    """Whether programs use the new key, and the former one has been quiet. Uses are known to the minute, and a minute later."""
+    if successor.last_used_at is None:
+        return False
+    return former.last_used_at is None or timezone.now() - former.last_used_at > QUIET
 
 
 def _views(row: Key) -> tuple[KeyView, KeyView | None, KeyView | None]:

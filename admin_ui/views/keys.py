@@ -25,6 +25,7 @@ from messaging.permissions.model import Action, key_role
 from tenants.access import Actor
 from tenants.actions.grants import grant_permission
 from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_token
+from tenants.actions.quotas import key_life_max
 from tenants.actions.tenants import update_tenant
 from tenants.http.authentication import key_of_token
 from tenants.models import Grant, Key, Namespace, Tenant
@@ -62,6 +63,7 @@ def keys(request: ConsoleRequest, tenant: str) -> HttpResponse:
         number=shown.number,
         pages=shown.paginator.num_pages,
         total=shown.paginator.count,
+        life_max=key_life_max(tenant),
     )
 
 
@@ -70,7 +72,8 @@ def key_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
     nav = navigation(request, "keys", tenant)
     namespaces = [row.local for row in Namespace.objects.order_by("name")[:NAMESPACES_SHOWN]]
     given = request.GET if followed(request) else request.POST or None
-    form = KeyForm(given, namespaces=namespaces, may_administer=nav.superuser)
+    most = key_life_max(tenant)
+    form = KeyForm(given, namespaces=namespaces, may_administer=nav.superuser, life_days_max=most.value if most else 0)
     if followed(request):
         form.is_valid()
         return show_calls(request, _calls_of_form(tenant, form))

@@ -71,6 +71,7 @@ BootId = Annotated[str, Limit("identifies one run of a broker: 32 hexadecimal di
 AcknowledgedSequence = Annotated[
     int, Limit("number of an audit event within one run of a broker, 64 bits", minimum=0, maximum=INT64_MAX)
 ]
+AcknowledgedBatch = Annotated[int, Limit("number of a batch within one run of a broker, 64 bits", minimum=0, maximum=INT64_MAX)]
 Sequence = Annotated[int, Limit("rises within a namespace, 64 bits", minimum=0, maximum=INT64_MAX)]
 Subscriptions = Annotated[
     dict[str, dict[str, Any]],

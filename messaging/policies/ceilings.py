@@ -18,7 +18,10 @@ BOUNDS = {
     "max_topics_per_tenant": "topics_per_tenant_max",
     "max_namespaces_per_tenant": "namespaces_per_tenant_max",
     "max_keys_per_tenant": "keys_per_tenant_max",
+    "max_key_lifetime_days": "key_lifetime_days_max",
 }
+# Of one value each, and not of a sum: to be at the limit is what the limit is for, and nobody has to be told.
+OF_EACH = frozenset({"max_key_lifetime_days", "max_retention_time_min", "max_retention_size_mb"})
 THRESHOLDS = (80, 95, 100)  # per cent of a ceiling at which a tenant is told
 UNLIMITED = -1  # used of what may be as much as one likes, such as retention
 
@@ -53,6 +56,8 @@ class Ceiling(NamedTuple):
     @property
     def threshold(self) -> int:
         """The highest of `THRESHOLDS` that is reached, 0 for none."""
+        if self.policy.name in OF_EACH:
+            return 0
         return max((threshold for threshold in THRESHOLDS if (self.used_percent or 0) >= threshold), default=0)
 
 

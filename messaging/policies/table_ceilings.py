@@ -18,6 +18,17 @@ TABLE = (
         enforced_by="tenants.actions.quotas:key_to_forget",
     ),
     Policy(
+        name="max_key_lifetime_days",
+        kind=m.Count,
+        unit="days",
+        default=0,
+        levels=m.TENANT_ONLY,
+        words={0: "unlimited"},
+        meaning="For how long a new key of the tenant may live; keys that exist stay. 0: the setting key_lifetime_days_max, which "
+        "is never exceeded.",
+        enforced_by="tenants.actions.quotas:key_life_max",
+    ),
+    Policy(
         name="max_retention_time_min",
         kind=m.Count,
         unit="minutes",

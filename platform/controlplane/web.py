@@ -65,9 +65,13 @@ async def _serve(
         servers.append((_server(settings, None, "web-internal"), internal))
     await asyncio.to_thread(bootstrap.create_first_rows, settings)
     from controlplane.api_calls import ApiMeter
+    from controlplane.key_uses import KeyUseWriter
+    from tenants.http.authentication import key_uses
 
     meter = await asyncio.to_thread(ApiMeter, settings)
     await meter.start()
+    uses = KeyUseWriter(key_uses)
+    uses.start()
     running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
     try:
         while not all(server.listening.is_set() for server, _ in servers):
@@ -83,6 +87,7 @@ async def _serve(
             server.ending.set()
         await asyncio.gather(*running)
         await meter.end()
+        await uses.end()
     log.info("web.stopped")
     return 0 if stopping.is_set() else 1
 

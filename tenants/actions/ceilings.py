@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from datetime import timedelta
 
 from django.conf import settings as django_settings
+from django.db.models import DurationField, ExpressionWrapper, F, Max
+from django.utils import timezone
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.ceilings import CeilingsAsked
@@ -46,10 +49,21 @@ def _used_here(tenant: Tenant) -> Used:
     return {
         "max_namespaces_per_tenant": Namespace.unscoped.filter(tenant=tenant).count(),
         "max_keys_per_tenant": Key.unscoped.filter(tenant=tenant).count(),
+        "max_key_lifetime_days": _longest_key_life_days(tenant),
         "tenant_admin_rate_calls": call_rates.of_last_second(tenant.name, time.time_ns() // 1_000_000),
         "max_retention_time_min": _greatest(tenant, "retention_time_min"),
         "max_retention_size_mb": _greatest(tenant, "retention_size_mb"),
     }
+
+
+def _longest_key_life_days(tenant: Tenant) -> int:
+    """Of the keys that are valid now, rounded down; 0: there are none."""
+    valid = Key.unscoped.filter(tenant=tenant, revoked_at=None)
+    if valid.filter(expires_at=None).exists():
+        return UNLIMITED
+    lives = ExpressionWrapper(F("expires_at") - F("created_at"), output_field=DurationField())
+    longest: timedelta | None = valid.filter(expires_at__gt=timezone.now()).aggregate(life=Max(lives))["life"]
+    return longest.days if longest else 0
 
 
 def _greatest(tenant: Tenant, policy: str) -> int:

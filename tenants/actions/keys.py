@@ -22,7 +22,7 @@ from tenants.access import Actor, require
 from tenants.actions.change import change
 from tenants.actions.key_rights import require_rights_of_key
 from tenants.actions.members import check_pattern, scope_of
-from tenants.actions.quotas import key_to_forget
+from tenants.actions.quotas import key_life_max, key_to_forget
 from tenants.models import Key, Tenant
 
 
@@ -69,9 +69,9 @@ def create_key(
 
 
 def rotate_key(actor: Actor, tenant: str, key_id: str, overlap_s: int) -> NewKey:
-    """Another key that can do what this one can and lives as long. This one goes on for `overlap_s` seconds: time to give the new
-    one to its clients. Raises `NotFound`, `Conflict` for a key that is not in use or is being replaced already, `NotAuthorized` for
-    one that can do more than the actor."""
+    """Another key that can do what this one can and lives as long, or as long as keys may by now. This one goes on for `overlap_s`
+    seconds: time to give the new one to its clients. Raises `NotFound`, `Conflict` for a key that is not in use or is being
+    replaced already, `NotAuthorized` for one that can do more than the actor."""
     require(actor, Action.KEY_ADMIN, Resource(tenant))
     former = Key.unscoped.filter(tenant=tenant, id=key_id).first()
     now = timezone.now()
@@ -82,10 +82,19 @@ def rotate_key(actor: Actor, tenant: str, key_id: str, overlap_s: int) -> NewKey
     if former.replaced_by.filter(revoked_at__isnull=True).exists():
         raise Conflict(f"key {key_id!r} is being replaced already: revoke it once its clients use the other one")
     require_rights_of_key(actor, former)
-    life = former.expires_at - former.created_at if former.expires_at else None
+    life = _life_after(former)
     key = Key(id=uuid.uuid4().hex, tenant_id=tenant, name=former.name, role=former.role, networks=former.networks)
     key.scope, key.replaces = former.scope, former
     return _create(actor, key, now + life if life else None, former_ends_at=now + timedelta(seconds=overlap_s))
+
+
+def _life_after(former: Key) -> timedelta | None:
+    """How long the key that replaces it lives; None: permanently."""
+    life = former.expires_at - former.created_at if former.expires_at else None
+    most = key_life_max(former.tenant_id or "")
+    if most is None:
+        return life
+    return min(life, timedelta(days=most.value)) if life else timedelta(days=most.value)
 
 
 def revoke_token(actor: Actor, tenant: str, key_id: str) -> Key:
@@ -114,9 +123,9 @@ def _checked_networks(networks: Sequence[str]) -> list[str]:
 
 
 def _check_life(tenant: str, expires_at: datetime | None, now: datetime) -> None:
-    days: int = django_settings.MAGNETAR.key_lifetime_days_max
-    if tenant and days and (expires_at is None or expires_at > now + timedelta(days=days, minutes=1)):
-        raise PreconditionFailed(f"a key may live for key_lifetime_days_max = {days} days at most: give an earlier expiry time")
+    most = key_life_max(tenant) if tenant else None
+    if most is not None and (expires_at is None or expires_at > now + timedelta(days=most.value, minutes=1)):
+        raise PreconditionFailed(f"a key may live for {most.set_by} = {most.value} days at most: give an earlier expiry time")
 
 
 def _create(actor: Actor, key: Key, expires_at: datetime | None, former_ends_at: datetime | None = None) -> NewKey:
@@ -159,7 +168,7 @@ def revoke_key(actor: Actor, tenant: str, key_id: str) -> Key:
             raise NotFound(f"key {key_id!r} does not exist")
         if key.revoked_at is None:
             key.revoked_at = timezone.now()
-            key.save()
+            key.save(update_fields=["revoked_at"])
             changing.audit("key.revoke", tenant, f"{tenant}/{key.id}", after={"name": key.name, **feed.key_state(key)})
         changing.publish_change("key", key.id, feed.key_state(key))
     return key

@@ -62,6 +62,15 @@ def _sum(rows: QuerySet[Any]) -> int:
     return rows.aggregate(total=Sum("state_bytes"))["total"] or 0
 
 
+def key_life_max(tenant: str) -> CountLimit | None:
+    """For how many days a key may live: its policy or the setting, whichever is lower. None: for any time."""
+    setting, policy = "key_lifetime_days_max", "max_key_lifetime_days"
+    policies = Tenant.unscoped.filter(name=tenant).values_list("policies", flat=True).first()
+    of_tenant = CountLimit(resolve_policy(policy, {Level.TENANT: policies}, policy_defaults()).value, policy)
+    limits = [CountLimit(getattr(django_settings.MAGNETAR, setting), setting), of_tenant]
+    return min((limit for limit in limits if limit.value), key=lambda limit: limit.value, default=None)
+
+
 def key_to_forget(tenant: str) -> Key | None:
     """The oldest revoked key where a tenant has as many as it may: it goes for another one. None where there is room. Raises
     `PreconditionFailed` where all are in use."""

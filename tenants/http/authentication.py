@@ -17,6 +17,7 @@ from messaging.caller import current_caller
 from messaging.client_address import client_address, within
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
+from messaging.key_uses import KeyUses
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import ANONYMOUS, Principal, tenant_of_key_role
 from tenants.access import Actor
@@ -30,6 +31,7 @@ _token_verifier: TokenVerifier | None = None
 _service_verifier: ServiceVerifier | None = None
 TOKENS_REMEMBERED_MAX = 1_000
 _tenants_of_tokens: dict[str, str] = {}
+key_uses = KeyUses(int(time.time() * 1000))  # by calls that came here
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -75,9 +77,11 @@ def service_of(request: HttpRequest) -> Principal:
 
 def principal_of_token(token: str, address: str = "") -> Principal:
     """Raises `AuthenticationFailed` if the token is not valid, or its key is revoked, or unknown, or not for use from `address`."""
-    principal = _verifier().verify(token, int(time.time() * 1000))
+    now_ms = int(time.time() * 1000)
+    principal = _verifier().verify(token, now_ms)
     if principal.key_id:
         _check_key(principal, address)
+        key_uses.note(principal.key_id, now_ms)
     return principal
 
 

@@ -66,6 +66,7 @@ class Key(models.Model):
     # What it was made for: [{"actions", "namespace", "topics"}] as in `messaging.adminrpc.feed`; None: what its role may.
     scope = models.JSONField(null=True, blank=True, default=None)
     networks = models.JSONField(default=list)  # from which it may be used; none: from everywhere
+    last_used_at = models.DateTimeField(null=True, blank=True)  # the minute; None: never, as far as is known
     replaces = models.ForeignKey("self", on_delete=models.SET_NULL, related_name="replaced_by", null=True, blank=True)
 
     unscoped = models.Manager()

@@ -236,6 +236,12 @@ class KeyShape(msgspec.Struct, kw_only=True):
         list[KeyUseShape] | None, Meta(description="What the key may do, and nothing else; null: what is granted to its role.")
     ]
     networks: Annotated[list[str], Meta(description="From which it may be used; empty: from everywhere.")]
+    last_used_at: Annotated[
+        Time | None,
+        Meta(
+            description="The last minute in which a client was connected with it or called with it; null: none, as far as is known."
+        ),
+    ]
     replaces: Annotated[str | None, Meta(description="The key that this one replaces: revoke it once nobody uses it any more.")]
 
 

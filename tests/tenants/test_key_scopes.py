@@ -16,6 +16,8 @@ from messaging.permissions.roles import CUSTOM_ACTIONS
 from messaging.policies.model import ROLE_PREFIX
 from tenants import actions, feed
 from tenants.access import Actor
+from tenants.http import authentication
+from tenants.key_uses import record_key_uses
 from tenants.models import Key, Namespace, Tenant
 from tests.tenants.world import Caller, World
 
@@ -182,6 +184,38 @@ def test_keys_may_not_live_longer_than_the_platform_says(olga: Caller, monkeypat
     for days, status in ((None, 412), (31, 412), (29, 201)):
         expires_at = days and (timezone.now() + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
         assert olga("POST", KEYS, {"name": "app", "expires_at": expires_at}).status_code == status, days
+
+
+def test_keys_of_a_tenant_may_not_live_longer_than_its_policy_says(
+    world: World, olga: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasting = actions.create_key(world.actor("olga"), "acme", "former").key
+    actions.set_tenant_policies(world.admin, "acme", {"max_key_lifetime_days": 20})
+    for most, set_by in ((30, "max_key_lifetime_days = 20"), (10, "key_lifetime_days_max = 10")):
+        settings = msgspec.structs.replace(django_settings.MAGNETAR, key_lifetime_days_max=most)
+        monkeypatch.setattr(django_settings, "MAGNETAR", settings)
+        assert set_by in olga("POST", KEYS, {"name": "app"}).json()["detail"]
+        assert actions.create_key(world.actor("sam"), "other", "app", timezone.now() + timedelta(days=most))
+    (shown,) = (
+        ceiling
+        for ceiling in olga("GET", "/api/v1/tenants/acme/ceilings").json()["ceilings"]
+        if ceiling["name"] == "max_key_lifetime_days"
+    )
+    assert (shown["limit"], shown["level"], shown["used_text"]) == (10, "broker", "unlimited"), "one key has no end"
+    new = actions.rotate_key(world.actor("olga"), "acme", lasting.id, 60).key
+    assert new.expires_at is not None and new.expires_at <= timezone.now() + timedelta(days=10)
+
+
+def test_a_call_is_a_use_of_its_key(world: World, olga: Caller) -> None:
+    made = olga("POST", KEYS, {"name": "app"}).json()
+    authentication.key_uses.take(authentication.key_uses.take().number)
+    assert Caller(made["token"])("GET", "/api/v1/me").status_code == 200
+    taken = authentication.key_uses.take()
+    assert made["id"] in taken.uses
+    record_key_uses(taken.uses)
+    assert olga("GET", f"{KEYS}/{made['id']}").json()["last_used_at"].endswith(":00Z")
+    Caller(made["token"][:-4])("GET", "/api/v1/me")
+    assert made["id"] not in authentication.key_uses.take(taken.number).uses
 
 
 def test_why_and_who_else(world: World, olga: Caller, caller: Callable[[str], Caller]) -> None:

@@ -24,6 +24,7 @@ from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
 from messaging.identity.certificates import certificate_principal
+from messaging.key_uses import KeyUses
 from messaging.permissions.decision import require
 from messaging.permissions.model import ANONYMOUS, Action, Principal, Resource
 from messaging.policies.resolution import defaults
@@ -58,6 +59,7 @@ class Access:
         )
         self.verifier = TokenVerifier.from_settings(settings)
         self._certificate_roles = dict(text.split("=", 1) for text in settings.tls_client_roles)  # the settings saw to the "="
+        self.key_uses = KeyUses(now_ms())
         self.feed = FeedFollower(
             self.view,
             FeedStore(settings.data_path / "broker" / "feed", reserve),
@@ -136,6 +138,7 @@ class Access:
         expires_ms = self.view.key_expires_ms(principal.key_id)
         if expires_ms and not 0 < principal.expires_ms <= expires_ms:  # it is being replaced, and ends before its token
             principal = replace(principal, expires_ms=expires_ms)
+        self.key_uses.note(principal.key_id, self.now_ms())
         return principal
 
     def authenticate_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:

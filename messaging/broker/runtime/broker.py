@@ -280,7 +280,7 @@ class Broker:
         background.every(LOOK_S, "end_non_persistent_topics", self.non_persistent_topics.look)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
-        background.every(SIGNING_KEYS_S, "check_signing_keys", self._check_signing_keys)
+        background.every(SIGNING_KEYS_S, "check_signing_keys", self._look_at_keys)
         background.every(WINDOW_S, "arrivals", self._each_peer("arrivals", lambda peer: peer.liveness.check_progress()))
         background.every(self.access.pull_wait_s, "pull_feed", self.access.pull_on_schedule, first_s=0.0)
         background.every(self.metering.wait_s, "collect_usage", self.metering.collect)
@@ -288,9 +288,10 @@ class Broker:
     def _each_peer(self, loop: str, act: Callable[[Peer], None]) -> Callable[[], None]:
         return lambda: self.background.register(loop).each(self.peers.connections, act)
 
-    def _check_signing_keys(self) -> None:
+    def _look_at_keys(self) -> None:
         self.peers.end_expired_keys(self.now_ms())
         self.peers.check_signing_keys(self.access.verifier, self.now_ms())
+        self.access.key_uses.look(self.now_ms(), self.peers.keys_in_use)
 
     def sweep_memory(self) -> None:
         """Readers whose consumers take nothing keep less and less; peers that were sent nothing since are counted again."""

@@ -162,6 +162,11 @@ class Peers:
         finally:
             self._end_next(due)
 
+    def keys_in_use(self) -> set[str]:
+        """Of all connections and sessions: walks over them."""
+        principals = [peer.principal for peer in self.connections] + [session.principal for session in self.sessions]
+        return {principal.key_id for principal in principals if principal is not None and principal.key_id}
+
     def _expire(self, peer: Peer) -> None:
         if peer in self.connections:
             peer.expired()

@@ -1,9 +1,10 @@
-"""Admin RPC: what the worker collects: usage records and audit events."""
+"""Admin RPC: what the worker collects: usage records, audit events, and when keys were used."""
 
 from __future__ import annotations
 
 from messaging.adminrpc.audit import AuditTake, AuditTaken
-from messaging.adminrpc.methods import AUDIT_TAKE, USAGE_FLUSH
+from messaging.adminrpc.key_uses import KeyUsesTake, KeyUsesTaken
+from messaging.adminrpc.methods import AUDIT_TAKE, KEY_USES_TAKE, USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
@@ -23,3 +24,8 @@ class UsageHandlers:
     @answers(AUDIT_TAKE)
     async def take_audit_events(self, request: AuditTake) -> AuditTaken:
         return self._broker.audit.take(request)
+
+    @answers(KEY_USES_TAKE)
+    async def take_key_uses(self, request: KeyUsesTake) -> KeyUsesTaken:
+        taken = self._broker.access.key_uses.take(request.acknowledged_batch)
+        return KeyUsesTaken(batch=taken.number, uses=taken.uses, waiting=taken.waiting)

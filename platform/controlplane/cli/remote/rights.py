@@ -11,7 +11,7 @@ from controlplane.cli.remote.command import DRY_RUN, EXIT_USAGE, TENANT, Failed,
 from controlplane.cli.remote.output import show_json, show_one, show_rows
 from controlplane.cli.remote.tenant import json_or_text
 
-KEY_COLUMNS = ("id", "name", "role", "created_at", "expires_at", "revoked_at")
+KEY_COLUMNS = ("id", "name", "role", "created_at", "last_used_at", "expires_at", "revoked_at")
 ACTIONS = click.option("--action", "actions", multiple=True, required=True, metavar="ACTION", help="May be repeated.")
 
 

@@ -1,0 +1,16 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('tenants', '0014_key_scope'),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name='key',
+            name='last_used_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+    ]
