@@ -8,6 +8,7 @@ from typing import Any
 
 from admin_ui.calls import Call
 from tenants.actions.keys import KeyUse
+from tenants.actions.teams import RoleOfTeam
 
 NOT_NAMED = "NAME"  # while a form has no name yet
 
@@ -105,6 +106,39 @@ def set_role(tenant: str, name: str, actions: Iterable[str], description: str) -
 def delete_role(tenant: str, name: str) -> Call:
     path = ("tenants", tenant, "roles", name)
     return Call("DELETE", path, "roles.delete", (tenant, name), command=("roles", "delete", name, "--tenant", tenant))
+
+
+def set_team(tenant: str, name: str, roles: Sequence[RoleOfTeam], description: str) -> Call:
+    name = name or NOT_NAMED
+    listed = [_given({"role": role.role, "namespace": role.namespace, "topics": role.topics}) for role in roles]
+    body: dict[str, Any] = {"roles": listed} | _given({"description": description})
+    words: list[str] = []
+    for role in roles:
+        where = f"@{role.namespace or '*'}" + (f"/{role.topics}" if role.topics else "")
+        words += ["--role", role.role + (where if role.namespace or role.topics else "")]
+    words += ["--description", description] if description else []
+    path = ("tenants", tenant, "teams", name)
+    return Call("PUT", path, "teams.set", (tenant, name), body, command=("teams", "set", name, *words, "--tenant", tenant))
+
+
+def delete_team(tenant: str, name: str) -> Call:
+    path = ("tenants", tenant, "teams", name)
+    return Call("DELETE", path, "teams.delete", (tenant, name), command=("teams", "delete", name, "--tenant", tenant))
+
+
+def add_team_member(tenant: str, name: str, username: str) -> Call:
+    username = username or NOT_NAMED
+    return Call(
+        "PUT",
+        ("tenants", tenant, "teams", name, "members", username),
+        "team_members.set",
+        (tenant, name, username),
+        command=("teams", "add", name, username, "--tenant", tenant),
+    )
+
+
+def _given(values: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
 
 
 def set_ceilings(tenant: str, changes: Mapping[str, Any]) -> Call:

@@ -34,7 +34,7 @@ from admin_ui.views import (
     usage,
     usage_runs,
 )
-from admin_ui.views.rights import access, roles
+from admin_ui.views.rights import access, roles, teams
 
 register_converter(TopicConverter, "topic")
 
@@ -72,6 +72,11 @@ urlpatterns = [
     path(f"{_TENANT}/new-role", roles.role_create, name="role_create"),
     path(f"{_TENANT}/roles/<str:role>", roles.role, name="role"),
     path(f"{_TENANT}/roles/<str:role>/delete", roles.role_delete, name="role_delete"),
+    path(f"{_TENANT}/teams", teams.teams, name="teams"),
+    path(f"{_TENANT}/new-team", teams.team_create, name="team_create"),
+    path(f"{_TENANT}/teams/<str:team>", teams.team, name="team"),
+    path(f"{_TENANT}/teams/<str:team>/change", teams.team_edit, name="team_edit"),
+    path(f"{_TENANT}/teams/<str:team>/delete", teams.team_delete, name="team_delete"),
     path(f"{_TENANT}/access", access.access, name="access"),
     path(f"{_TENANT}/ceilings", ceilings.ceilings, name="ceilings"),
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),

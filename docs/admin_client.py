@@ -31,6 +31,10 @@ from messaging.client.admin.http import Http, segment
 '''
 
 
+# Collections that keep the name which they had before another one came whose path ends with the same word.
+NAMED_BEFORE = frozenset({("tenants", "members")})
+
+
 class Operation(NamedTuple):
     group: tuple[str, ...]  # of the collections in its path, the last one is what it is about
     name: str
@@ -93,7 +97,7 @@ def group_names(groups: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     lasts = [group[-1] for group in groups]
     names: dict[tuple[str, ...], str] = {}
     for group in sorted(groups):
-        plain = lasts.count(group[-1]) == 1 or len(group) == 1
+        plain = lasts.count(group[-1]) == 1 or len(group) == 1 or group in NAMED_BEFORE
         names[group] = _identifier(group[-1] if plain else f"{_singular(group[-2])}_{group[-1]}")
     return names
 

@@ -114,7 +114,7 @@ def _subjects(tenant: str, resource: Resource, grants: DatabaseGrants) -> Iterat
         admins = Tenant.objects.values_list("admin_roles", flat=True).first() or []
         granted = Grant.objects.filter(namespace=resource.namespace).values_list("role", flat=True) if resource.namespace else ()
         roles = dict.fromkeys([*admins, *granted[: SUBJECTS_MAX + 1], *(key.role for key in keys if key.scope is None)])
-    grants.remember(members, keys)  # one query for all of them
+    grants.remember(tenant, members, keys)  # a few queries for all of them
     yield from (Principal(row.user.role) for row in members)
     yield from (Principal(role) for role in roles)
     yield from (Principal(key.role, key.id) for key in keys if key.scope is not None)

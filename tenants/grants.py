@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings as django_settings
 
 from messaging.permissions.inherited import ANONYMOUS_NAMESPACE, InheritedGrants
-from messaging.permissions.model import USER_ROLE_PREFIX, Action, Binding
+from messaging.permissions.model import USER_ROLE_PREFIX, Action, Binding, Scope
 from messaging.permissions.roles import BUILT_IN, complete, key_binding, known
 from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
-from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, Tenant, User
+from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, TeamRole, Tenant, User
+
+
+class _Bound(NamedTuple):
+    """A role that somebody has. `via` is the team through which they have it, "" for themselves."""
+
+    tenant: str
+    role: str
+    scope: Scope
+    via: str = ""
 
 
 class DatabaseGrants(InheritedGrants):
@@ -23,7 +32,7 @@ class DatabaseGrants(InheritedGrants):
         self._anonymous_public = anonymous_public
         self._public: bool | None = None
         self._superusers: dict[str, bool] = {}
-        self._bindings: dict[str, list[Membership]] = {}
+        self._bindings: dict[str, list[_Bound]] = {}
         self._key_bindings: dict[str, list[Binding] | None] = {}
         self._custom_roles: dict[str, dict[str, frozenset[Action]]] = {}
         self._admins: dict[str, frozenset[str]] = {}
@@ -74,8 +83,8 @@ class DatabaseGrants(InheritedGrants):
             return ()
         if role not in self._bindings:
             self._bindings[role] = self._read_bindings(role.removeprefix(USER_ROLE_PREFIX))
-        rows = [row for row in self._bindings[role] if row.tenant_id == tenant]
-        return [Binding(row.role, self.role_actions(tenant, row.role), row.scope) for row in rows]
+        bound = [each for each in self._bindings[role] if each.tenant == tenant]
+        return [Binding(each.role, self.role_actions(tenant, each.role), each.scope, each.via) for each in bound]
 
     def key_bindings(self, key_id: str) -> Sequence[Binding] | None:
         if key_id not in self._key_bindings:
@@ -83,11 +92,17 @@ class DatabaseGrants(InheritedGrants):
             self._key_bindings[key_id] = _bindings_of(scope)
         return self._key_bindings[key_id]
 
-    def remember(self, members: Iterable[Membership], keys: Iterable[Key]) -> None:
-        """What was read of one tenant, with the users of its members, so that nothing is asked for each."""
-        for row in members:
-            self._superusers[row.user.role] = row.user.is_active and row.user.is_superuser
-            self._bindings[row.user.role] = [row] if row.user.is_active else []
+    def remember(self, tenant: str, members: Iterable[Membership], keys: Iterable[Key]) -> None:
+        """What was read of the tenant, with the users of its members, so that nothing is asked for each."""
+        teams: dict[int, list[_Bound]] = {}
+        for row in TeamRole.unscoped.filter(team__tenant=tenant).select_related("team").prefetch_related("team__members"):
+            for member in row.team.members.all():
+                teams.setdefault(member.user_id, []).append(_through_team(row))
+        for membership in members:
+            user = membership.user
+            self._superusers[user.role] = user.is_active and user.is_superuser
+            bound = [_bound(membership), *teams.get(user.pk, ())]
+            self._bindings[user.role] = bound if user.is_active else []
         for key in keys:
             self._key_bindings[key.id] = _bindings_of(key.scope)
 
@@ -118,9 +133,14 @@ class DatabaseGrants(InheritedGrants):
         policies = Namespace.unscoped.filter(name=namespace).values_list("policies", flat=True).first()
         return bool((policies or {}).get("subscription_auth_mode") == ROLE_PREFIX)
 
-    def _read_bindings(self, username: str) -> list[Membership]:
-        """In all tenants: lists of tenants ask for many of them."""
-        return list(Membership.unscoped.filter(user__username=username, user__is_active=True))
+    def _read_bindings(self, username: str) -> list[_Bound]:
+        """In all tenants: lists of tenants ask for many of them. Teams count for members of their tenant alone."""
+        own = [_bound(row) for row in Membership.unscoped.filter(user__username=username, user__is_active=True)]
+        tenants = {bound.tenant for bound in own}
+        if not tenants:
+            return own
+        teams = TeamRole.unscoped.filter(team__members__user__username=username, team__tenant__in=tenants)
+        return own + [_through_team(row) for row in teams.select_related("team")]
 
     def _of_namespace(self, namespace: str) -> dict[str, dict[str, list[str]]]:
         """topic ("": the namespace) -> role -> actions."""
@@ -130,6 +150,14 @@ class DatabaseGrants(InheritedGrants):
                 found.setdefault(topic, {})[role] = actions
             self._grants[namespace] = found
         return self._grants[namespace]
+
+
+def _bound(row: Membership) -> _Bound:
+    return _Bound(row.tenant_id, row.role, row.scope)
+
+
+def _through_team(row: TeamRole) -> _Bound:
+    return _Bound(row.team.tenant_id, row.role, row.scope, f"team {row.team.name}")
 
 
 def _bindings_of(scope: Any) -> list[Binding] | None:

@@ -127,7 +127,8 @@ class Scope(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """`name` is the role that was bound, such as developer; `via` the team through which somebody has it, "" for themselves."""
+    """`name` is the role that was bound, such as developer; `via` through what somebody has it, such as a team, "" for
+    themselves."""
 
     name: str
     actions: frozenset[Action]

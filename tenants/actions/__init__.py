@@ -21,6 +21,7 @@ from tenants.actions.keys import KeyUse, NewKey, create_key, revoke_key, revoke_
 from tenants.actions.labels import set_labels
 from tenants.actions.members import remove_member, set_member
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
+from tenants.actions.teams import RoleOfTeam, add_team_member, delete_team, remove_team_member, set_team
 from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
 from tenants.actions.topics import compact_topic, create_topic, delete_topic, forget_topic_policies, trim_topic, truncate_topic
@@ -28,6 +29,8 @@ from tenants.actions.topics import compact_topic, create_topic, delete_topic, fo
 __all__ = [
     "compact_topic",
     "KeyUse",
+    "RoleOfTeam",
+    "add_team_member",
     "NewKey",
     "create_key",
     "create_namespace",
@@ -35,6 +38,7 @@ __all__ = [
     "create_topic",
     "delete_custom_role",
     "delete_namespace",
+    "delete_team",
     "delete_tenant",
     "delete_topic",
     "forget_topic_policies",
@@ -45,6 +49,7 @@ __all__ = [
     "granting",
     "revoke_on_topics",
     "remove_member",
+    "remove_team_member",
     "remove_topic_policies",
     "restrict_subscription",
     "revoke_key",
@@ -56,6 +61,7 @@ __all__ = [
     "set_member",
     "set_policies",
     "set_property",
+    "set_team",
     "set_tenant_policies",
     "set_topic_policies",
     "topic_policies",

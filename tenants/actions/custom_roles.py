@@ -11,7 +11,7 @@ from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, FORMER_NAMES, 
 from messaging.protocol.names import entity_name
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.models import CustomRole, Membership, Tenant
+from tenants.models import CustomRole, Membership, TeamRole, Tenant
 
 CUSTOM_ROLES_MAX = 100  # of one tenant: all of them are read for a check
 
@@ -51,6 +51,9 @@ def delete_custom_role(actor: Actor, tenant: str, name: str) -> None:
         count = Membership.unscoped.filter(tenant=tenant, role=name).count()
         if count:
             raise Conflict(f"{count} members have the role {name!r}: give them another one first")
+        team = TeamRole.unscoped.filter(team__tenant=tenant, role=name).values_list("team__name", flat=True).first()
+        if team is not None:
+            raise Conflict(f"team {team!r} has the role {name!r}: give it another one first")
         row.delete()
         changing.audit("role.delete", tenant, f"{tenant}/{name}", role_state(row))
 

@@ -10,7 +10,7 @@ from messaging.permissions.roles import BUILT_IN, FORMER_NAMES, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.models import CustomRole, Membership, Namespace, Tenant, User
+from tenants.models import CustomRole, Membership, Namespace, TeamMember, TeamRole, Tenant, User
 from tenants.names import namespace_of
 
 _STARS_MAX = 8  # in a pattern: each is a walk through the name
@@ -48,15 +48,22 @@ def set_member(actor: Actor, tenant: str, username: str, role: str, namespace: s
 
 
 def remove_member(actor: Actor, tenant: str, username: str) -> None:
+    """They leave the teams of the tenant, too."""
     require(actor, Action.TENANT_ADMIN, Resource(tenant))
     with change(actor) as changing:
         membership = Membership.unscoped.filter(tenant=tenant, user__username=username).first()
         if membership is None:
             raise NotFound(f"{username!r} is not a member of {tenant!r}")
-        require_no_less(actor, tenant, membership.role)
+        teams = TeamMember.unscoped.filter(team__tenant=tenant, user=membership.user_id)
+        through = TeamRole.unscoped.filter(team__in=teams.values("team")).values_list("role", flat=True)
+        for role in {membership.role, *through}:
+            require_no_less(actor, tenant, role)
         _keep_an_owner(tenant, membership)
+        left = sorted(teams.values_list("team__name", flat=True))
+        teams.delete()
         membership.delete()
-        changing.audit("member.remove", tenant, f"{tenant}/{username}", member_state(membership))
+        before = member_state(membership) | ({"teams": left} if left else {})
+        changing.audit("member.remove", tenant, f"{tenant}/{username}", before)
 
 
 def member_state(membership: Membership) -> dict[str, Any]:

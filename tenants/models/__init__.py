@@ -8,6 +8,7 @@ from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEv
 from tenants.models.idempotency import IdempotencyKey
 from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
+from tenants.models.teams import Team, TeamMember, TeamRole
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
 from tenants.models.user import User
@@ -29,6 +30,9 @@ __all__ = [
     "OutboxChange",
     "PolicyEvent",
     "SubscriptionGrant",
+    "Team",
+    "TeamMember",
+    "TeamRole",
     "Tenant",
     "TopicPolicies",
     "User",

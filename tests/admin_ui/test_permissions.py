@@ -18,7 +18,7 @@ from controlplane.permissions import CONSOLE
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from tenants.access import platform_actor
-from tenants.actions import create_key, set_custom_role
+from tenants.actions import create_key, set_custom_role, set_team
 from tenants.models import Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
@@ -36,6 +36,7 @@ FILLING = {
     "subscription": "s",
     "run_id": "r1",
     "role": "keeper",
+    "team": "payments",
     "job": "j1",
 }
 METADATA = BUILT_IN["metadata"].actions
@@ -81,6 +82,8 @@ def address(name: str) -> str:
         filling = {**filling, **budget_and_report_of_acme()}
     if "role" in pattern.pattern.converters:
         set_custom_role(platform_actor(), "acme", "keeper", ["produce"])
+    if "team" in pattern.pattern.converters:
+        set_team(platform_actor(), "acme", "payments", [])
     if "job" in pattern.pattern.converters:
         create_redrive_of_acme()
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})

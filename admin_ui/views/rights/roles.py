@@ -19,7 +19,7 @@ from messaging.errors import MagnetarError
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
 from tenants.actions.custom_roles import delete_custom_role, set_custom_role
-from tenants.models import CustomRole, Membership
+from tenants.models import CustomRole, Membership, TeamRole
 
 CHOSEN = tuple(action for action in CUSTOM_ACTIONS if action is not Action.TENANT_SEE)  # every role has that one
 
@@ -43,6 +43,7 @@ def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
     own = list(CustomRole.objects.order_by("name"))
     actions_of = {name: role.actions for name, role in BUILT_IN.items()} | {row.name: complete(known(row.actions)) for row in own}
     counts = dict(Membership.objects.order_by().values_list("role").annotate(Count("pk")))
+    teams = dict(TeamRole.objects.order_by().values_list("role").annotate(Count("team", distinct=True)))
     described = [(name, role.description, True) for name, role in BUILT_IN.items()]
     described += [(row.name, row.description, False) for row in own]
     return show(
@@ -51,7 +52,13 @@ def roles(request: ConsoleRequest, tenant: str) -> HttpResponse:
         navigation(request, "roles", tenant),
         crumbs=crumbs(tenant),
         roles=[
-            {"name": name, "description": description, "built_in": built_in, "members": counts.get(name, 0)}
+            {
+                "name": name,
+                "description": description,
+                "built_in": built_in,
+                "members": counts.get(name, 0),
+                "teams": teams.get(name, 0),
+            }
             for name, description, built_in in described
         ],
         actions=[

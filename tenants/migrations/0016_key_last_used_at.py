@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tenants', '0014_key_scope'),
+        ('tenants', '0015_idempotency_keys'),
     ]
 
     operations = [

@@ -1,0 +1,210 @@
+"""Teams of a tenant: the list, one of them with its members, create, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django import forms
+from django.core.paginator import Paginator
+from django.db.models import Count
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import api_calls
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.calls import calls_of, followed, show_calls
+from admin_ui.forms import PLAIN, ConfirmForm, EntityField
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from messaging.errors import MagnetarError
+from messaging.permissions.roles import BUILT_IN, OWNER
+from messaging.protocol.names import NAME_LENGTH_MAX
+from tenants.actions.teams import ROLES_MAX, RoleOfTeam, add_team_member, delete_team, remove_team_member, set_team
+from tenants.models import CustomRole, Membership, Namespace, Team, TeamMember, TeamRole
+
+MEMBERS_A_PAGE, TEAMS_A_PAGE = 100, 100
+OFFERED_MAX = 200
+
+
+class TeamForm(forms.Form):
+    """`roles`: names that may be chosen."""
+
+    name = EntityField("team", label="Name", help_text="Letters, digits and - = : . _")
+    description = forms.CharField(
+        label="Description", required=False, max_length=200, widget=forms.TextInput(attrs=PLAIN), help_text="What it is for."
+    )
+
+    def __init__(self, *args: Any, roles: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [("", "no role"), *((name, name) for name in roles)]
+        for index in range(ROLES_MAX):
+            number = f"of role {index + 1}"
+            self.fields[f"role-{index}"] = forms.ChoiceField(
+                required=False, choices=choices, widget=forms.Select(attrs={"aria-label": f"Role {index + 1}"})
+            )
+            for part, hint, offered in (("namespace", "whole tenant", {"list": "namespaces"}), ("topics", "all topics", {})):
+                attributes = {**PLAIN, **offered, "placeholder": hint, "aria-label": f"{part.capitalize()} {number}"}
+                self.fields[f"{part}-{index}"] = forms.CharField(
+                    required=False, max_length=NAME_LENGTH_MAX, widget=forms.TextInput(attrs=attributes)
+                )
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        for index in range(ROLES_MAX):
+            parts = {part: self[f"{part}-{index}"] for part in ("role", "namespace", "topics")}
+            yield {**parts, "blank": index > 0 and not any(field.value() for field in parts.values())}
+
+    def roles(self) -> list[RoleOfTeam]:
+        values = [[self.cleaned_data.get(f"{part}-{index}") or "" for part in RoleOfTeam._fields] for index in range(ROLES_MAX)]
+        return [RoleOfTeam(*row) for row in values if row[0]]
+
+
+def initial_of(row: Team) -> dict[str, str]:
+    initial = {"name": row.name, "description": row.description}
+    for index, role in enumerate(row.roles.all()):
+        initial |= {f"role-{index}": role.role, f"topics-{index}": role.topics}
+        initial[f"namespace-{index}"] = (role.namespace_id or "").partition("/")[2]
+    return initial
+
+
+@page
+def teams(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    rows = Team.objects.annotate(member_count=Count("members")).prefetch_related("roles").order_by("name")
+    shown = Paginator(rows, TEAMS_A_PAGE).get_page(request.GET.get("page"))
+    return show(
+        request,
+        "pages/teams.html",
+        navigation(request, "teams", tenant),
+        crumbs=crumbs(tenant),
+        teams=[{"team": row, "roles": [role_text(role) for role in row.roles.all()]} for row in shown.object_list],
+        number=shown.number,
+        pages=shown.paginator.num_pages,
+    )
+
+
+def role_text(role: TeamRole) -> str:
+    return f"{role.role} on {role.scope}"
+
+
+@page
+def team_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    return _edit(request, tenant, None)
+
+
+@page
+def team_edit(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
+    return _edit(request, tenant, _team(team))
+
+
+@page
+def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
+    """Its members, who are added and removed here."""
+    row = _team(team)
+    if request.method == "POST":
+        username, adds = request.POST.get("username", "").strip()[:150], "remove" not in request.POST
+        try:
+            if adds:
+                add_team_member(request.actor, tenant, row.name, username)
+            else:
+                username = request.POST["remove"][:150]
+                remove_team_member(request.actor, tenant, row.name, username)
+        except MagnetarError as error:
+            show_error(request, explain(error))
+        else:
+            show_message(request, f"{username} is {'now in' if adds else 'no longer in'} team {row.name}.")
+        return HttpResponseRedirect(request.path)
+    if followed(request):
+        return show_calls(request, [api_calls.add_team_member(tenant, row.name, request.GET.get("username", "")[:150])])
+    members = TeamMember.objects.filter(team=row).select_related("user").order_by("user__username")
+    shown = Paginator(members, MEMBERS_A_PAGE).get_page(request.GET.get("page"))
+    others = Membership.objects.filter(user__is_active=True).exclude(user__teams__team=row)
+    return show(
+        request,
+        "pages/team.html",
+        navigation(request, "teams", tenant),
+        crumbs=_above(tenant),
+        team=row,
+        roles=[role_text(role) for role in row.roles.all()],
+        members=[{"username": member.user.username, "active": member.user.is_active} for member in shown.object_list],
+        total=shown.paginator.count,
+        number=shown.number,
+        pages=shown.paginator.num_pages,
+        offered=list(others.order_by("user__username").values_list("user__username", flat=True)[:OFFERED_MAX]),
+        calls=calls_of(request, [api_calls.add_team_member(tenant, row.name, "")]),
+    )
+
+
+@page
+def team_delete(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
+    row, back = _team(team), reverse("console:teams", args=[tenant])
+    form = ConfirmForm(request.POST or None, expected=row.name)
+    if request.method == "POST" and form.is_valid():
+        try:
+            delete_team(request.actor, tenant, row.name)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"Team {row.name} was deleted.")
+            return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/confirm.html",
+        navigation(request, "teams", tenant),
+        crumbs=_above(tenant),
+        heading=f"Delete team {row.name}",
+        impact=["Its members lose at once what they have through it. They remain members of the tenant."],
+        name=row.name,
+        form=form,
+        submit="Delete team",
+        cancel_url=back,
+        calls=calls_of(request, [api_calls.delete_team(tenant, row.name)]),
+    )
+
+
+def _edit(request: ConsoleRequest, tenant: str, row: Team | None) -> HttpResponse:
+    initial = initial_of(row) if row else {}
+    names = [*(name for name in BUILT_IN if name != OWNER), *CustomRole.objects.order_by("name").values_list("name", flat=True)]
+    given = request.GET if followed(request) else request.POST or None
+    form = TeamForm(given, initial=initial, roles=names)
+    if row is not None:  # a team is not renamed
+        form.fields["name"].disabled = True
+    if followed(request):
+        form.is_valid()
+        cleaned = form.cleaned_data
+        called = api_calls.set_team(tenant, cleaned.get("name", ""), form.roles(), cleaned.get("description", ""))
+        return show_calls(request, [called])
+    if request.method == "POST" and form.is_valid():
+        name = form.cleaned_data["name"]
+        try:
+            if row is None and Team.objects.filter(name=name).exists():
+                form.add_error("name", "There is a team of this name: change it there, or choose another name.")
+            else:
+                set_team(request.actor, tenant, name, form.roles(), form.cleaned_data["description"])
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        if not form.errors:
+            show_message(request, f"Team {name} was {'changed, in effect for all its members' if row else 'created'}.")
+            return HttpResponseRedirect(reverse("console:team", args=[tenant, name]))
+    roles = (
+        [RoleOfTeam(role.role, (role.namespace_id or "").partition("/")[2], role.topics) for role in row.roles.all()] if row else []
+    )
+    return show(
+        request,
+        "pages/team_edit.html",
+        navigation(request, "teams", tenant),
+        crumbs=_above(tenant),
+        form=form,
+        team=row,
+        namespaces=[each.local for each in Namespace.objects.order_by("name")[:OFFERED_MAX]],
+        calls=calls_of(request, [api_calls.set_team(tenant, row.name if row else "", roles, row.description if row else "")]),
+    )
+
+
+def _team(name: str) -> Team:
+    row = Team.objects.filter(name=name).first()
+    if row is None:
+        raise Http404
+    return row
+
+
+def _above(tenant: str) -> list[tuple[str, str]]:
+    return crumbs(tenant, "", ("Teams", reverse("console:teams", args=[tenant])))
