@@ -63,7 +63,7 @@ ANSWER = {
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with fake_api() as served:
-        served.of = lambda asked: (served.asked.append(asked), (200, ANSWER))[1]  # type: ignore[method-assign,func-returns-value]
+        served.of = lambda asked: (served.asked.append(asked), (200, ANSWER))[1]  # type: ignore[method-assign]
         contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", served.url, "", "", "secret")}))
         yield served
 
