@@ -51,7 +51,12 @@ EXPECTED = {
     },
     Action.SUPERUSER: {"owner": "403", "teammate": "403", "stranger": "404", "superuser": "yes"},
 }
-HIDDEN = ("console:tenant_delete", "console:tenant_policies", "console:billing")  # of superusers, with a tenant in the address
+HIDDEN = (
+    "console:tenant_delete",
+    "console:tenant_policies",
+    "console:ceilings",
+    "console:billing",
+)  # of superusers, with a tenant in the address
 ROWS = sorted((method, name) for method, name in CONSOLE if method != "WEBSOCKET")
 
 

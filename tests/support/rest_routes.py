@@ -21,6 +21,7 @@ FILLING = {
     "group": "g",
     "key_id": "k1",
     "username": "tom",
+    "team": "payments",
     "entries": "1",
     "seconds": "60",
     "timestamp": "1",

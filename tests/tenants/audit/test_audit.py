@@ -17,7 +17,7 @@ from messaging.clock import wall_ms
 from messaging.identity import issue_token
 from messaging.permissions.model import Action
 from tenants import actions
-from tenants.models import AuditRecord, Key, Membership, Namespace, Tenant, User
+from tenants.models import AuditRecord, Key, Membership, Namespace, Team, TeamMember, Tenant, User
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
 from workers.alerts.models import AlertRule
@@ -86,6 +86,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:subscription-reset"): {"position": "earliest"},
     ("POST", "api:subscription-expire"): {"older_than_s": 1},
     ("PUT", "api:dead-letter-policy"): {"max_redeliver_count": 1},
+    ("PUT", "api:team"): {"roles": []},
     ("POST", "admin_v2:tenant"): {"adminRoles": ["boss"], "allowedClusters": ["standalone"]},
     ("POST", "admin_v2:namespace-permission"): ["produce"],
     ("POST", "admin_v2:subscription-permission"): ["r"],
@@ -162,6 +163,9 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     in_use = {"name": "app", "role": "app@acme", "tenant_id": "acme", "revoked_at": None, "expires_at": None}
     Key.unscoped.update_or_create(id="k1", defaults=in_use)
     Membership.unscoped.get_or_create(tenant_id="acme", user=User.objects.get(username="tom"), defaults={"role": "metadata"})
+    team, _ = Team.unscoped.get_or_create(tenant_id="acme", name="payments")
+    if row == ("DELETE", "api:team-member"):
+        TeamMember.unscoped.get_or_create(team=team, user=User.objects.get(username="tom"))
     of_acme = {
         "tenant": "acme",
         "tenant_uid": Tenant.unscoped.get(name="acme").uid,

@@ -24,6 +24,7 @@ from controlplane.permissions import REST
 from messaging import bodies
 from messaging.limits.sizes import NAME_BYTES_MAX, PARTITIONS_MAX, ROLES_MAX
 from messaging.limits.structs import limits_of
+from tenants.actions import set_team
 from tenants.models import Tenant
 from tenants.rest.document import document, request_bodies
 from tests.tenants.world import Caller, World
@@ -141,7 +142,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing = {"kind": "topics"}
     existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
-    existing["version"] = "0"
+    existing |= {"version": "0", "team": "payments"}
     existing |= {
         "run_id": "r1",
         "job": "j1",
@@ -157,6 +158,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     Budget.unscoped.create(id="b1", currency="EUR", amount_minor=1, thresholds=[50], **of_acme)
     ReportSchedule.unscoped.create(id="s1", every="day", by="topic", made_until="2026-03-01", **of_acme)
     world.token("app@acme")
+    set_team(world.admin, "acme", "payments", [])
     world.broker.add("persistent://acme/orders/t", "s")
 
     @seed(SEED)
