@@ -290,6 +290,7 @@ class KeyShape(TypedDict):
     revoked_at: str | None
     scope: list[KeyUseShape] | None
     networks: list[str]
+    last_used_at: str | None
     replaces: str | None
 
 
@@ -309,6 +310,7 @@ class KeyWithToken(TypedDict):
     revoked_at: str | None
     scope: list[KeyUseShape] | None
     networks: list[str]
+    last_used_at: str | None
     replaces: str | None
     token: str
 
@@ -526,6 +528,11 @@ class NewSubscriptionRequest(TypedDict):
     properties: NotRequired[dict[str, str]]
 
 
+class NewTeamRequest(TypedDict):
+    roles: list[TeamRoleShape]
+    description: NotRequired[str]
+
+
 class NewTenantRequest(TypedDict):
     name: str
     admin_roles: NotRequired[list[str]]
@@ -679,6 +686,16 @@ class PageOfTaskRunShape(TypedDict):
 
 class PageOfTaskShape(TypedDict):
     items: list[TaskShape]
+    next: str | None
+
+
+class PageOfTeamMemberShape(TypedDict):
+    items: list[TeamMemberShape]
+    next: str | None
+
+
+class PageOfTeamShape(TypedDict):
+    items: list[TeamShape]
     next: str | None
 
 
@@ -1017,6 +1034,24 @@ class TaskShape(TypedDict):
     every_s: int | None
     last_outcome: str | None
     last_started_at: str | None
+
+
+class TeamMemberShape(TypedDict):
+    username: str
+
+
+class TeamRoleShape(TypedDict):
+    role: str
+    namespace: str
+    topics: str
+
+
+class TeamShape(TypedDict):
+    name: str
+    description: str
+    roles: list[TeamRoleShape]
+    member_count: int
+    created_at: str
 
 
 class TenantShape(TypedDict):
@@ -2842,6 +2877,83 @@ class Tasks:
         return answer
 
 
+class TeamMembers:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, team: str, *, after: str | None = None, limit: int | None = None) -> PageOfTeamMemberShape:
+        """Members of a team."""
+        answer: PageOfTeamMemberShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/teams/{segment(team)}/members", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, team: str) -> Iterator[TeamMemberShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, team, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def set(self, tenant: str, team: str, username: str, *, idempotency_key: str | None = None) -> TeamMemberShape:
+        """Add a member of the tenant to a team."""
+        answer: TeamMemberShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/teams/{segment(team)}/members/{segment(username)}", idempotency_key=idempotency_key
+        )
+        return answer
+
+    def delete(self, tenant: str, team: str, username: str, *, idempotency_key: str | None = None) -> None:
+        """Remove somebody from a team."""
+        self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/teams/{segment(team)}/members/{segment(username)}",
+            idempotency_key=idempotency_key,
+        )
+
+
+class Teams:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfTeamShape:
+        """Teams of a tenant."""
+        answer: PageOfTeamShape = self._http.send("GET", f"tenants/{segment(tenant)}/teams", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self, tenant: str) -> Iterator[TeamShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, team: str) -> TeamShape:
+        """A team."""
+        answer: TeamShape = self._http.send("GET", f"tenants/{segment(tenant)}/teams/{segment(team)}")
+        return answer
+
+    def set(
+        self, tenant: str, team: str, body: NewTeamRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> TeamShape:
+        """Create a team, or change what all its members may do."""
+        answer: TeamShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/teams/{segment(team)}", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def delete(self, tenant: str, team: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Delete a team; its members lose what they have through it."""
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/teams/{segment(team)}", idempotency_key=idempotency_key, if_match=if_match
+        )
+
+
 class TenantAudit:
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -3782,6 +3894,8 @@ class Resources:
         self.subscriptions = Subscriptions(http)
         self.task_runs = TaskRuns(http)
         self.tasks = Tasks(http)
+        self.team_members = TeamMembers(http)
+        self.teams = Teams(http)
         self.tenant_audit = TenantAudit(http)
         self.tenant_history = TenantHistory(http)
         self.tenant_notices = TenantNotices(http)
