@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from controlplane.cli.remote.command import (
+    DRY_RUN,
     EXIT_USAGE,
     TENANT,
     Failed,
@@ -16,7 +17,7 @@ from controlplane.cli.remote.command import (
     RemoteGroup,
     remote,
 )
-from controlplane.cli.remote.output import show_one, show_rows
+from controlplane.cli.remote.output import show_json, show_one, show_rows
 
 WHERE = click.argument("where", metavar="TENANT[/NAMESPACE[/TOPIC]]")
 
