@@ -20,6 +20,7 @@ from django.utils.crypto import constant_time_compare
 
 from admin_ui.addresses import full_name
 from admin_ui.permissions import CONSOLE
+from admin_ui.sign_in import activity
 from messaging.permissions.model import NOTHING, Action, Resource
 from tenants.access import Actor, actor_of_user, sees
 from tenants.http.authentication import client_address_of
@@ -66,6 +67,7 @@ def page(view: View[P]) -> Guarded[P]:
             return view(request, *args, **kwargs)
         if not request.user.is_authenticated:
             return _to_sign_in(request)
+        activity.seen(request)
         actor = actor_of_user(request.user, getattr(request, "request_id", ""), client_address_of(request))
         request.actor = state_of(request).actor = actor  # type: ignore[attr-defined]  # views know it as `ConsoleRequest.actor`
         resource = resource_of(kwargs)

@@ -28,7 +28,9 @@ class EntityField(forms.CharField):
 
 class SignInForm(forms.Form):
     username = forms.CharField(
-        label="User name", max_length=150, widget=forms.TextInput(attrs={**PLAIN, "autocomplete": "username", "autofocus": True})
+        label="User name or mail address",
+        max_length=254,
+        widget=forms.TextInput(attrs={**PLAIN, "autocomplete": "username", "autofocus": True}),
     )
     password = forms.CharField(
         label="Password", max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
@@ -43,6 +45,59 @@ class PersonForm(forms.Form):
         help_text="Used to sign in. Letters, digits and @ . + - _",
     )
     superuser = forms.BooleanField(label="Platform administrator: may manage all tenants, people and settings", required=False)
+
+
+class MemberForm(forms.Form):
+    username = forms.CharField(label="User name", max_length=150, widget=forms.TextInput(attrs=PLAIN))
+    role = forms.ChoiceField(label="Role", initial="viewer")
+
+    def __init__(self, *args: object, roles: list[str], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        _offer(self, roles)
+
+
+def _offer(form: forms.Form, roles: list[str]) -> None:
+    field = form.fields["role"]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = [(role, role) for role in roles]
+
+
+class InviteForm(forms.Form):
+    """`by_mail`: whether mail can be sent; else the link is shown to be copied."""
+
+    BY_MAIL, BY_LINK = "mail", "link"
+    email = forms.EmailField(label="Mail address", max_length=254, widget=forms.EmailInput(attrs=PLAIN))
+    role = forms.ChoiceField(label="Role", initial="viewer")
+    how = forms.ChoiceField(label="Link", choices=((BY_MAIL, "Send it by mail"), (BY_LINK, "Show it to me, to copy")))
+
+    def __init__(self, *args: object, roles: list[str], by_mail: bool, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        _offer(self, roles)
+        if not by_mail:
+            del self.fields["how"]
+
+
+class JoinForm(forms.Form):
+    """A password for a new account; the action judges it."""
+
+    password1 = forms.CharField(
+        label="Password",
+        max_length=4096,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 12 characters; not a common password.",
+    )
+    password2 = forms.CharField(
+        label="Password, again",
+        max_length=4096,
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def clean_password2(self) -> str:
+        if self.cleaned_data["password2"] != self.cleaned_data.get("password1"):
+            raise forms.ValidationError("The two passwords are not the same.")
+        return str(self.cleaned_data["password2"])
 
 
 class TenantForm(forms.Form):

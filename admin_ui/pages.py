@@ -70,11 +70,16 @@ def crumbs(tenant: str = "", namespace: str = "", *further: tuple[str, str]) -> 
 
 def show(request: HttpRequest, template: str, nav: Navigation | None = None, *, status: int = 200, **context: Any) -> HttpResponse:
     """The page. Nothing of the console is kept by caches: a page that was shown to one person is not for the next."""
-    theme = request.COOKIES.get("theme", "")
-    full = {"nav": nav, "theme": theme if theme in THEMES else "", **context}
+    full = {"nav": nav, "theme": theme_of(request), **context}
     response = render(request, f"admin_ui/{template}", full, status=status)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def theme_of(request: HttpRequest) -> str:
+    """What the person has chosen; "": what their system says."""
+    theme = request.COOKIES.get("theme", "")
+    return theme if theme in THEMES else ""
 
 
 def show_message(request: HttpRequest, text: str) -> None:

@@ -6,7 +6,19 @@ A page without a row is refused.
 
 from __future__ import annotations
 
-from messaging.permissions.audited import CHANGE_PASSWORD, DENIED, SIGN_IN, SIGN_OUT
+from messaging.permissions.audited import (
+    CHANGE_PASSWORD,
+    DENIED,
+    EMAIL,
+    EMAIL_VERIFIED,
+    RESET_PASSWORD,
+    RESET_PASSWORD_ASKED,
+    SESSIONS_END,
+    SHOWN_AGAIN,
+    SIGN_IN,
+    SIGN_OUT,
+    SIGN_UP,
+)
 from messaging.permissions.model import Action
 from tenants.pulsar.permissions import AUDITED as PULSAR_AUDITED
 from tenants.rest.permissions import AUDITED as API_AUDITED
@@ -19,6 +31,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:home"): Action.AUTHENTICATED,
     ("GET", "console:password"): Action.AUTHENTICATED,
     ("POST", "console:password"): Action.AUTHENTICATED,
+    ("GET", "console:sessions"): Action.AUTHENTICATED,
+    ("POST", "console:sessions"): Action.AUTHENTICATED,
     ("GET", "console:jump"): Action.AUTHENTICATED,
     # Tenants
     ("GET", "console:tenants"): Action.AUTHENTICATED,
@@ -37,6 +51,16 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:platform_audit_export"): Action.SUPERUSER,
     ("GET", "console:audit_chain"): Action.SUPERUSER,
     ("POST", "console:audit_chain"): Action.SUPERUSER,
+    ("GET", "console:members"): Action.TENANT_READ,
+    ("GET", "console:member_set"): Action.TENANT_ADMIN,
+    ("POST", "console:member_set"): Action.TENANT_ADMIN,
+    ("POST", "console:member_remove"): Action.TENANT_ADMIN,
+    ("GET", "console:invitation_create"): Action.TENANT_ADMIN,
+    ("POST", "console:invitation_create"): Action.TENANT_ADMIN,
+    ("POST", "console:invitation_revoke"): Action.TENANT_ADMIN,
+    ("GET", "console:invitation_link"): Action.PUBLIC,  # whoever has the secret in it
+    ("GET", "console:invitation"): Action.PUBLIC,
+    ("POST", "console:invitation"): Action.PUBLIC,
     # Keys
     ("GET", "console:alerts"): Action.TENANT_ADMIN,
     ("POST", "console:alerts"): Action.TENANT_ADMIN,
@@ -103,6 +127,9 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:dead_letter_policy"): Action.CONSUME,
     # People, usage and the platform
     ("GET", "console:people"): Action.SUPERUSER,
+    ("POST", "console:person_link"): Action.SUPERUSER,
+    ("GET", "console:person_sessions"): Action.SUPERUSER,
+    ("POST", "console:person_sessions"): Action.SUPERUSER,
     ("GET", "console:person_create"): Action.SUPERUSER,
     ("POST", "console:person_create"): Action.SUPERUSER,
     ("GET", "console:person_password"): Action.SUPERUSER,
@@ -146,12 +173,47 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:platform_alerts"): Action.SUPERUSER,
 }
 
+# Pages of django-allauth, under its own names (`admin_ui.sign_in.urls`). They act on the account of whoever asks, and on no tenant.
+ACCOUNT: dict[tuple[str, str], Action] = {
+    ("GET", "account_signup"): Action.PUBLIC,
+    ("POST", "account_signup"): Action.PUBLIC,
+    ("GET", "account_inactive"): Action.PUBLIC,
+    ("GET", "account_reset_password"): Action.PUBLIC,
+    ("POST", "account_reset_password"): Action.PUBLIC,
+    ("GET", "account_reset_password_done"): Action.PUBLIC,
+    ("GET", "account_reset_password_from_key"): Action.PUBLIC,
+    ("POST", "account_reset_password_from_key"): Action.PUBLIC,
+    ("GET", "account_reset_password_from_key_done"): Action.PUBLIC,
+    ("GET", "account_email_verification_sent"): Action.PUBLIC,
+    ("GET", "account_confirm_email"): Action.PUBLIC,
+    ("POST", "account_confirm_email"): Action.PUBLIC,
+    ("GET", "account_email"): Action.AUTHENTICATED,
+    ("POST", "account_email"): Action.AUTHENTICATED,
+    ("GET", "account_reauthenticate"): Action.AUTHENTICATED,
+    ("POST", "account_reauthenticate"): Action.AUTHENTICATED,
+}
+CONSOLE |= ACCOUNT
+
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:sign_in"): SIGN_IN,
     ("POST", "console:sign_out"): SIGN_OUT,
     ("POST", "console:password"): CHANGE_PASSWORD,
     ("POST", "console:audit_chain"): "audit",  # .sign_head or .verify
+    ("POST", "console:sessions"): SESSIONS_END,
+    ("POST", "console:person_link"): "person.link",
+    ("POST", "console:person_sessions"): SESSIONS_END,
+    ("POST", "account_signup"): SIGN_UP,
+    ("POST", "account_reset_password"): RESET_PASSWORD_ASKED,
+    ("POST", "account_reset_password_from_key"): RESET_PASSWORD,
+    ("POST", "account_confirm_email"): EMAIL_VERIFIED,
+    ("POST", "account_email"): EMAIL,
+    ("POST", "account_reauthenticate"): SHOWN_AGAIN,
+    ("POST", "console:member_set"): "member.set",
+    ("POST", "console:member_remove"): "member.remove",
+    ("POST", "console:invitation_create"): "invitation.create",
+    ("POST", "console:invitation_revoke"): "invitation.revoke",
+    ("POST", "console:invitation"): "invitation.accept",
     ("POST", "console:tenant_create"): "tenant.create",
     ("POST", "console:tenant_delete"): "tenant.delete",
     ("POST", "console:tenant_labels"): "tenant.set_labels",

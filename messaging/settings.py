@@ -70,6 +70,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     token_verify_audience: str = ""  # required `aud` of those tokens: this platform
     token_verify_role_claim: str = "sub"  # the claim that contains the role
     token_verify_roles: tuple[str, ...] = ()  # CLAIM=ROLE; other claims become the role external:CLAIM
+    console_url: str = ""  # https://... of the console, for links in mail and sign-in providers; empty: as the browser asked for it
+    sign_up: bool = False  # anybody may create an account; it belongs to no tenant until somebody adds it to one
+    invitation_lifetime_h: Annotated[int, Meta(ge=1, le=8_760)] = 168  # an invitation to a tenant cannot be accepted after that
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is trusted
     allowed_hosts: tuple[str, ...] = ()  # names accepted in Host and Origin besides loopback and `advertised_host`
     tls: Literal["off", "self-signed", "files"] = "off"  # applies to every listener
@@ -223,6 +226,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             networks(self.trusted_proxies)
         except ValueError as error:
             raise ConfigError(f"trusted_proxies: {error}; give addresses (10.0.0.5) or networks (10.0.0.0/8)") from None
+        if self.console_url and not _is_origin(self.console_url):
+            raise ConfigError(f"console_url = {self.console_url[:80]!r} is not like https://console.example.com: name no path")
         if self.redis_url and self.redis_url.partition("://")[0] not in ("redis", "rediss", "redis+socket", "unix"):
             raise ConfigError(
                 f"redis_url = {self.redis_url.partition('://')[0][:40]}://... is not the URL of a Redis or Valkey server: "
@@ -249,6 +254,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.advertised_host:
             return self.advertised_host
         return "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+
+
+def _is_origin(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    bare = url == f"{parts.scheme}://{parts.netloc}" and "@" not in url
+    return bare and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 _KEYS = frozenset(Settings.__struct_fields__)

@@ -30,6 +30,7 @@ PAGES = (
     ("Tasks", "tasks"),
     ("New tenant", "tenant_create"),
     ("New person", "person_create"),
+    ("Your sessions", "sessions"),
     ("Change password", "password"),
 )
 Entry = dict[str, str]

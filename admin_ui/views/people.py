@@ -7,9 +7,10 @@ from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, PersonForm
-from admin_ui.pages import explain, navigation, show, show_message
+from admin_ui.pages import explain, navigation, show, show_error, show_message
+from admin_ui.sign_in import links, trail
 from messaging.errors import MagnetarError
-from tenants.actions.people import create_person, new_password, set_active, set_password
+from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_password
 from tenants.models import Membership, User
 from tenants.scoping import platform_scope
 
@@ -26,6 +27,8 @@ def people(request: ConsoleRequest) -> HttpResponse:
             "superuser": user.is_superuser,
             "active": user.is_active,
             "tenants": tenants.get(user.pk, []),
+            "email": user.email,
+            "waits": user.must_verify_email,
             "last_login": user.last_login,
             "created_at": user.date_joined,
         }
@@ -97,6 +100,43 @@ def person_active(request: ConsoleRequest, person: str) -> HttpResponse:
             show_message(request, f"{user.username} {'can no longer sign in' if user.is_active else 'can sign in again'}.")
             return HttpResponseRedirect(reverse("console:people"))
     return _confirm(request, form, user, heading, impact, submit)
+
+
+@page
+def person_link(request: ConsoleRequest, person: str) -> HttpResponse:
+    """A link for somebody who gets no mail from us, shown to be copied: to choose a password, or to confirm their address."""
+    user = _found(person)
+    kind = request.POST.get("kind", "")
+    link = links.verification(request, user) if kind == "email" else links.password_reset(request, user)
+    if not link:
+        why = "no address that waits to be confirmed" if kind == "email" else "no password: they sign in with a provider"
+        show_error(request, f"{user.username} has {why}.")
+        return HttpResponseRedirect(reverse("console:people"))
+    trail.note_about(request, "person.link", user.username, {"kind": "email" if kind == "email" else "password"})
+    heading = "Confirm the address of" if kind == "email" else "New password for"
+    return show(
+        request,
+        "pages/person_link.html",
+        navigation(request, "people"),
+        crumbs=_above(),
+        heading=f"{heading} {user.username}",
+        username=user.username,
+        link=link,
+        hours=links.LIFETIME_H,
+    )
+
+
+@page
+def person_sessions(request: ConsoleRequest, person: str) -> HttpResponse:
+    """Signs somebody out everywhere."""
+    user = _found(person)
+    form = ConfirmForm(request.POST or None, expected=user.username)
+    if request.method == "POST" and form.is_valid():
+        end_sessions(request.actor, user.username)
+        show_message(request, f"{user.username} was signed out everywhere.")
+        return HttpResponseRedirect(reverse("console:people"))
+    impact = ["All sessions of this person end immediately, in every browser. They can sign in again."]
+    return _confirm(request, form, user, f"Sign out {user.username} everywhere", impact, "Sign out everywhere")
 
 
 def _found(username: str) -> User:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from allauth.account.internal.flows.login import perform_login, record_authentication
+from allauth.account.models import EmailAddress, Login
+from django.contrib.auth import authenticate, logout, update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -38,15 +40,25 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             form.add_error(None, TOO_MANY)
             status = 429
         else:
-            user = authenticate(request, username=username, password=form.cleaned_data["password"])
+            user = authenticate(request, username=_named(username), password=form.cleaned_data["password"])
             if user is not None:
                 sign_in_throttle.succeeded(username, address, device)
-                login(request, user)
-                response = HttpResponseRedirect(after)
+                # What comes next, a page about their address or the one that they asked for, is one of allauth's stages.
+                # Who has just shown the password is not asked for it again by the pages that ask.
+                record_authentication(request, user, method="password", username=user.get_username(), reauthenticated=True)
+                response: HttpResponse = perform_login(request, Login(user=user, redirect_url=after))
                 devices.remember(request, response, user)
                 return response
             form.add_error(None, WRONG)
     return show(request, "pages/sign_in.html", form=form, next=after, status=status)
+
+
+def _named(login: str) -> str:
+    """The user name that somebody means who typed their address; only one that was shown to be theirs counts."""
+    if "@" not in login:
+        return login
+    owner = EmailAddress.objects.filter(email__iexact=login, verified=True).select_related("user").first()
+    return owner.user.username if owner is not None else login
 
 
 def _after(request: HttpRequest) -> str:

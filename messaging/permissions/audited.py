@@ -8,6 +8,9 @@ from __future__ import annotations
 DENIED, DENIED_MORE = "denied", "denied.more"
 SIGN_IN, SIGN_OUT, CHANGE_PASSWORD = "session.sign_in", "session.sign_out", "user.change_password"
 SIGN_IN_FAILED, CHANGE_PASSWORD_FAILED = "session.sign_in_failed", "user.change_password_failed"
+SIGN_UP, RESET_PASSWORD, RESET_PASSWORD_ASKED = "user.sign_up", "user.reset_password", "user.reset_password_asked"
+EMAIL, EMAIL_VERIFIED, SHOWN_AGAIN = "user.email", "user.email_verified", "user.reauthenticate"
+SESSIONS_END = "user.end_sessions"
 # What clients of the broker do, or are refused: counted there, and written by a task.
 BROKER_DENIED, BROKER_SIGN_IN_FAILED, BROKER_RESTART = "broker.denied", "broker.sign_in_failed", "broker.restart"
 REFUSALS = frozenset({BROKER_DENIED, BROKER_SIGN_IN_FAILED})

@@ -41,10 +41,12 @@ from tenants.names import namespace_of, subscription_of, topic_of
 _log = logs.get_logger("audit")
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
+OF_ACCOUNT = ("account_",)  # how the names of allauth's pages begin
 UNKNOWN = "unknown"  # the actor of a request that was refused before authentication
 TEXT_MAX = 500  # characters of any text that a caller sends
 # The request was not understood, or named nothing that exists: nothing was done.
 NOTHING_DONE = frozenset({400, 404, 405, 406, 413, 415})
+_PAGES = ("console:", *OF_ACCOUNT)
 _NAMES = ("tenant", "namespace", "domain", "topic", "subscription")
 _FAILED = {SIGN_IN: SIGN_IN_FAILED, CHANGE_PASSWORD: CHANGE_PASSWORD_FAILED}
 
@@ -100,16 +102,18 @@ def _recorded(request: HttpRequest) -> bool:
 
 def _carried_out(view_name: str, status: int) -> bool:
     """Also what failed half-way. A page of the console that is shown again, with what is wrong in its form, did nothing."""
-    return status not in NOTHING_DONE and not (status == 200 and view_name.startswith("console:"))
+    return status not in NOTHING_DONE and not (status == 200 and view_name.startswith(_PAGES))
 
 
 def _record(request: HttpRequest, action: str, status: int) -> None:
     actor = actor_of_request(request)
     if action == SIGN_IN:
-        actor = actor_of_user(request.user, request.request_id, client_address_of(request))  # type: ignore[attr-defined, arg-type]
+        return  # signing in leaves its own record (`admin_ui.sign_in.trail`): an address may still have to be confirmed
     if actor is None:
         return  # nobody was signed in who could sign out
     kwargs: dict[str, Any] = request.resolver_match.kwargs if request.resolver_match else {}
+    if request.resolver_match and request.resolver_match.view_name.startswith(OF_ACCOUNT):
+        kwargs = {}  # links of mail hold secrets
     after = {name: _plain(str(value)) for name, value in kwargs.items() if name not in _NAMES}
     if query := request.META.get("QUERY_STRING", ""):
         after["query"] = _plain(query)
@@ -125,7 +129,7 @@ def _refuse(request: HttpRequest, asked: tuple[str, str], action: str, why: str,
     actor = actor_of_request(request)
     address = client_address_of(request)
     role = actor.principal.role if actor is not None else UNKNOWN
-    if action == SIGN_IN_FAILED:
+    if action == SIGN_IN_FAILED and "username" in request.POST:
         role = user_role(_plain(request.POST.get("username", ""))[:150])
     if not denials.one(Refused(place_of(address), role)):
         return
@@ -133,7 +137,8 @@ def _refuse(request: HttpRequest, asked: tuple[str, str], action: str, why: str,
     named = str(request.resolver_match.kwargs.get("tenant", "")) if request.resolver_match else ""
     tenant = named or state_of(request).denied_tenant
     after = {"asked": f"{asked[0]} {asked[1]}", "status": status, "why": _plain(why)}
-    _written(record, shown, action, _plain(tenant), _plain(request.path), None, after)
+    path = asked[1] if asked[1].startswith(OF_ACCOUNT) else request.path  # links of mail hold secrets
+    _written(record, shown, action, _plain(tenant), _plain(path), None, after)
 
 
 def _count(more: Uncounted) -> None:

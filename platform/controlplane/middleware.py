@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from allauth.core.exceptions import ImmediateHttpResponse, ReauthenticationRequired
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from structlog.contextvars import bound_contextvars
@@ -32,7 +33,8 @@ from tenants.http.request_state import state_of
 from tenants.names import namespace_of, subscription_of, topic_of
 
 _log = logs.get_logger("web")
-EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation)  # 404, 403 and 400: not failures
+# 404, 403, 400, and what allauth answers: not failures.
+EXPECTED = (Http404, PermissionDenied, BadRequest, SuspiciousOperation, ImmediateHttpResponse, ReauthenticationRequired)
 GetResponse = Callable[[HttpRequest], HttpResponse]
 ResourcesOf = Callable[[HttpRequest], list[Resource]]
 OURS = ("api", "billing")  # their views declare the parameters of a query

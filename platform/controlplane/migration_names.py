@@ -10,6 +10,8 @@ MIGRATED = (
     "django/contrib/auth",
     "django/contrib/contenttypes",
     "django/contrib/sessions",
+    "allauth/account",
+    "allauth/usersessions",
     "django_celery_beat",
     "tenants",
     "workers",

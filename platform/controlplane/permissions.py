@@ -6,6 +6,7 @@ A test enumerates Django's URL configuration and fails on a route that has no ro
 from __future__ import annotations
 
 from admin_ui import permissions as console
+from admin_ui.sign_in.rest import permissions as people
 from messaging.permissions.model import Action
 from tenants.pulsar import permissions as pulsar
 from tenants.rest import permissions as api
@@ -19,11 +20,11 @@ _PROCESSES: dict[tuple[str, str], Action] = {
     ("GET", "health:status"): Action.PUBLIC,
 }
 
-REST: dict[tuple[str, str], Action] = api.ACTIONS | workers.ACTIONS | pulsar.ACTIONS | _PROCESSES
+REST: dict[tuple[str, str], Action] = api.ACTIONS | workers.ACTIONS | people.ACTIONS | pulsar.ACTIONS | _PROCESSES
 CONSOLE: dict[tuple[str, str], Action] = console.CONSOLE
 
 # Every route that changes something, and every one that shows what messages hold: the name of its record in the audit log.
 # A request that was allowed is recorded when it was carried out; one that was refused is recorded as `denied`, whatever its route.
-AUDITED: dict[tuple[str, str], str] = api.AUDITED | workers.AUDITED | pulsar.AUDITED | console.AUDITED
+AUDITED: dict[tuple[str, str], str] = api.AUDITED | workers.AUDITED | people.AUDITED | pulsar.AUDITED | console.AUDITED
 PAYLOAD_READS = pulsar.PAYLOAD_READS | api.PAYLOAD_READS
 QUESTIONS = api.QUESTIONS | workers.QUESTIONS | pulsar.QUESTIONS

@@ -24,7 +24,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "tenants",
     "workers",
-    "admin_ui",
+    "admin_ui",  # before allauth, whose templates it overrides
+    "allauth",
+    "allauth.account",
+    "allauth.usersessions",
     "django_htmx",
     "lucide",
     "django_celery_beat",  # brings Celery: the web process does without it (controlplane.web_settings)
@@ -47,6 +50,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -104,6 +108,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.csrf",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "admin_ui.sign_in.context.console",
             ],
             "builtins": ["template_partials.templatetags.partials"],
         },
@@ -128,9 +133,23 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-# Counts of sign-in attempts (`admin_ui.sign_in_throttle`). Django's default of 300 entries would let an attacker who tries many
-# names push the counts out.
+PASSWORD_RESET_TIMEOUT = 24 * 3600
+
+ACCOUNT_ADAPTER = "admin_ui.sign_in.adapters.AccountAdapter"
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_EMAIL_VERIFICATION = "mandatory"  # of who signs up: `admin_ui.sign_in.adapters.VerificationStage`
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # strangers get no mail from us
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+ACCOUNT_MAX_EMAIL_ADDRESSES = 5
+ACCOUNT_REAUTHENTICATION_METHODS = ("password",)
+ACCOUNT_LOGIN_ON_EMAIL_CONFIRMATION = False
+
+# Counts of attempts (`admin_ui.sign_in_throttle`, allauth's limits). Django's default of 300 entries would let an attacker who
+# tries many names push the counts out.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}}
+if MAGNETAR.redis_url:  # several web processes count together; the embedded platform has one
+    CACHES = {"default": {"BACKEND": "admin_ui.sign_in.shared_cache.SharedCache", "LOCATION": MAGNETAR.redis_url}}
 
 # --- storage and notices -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ urlpatterns = [
     path("lookup/v2/", include("tenants.pulsar.lookup_urls")),
     path("internal/v1/", include("tenants.internal")),
     path("", include("admin_ui.urls")),
+    path("", include("admin_ui.sign_in.urls")),
 ]
 
 handler400 = "tenants.http.errors.bad_request"

@@ -8,7 +8,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
 from messaging.errors import Conflict, InvalidValue, NotFound
-from messaging.permissions.model import Action
+from messaging.permissions.model import Action, user_role
 from tenants.access import Actor, require
 from tenants.actions.change import change
 from tenants.models import User
@@ -27,7 +27,7 @@ def create_person(actor: Actor, username: str, password: str, *, superuser: bool
     require(actor, Action.SUPERUSER)
     username = User.normalize_username(username)  # or two spellings of one name pass the look for the same name below
     user = User(username=username, is_superuser=superuser, is_staff=superuser)
-    _check_password(user, password)
+    check_password(user, password)
     user.set_password(password)
     with change(actor) as changing:
         if User.objects.filter(username__iexact=username).exists():  # names that differ in case only would be taken for each other
@@ -46,7 +46,7 @@ def set_password(actor: Actor, username: str, password: str) -> User:
     require(actor, Action.SUPERUSER)
     with change(actor) as changing:
         user = _person(username)
-        _check_password(user, password)
+        check_password(user, password)
         user.set_password(password)
         user.save()
         changing.audit("person.set_password", "", username)
@@ -68,6 +68,18 @@ def set_active(actor: Actor, username: str, active: bool) -> User:
     return user
 
 
+def end_sessions(actor: Actor, username: str) -> User:
+    """Signs a person out everywhere, at once. People may do so themselves; else administrators. Raises `NotFound`."""
+    if actor.principal.role != user_role(username):
+        require(actor, Action.SUPERUSER)
+    with change(actor) as changing:
+        user = _person(username)
+        user.session_epoch += 1
+        user.save(update_fields=["session_epoch"])
+        changing.audit("user.end_sessions", "", username, None, {"sessions": "all"})
+    return user
+
+
 def _person(username: str) -> User:
     user = User.objects.filter(username=username).first()
     if user is None:
@@ -75,7 +87,7 @@ def _person(username: str) -> User:
     return user
 
 
-def _check_password(user: User, password: str) -> None:
+def check_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:

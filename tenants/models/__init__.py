@@ -6,6 +6,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.idempotency import IdempotencyKey
+from tenants.models.invitation import Invitation
 from tenants.models.labels import MonthLabels
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.models.teams import Team, TeamMember, TeamRole
@@ -23,6 +24,7 @@ __all__ = [
     "FeedHead",
     "Grant",
     "IdempotencyKey",
+    "Invitation",
     "Key",
     "Membership",
     "MonthLabels",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from allauth.account.models import EmailAddress, get_emailconfirmation_model
 from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.test import Client, RequestFactory
-from django.urls import ResolverMatch, reverse
+from django.urls import ResolverMatch, URLPattern, reverse
 from django.utils import timezone
 
 from admin_ui import routing, urls
 from admin_ui.access import page
+from admin_ui.sign_in import urls as account_urls
 from controlplane.permissions import CONSOLE
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, OF_TENANT
@@ -28,7 +30,7 @@ from workers.billing.drafts import refresh
 from workers.billing.reports import make
 from workers.redrive.models import RedriveJob
 
-FILLING = {
+FILLING: dict[str, object] = {
     "tenant": "acme",
     "namespace": "orders",
     "topic": "placed",
@@ -37,6 +39,7 @@ FILLING = {
     "run_id": "r1",
     "role": "keeper",
     "team": "payments",
+    "secret": "nothing",
     "job": "j1",
 }
 METADATA = BUILT_IN["metadata"].actions
@@ -61,7 +64,18 @@ ROWS = sorted((method, name) for method, name in CONSOLE if method != "WEBSOCKET
 
 
 def names_of_pages() -> set[str]:
-    return {f"{urls.app_name}:{pattern.name}" for pattern in urls.urlpatterns}
+    return {str(pattern.name) for pattern in account_patterns()} | {
+        f"{urls.app_name}:{pattern.name}" for pattern in urls.urlpatterns
+    }
+
+
+def account_patterns() -> list[URLPattern]:
+    """Without the names by which allauth finds our own pages: those are never what an address resolves to."""
+    return [pattern for pattern in account_urls.urlpatterns if pattern not in account_urls.aliases]
+
+
+def pattern_of(name: str) -> URLPattern:
+    return next(it for it in [*urls.urlpatterns, *account_patterns()] if name in (f"console:{it.name}", it.name))
 
 
 def test_every_page_has_a_row_and_every_row_a_page() -> None:
@@ -74,12 +88,16 @@ def test_every_websocket_has_a_row_and_every_row_a_websocket() -> None:
 
 
 def test_every_view_is_guarded() -> None:
-    for pattern in urls.urlpatterns:
+    for pattern in [*urls.urlpatterns, *account_urls.urlpatterns]:
         assert getattr(pattern.callback, "guarded", False), f"{pattern.name} is not wrapped by admin_ui.access.page"
 
 
 def address(name: str) -> str:
-    pattern = next(one for one in urls.urlpatterns if f"console:{one.name}" == name)
+    pattern = pattern_of(name)
+    if name == "account_reset_password_from_key":
+        return reverse(name, kwargs={"uidb36": "1", "key": "k"})
+    if name == "account_confirm_email":
+        return reverse(name, args=[address_to_confirm()])
     filling = {**FILLING, "key_id": create_key_of_acme()} if "key_id" in pattern.pattern.converters else FILLING
     if "invoice" in pattern.pattern.converters:
         filling = {**filling, "invoice": invoice_of_acme()}
@@ -94,9 +112,15 @@ def address(name: str) -> str:
     return reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
 
 
+def address_to_confirm() -> str:
+    user = User.objects.get(username="owner")
+    address = EmailAddress.objects.create(user=user, email="olga@acme.test", verified=False, primary=True)
+    return str(get_emailconfirmation_model().create(address).key)
+
+
 def create_redrive_of_acme() -> None:
     fields = {"topic": PLACED, "target": PLACED, "tenant": "acme", "tenant_uid": Tenant.unscoped.get(name="acme").uid}
-    RedriveJob.unscoped.create(id=FILLING["job"], idempotency_key="once", created_at=timezone.now(), **fields)
+    RedriveJob.unscoped.create(id=str(FILLING["job"]), idempotency_key="once", created_at=timezone.now(), **fields)
 
 
 def create_key_of_acme() -> str:
@@ -165,7 +189,9 @@ def test_what_is_not_there_looks_like_what_is_not_yours(name: str, browse: Calla
             "tenant": tenant,
             **dict.fromkeys(("budget", "schedule", "report", "name"), "x"),
         }
-        response = browse("stranger").get(reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters}))
+        method = "GET" if ("GET", name) in CONSOLE else "POST"
+        where = reverse(name, kwargs={key: filling[key] for key in pattern.pattern.converters})
+        response = browse("stranger").generic(method, where)
         assert response.status_code == 404
         answers.append(response.content.replace(response["X-Request-ID"].encode(), b""))
     assert answers[0] == answers[1]

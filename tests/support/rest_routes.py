@@ -38,6 +38,8 @@ FILLING = {
     "job": "j1",
     "rule": "a1",
     "notice": "n1",
+    "invitation": "n1",
+    "session": "1",
     "budget": "b1",
     "schedule": "s1",
     "report": "p1",

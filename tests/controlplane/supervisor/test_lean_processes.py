@@ -20,9 +20,18 @@ PROCESSES = {
     "supervisor": "import controlplane.supervisor.__main__",
 }
 UNUSED = {
-    "broker": ("rich", "click", "argparse", "sysconfig", "tomllib", "django", "celery"),
-    "web": ("rich", "click", "tomllib", "celery", "django.contrib.admin", "rest_framework.schemas.openapi", "pyspark", "redis"),
-    "worker": ("rich", "yaml", "tomllib", "uvicorn", "pyspark", "rest_framework"),
+    "broker": ("rich", "click", "argparse", "sysconfig", "tomllib", "django", "celery", "allauth"),
+    "web": (
+        "rich",
+        "click",
+        "tomllib",
+        "celery",
+        "django.contrib.admin",
+        "rest_framework.schemas.openapi",
+        "pyspark",
+        "redis",
+    ),
+    "worker": ("allauth", "rich", "yaml", "tomllib", "uvicorn", "pyspark", "rest_framework"),
     "supervisor": ("msgspec", "asyncio", "structlog", "click"),
 }
 

@@ -1,0 +1,38 @@
+"""When a session was last used, exact to the minute: one write a minute and session. How many sessions somebody may have."""
+
+from __future__ import annotations
+
+import time
+
+from allauth.usersessions.models import UserSession
+from django.db import DatabaseError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from tenants.http.authentication import client_address_of
+from tenants.models import User
+
+EVERY_S = 60
+SESSIONS_MAX = 50  # of one person: allauth reads all of them with every sign-in
+REMEMBERED_MAX = 10_000  # sessions; beyond it all are forgotten, which costs one write each
+_noted: dict[str, float] = {}
+
+
+def seen(request: HttpRequest) -> None:
+    """Of somebody signed in. A database that cannot be written is no reason to refuse a page."""
+    key, now = request.session.session_key or "", time.monotonic()
+    if not key or now - _noted.get(key, -EVERY_S) < EVERY_S:
+        return
+    if len(_noted) >= REMEMBERED_MAX:
+        _noted.clear()
+    _noted[key] = now
+    try:
+        UserSession.objects.filter(session_key=key).update(last_seen_at=timezone.now(), ip=client_address_of(request))
+    except DatabaseError:
+        return
+
+
+def make_room(user: User) -> None:
+    """Before somebody signs in: ends the sessions that they used least recently, beyond what they may have with the new one."""
+    for session in UserSession.objects.filter(user=user).order_by("-last_seen_at", "-pk")[SESSIONS_MAX - 1 :]:
+        session.end()

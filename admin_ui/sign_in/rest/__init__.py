@@ -1,0 +1,1 @@
+"""/api/v1: what the console has of people."""

@@ -1,0 +1,143 @@
+"""The people of a tenant: its members, and who is invited."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.forms import InviteForm, MemberForm
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from admin_ui.sign_in import mail
+from admin_ui.sign_in.invitations import invite_and_tell
+from messaging.errors import MagnetarError
+from messaging.permissions.roles import BUILT_IN, OWNER
+from tenants.actions.invitations import revoke_invitation
+from tenants.actions.members import remove_member, set_member
+from tenants.models import CustomRole, Invitation, Membership
+
+MEMBERS_A_PAGE = 100
+INVITATIONS_SHOWN = 50  # the newest
+
+
+@page
+def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    after = request.GET.get("after", "")
+    rows = Membership.objects.select_related("user").order_by("user__username")
+    shown = list((rows.filter(user__username__gt=after) if after and "\x00" not in after else rows)[: MEMBERS_A_PAGE + 1])
+    following = shown[MEMBERS_A_PAGE - 1].user.username if len(shown) > MEMBERS_A_PAGE else ""
+    now = timezone.now()
+    return show(
+        request,
+        "pages/members.html",
+        navigation(request, "members", tenant),
+        crumbs=crumbs(tenant),
+        members=shown[:MEMBERS_A_PAGE],
+        more=f"?{urlencode({'after': following})}" if following else "",
+        roles=_roles(),
+        invitations=[
+            {"row": row, "state": row.state(now), "inviter": row.created_by.partition(":")[2] or row.created_by}
+            for row in Invitation.objects.all()[:INVITATIONS_SHOWN]
+        ],
+        limit=INVITATIONS_SHOWN,
+    )
+
+
+@page
+def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    """Adds somebody who has an account, or changes what a member may do."""
+    form = MemberForm(request.POST or None, roles=_roles())
+    if request.method == "POST" and form.is_valid():
+        try:
+            username, role = form.cleaned_data["username"], form.cleaned_data["role"]
+            set_member(request.actor, tenant, username, role, *_scope_of(username, role))
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"{username} is {role} of {tenant}.")
+            return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "members", tenant),
+        crumbs=_above(tenant),
+        heading="Add a member",
+        intro="Somebody who has an account. For others, make an invitation.",
+        form=form,
+        submit="Add",
+        cancel_url=reverse("console:members", args=[tenant]),
+    )
+
+
+@page
+def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    try:
+        remove_member(request.actor, tenant, request.POST.get("username", "")[:150])
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    else:
+        show_message(request, "They are no longer a member. Keys that they have made stay valid.")
+    return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+
+
+@page
+def invitation_create(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    form = InviteForm(request.POST or None, roles=_roles(), by_mail=mail.is_set_up())
+    nav = navigation(request, "members", tenant)
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            invitation, link = invite_and_tell(
+                request, request.actor, tenant, given["email"], given["role"], given.get("how") == InviteForm.BY_MAIL
+            )
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            if not link:
+                show_message(request, f"An invitation is on its way to {invitation.email}.")
+                return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+            return show(
+                request, "pages/invitation_link.html", nav, crumbs=_above(tenant), invitation=invitation, link=link, tenant=tenant
+            )
+    return show(
+        request,
+        "pages/form.html",
+        nav,
+        crumbs=_above(tenant),
+        heading="Invite somebody",
+        intro="The invitation works once, for this address, and can be revoked until it is accepted.",
+        form=form,
+        submit="Invite",
+        cancel_url=reverse("console:members", args=[tenant]),
+    )
+
+
+@page
+def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    try:
+        invitation = revoke_invitation(request.actor, tenant, request.POST.get("invitation", ""))
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    else:
+        show_message(request, f"The invitation of {invitation.email} was revoked.")
+    return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+
+
+def _scope_of(username: str, role: str) -> tuple[str, str]:
+    """Local namespace and pattern of topics in which somebody has a role; another role stays within them."""
+    member = Membership.objects.select_related("namespace").filter(user__username=username).first()
+    if member is None or role == OWNER:
+        return "", ""
+    return (member.namespace.local if member.namespace else ""), member.topics
+
+
+def _roles() -> list[str]:
+    """What a member of the tenant may be; the actions refuse what the actor cannot give."""
+    return [*BUILT_IN, *CustomRole.objects.values_list("name", flat=True)]
+
+
+def _above(tenant: str) -> list[tuple[str, str]]:
+    return crumbs(tenant, "", ("People", reverse("console:members", args=[tenant])))

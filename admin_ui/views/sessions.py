@@ -1,0 +1,62 @@
+"""Where somebody is signed in, and signing out there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.pages import navigation, show, show_error, show_message
+from tenants.actions.people import end_sessions
+
+SHOWN_MAX = 100
+
+
+@page
+def sessions(request: ConsoleRequest) -> HttpResponse:
+    from allauth.usersessions.models import UserSession
+
+    if request.method == "POST":
+        return _end(request)
+    rows = [row for row in UserSession.objects.filter(user=request.user).order_by("-last_seen_at")[:SHOWN_MAX] if not row.purge()]
+    shown: list[dict[str, Any]] = [
+        {
+            "id": row.pk,
+            "address": row.ip,
+            "browser": row.user_agent,
+            "created_at": row.created_at,
+            "last_seen_at": row.last_seen_at,
+            "current": row.session_key == request.session.session_key,
+        }
+        for row in rows
+    ]
+    return show(request, "pages/sessions.html", navigation(request, "account"), sessions=shown)
+
+
+def _end(request: ConsoleRequest) -> HttpResponse:
+    """The session `session`, or with `all` every one but this."""
+    from allauth.usersessions.models import UserSession
+
+    here = HttpResponseRedirect(reverse("console:sessions"))
+    if "all" in request.POST:
+        user = end_sessions(request.actor, request.user.username)
+        update_session_auth_hash(request, user)  # this one goes on, under a new key
+        UserSession.objects.filter(user=user).delete()
+        UserSession.objects.create_from_request(request, user=user)
+        show_message(request, "You were signed out everywhere else.")
+        return here
+    number = request.POST.get("session", "")
+    row = UserSession.objects.filter(user=request.user, pk=int(number)).first() if number.isascii() and number.isdecimal() else None
+    if row is None:
+        show_error(request, "This session is over already.")
+        return here
+    from admin_ui.sign_in.trail import note
+    from messaging.permissions.audited import SESSIONS_END
+
+    row.end()
+    note(request, request.user, SESSIONS_END, {"sessions": 1, "address": row.ip})
+    show_message(request, "That session was signed out.")
+    return here
