@@ -83,6 +83,7 @@ class TopicConsumer:
         self._loop = asyncio.get_running_loop()
         self._id = services.new_id()
         self._connection: Connection | None = None
+        self._is_open = asyncio.Event()
         self._start = options.start
         self._unpacker = Unpacker(topic, partition, schema)
         self._assembly = Assembly(options.chunked_messages_max)
@@ -111,6 +112,7 @@ class TopicConsumer:
     async def close(self) -> None:
         """Sends the acknowledgements that are due, then says goodbye. What was received and not acknowledged comes again."""
         self._closing = True
+        self._is_open.set()  # nobody waits for another connection
         self._cancel_timer()
         self._flush_acks()
         if self._receipt_tasks:
@@ -171,7 +173,7 @@ class TopicConsumer:
 
     async def seek(self, target: MessageId | int) -> None:
         """To a message, or to the first that was published at this time or later (ms since 1970)."""
-        connection = self._connected()
+        connection = await self._connected()
         request = pb.Seek(consumer_id=self._id, request_id=0)
         if isinstance(target, int):
             request.message_publish_time = target
@@ -187,14 +189,14 @@ class TopicConsumer:
     async def last_message_id(self) -> MessageId:
         """Entry -1: the topic is empty."""
         request = pb.GetLastMessageId(consumer_id=self._id, request_id=0)
-        command = await self._connected().request(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
+        command = await (await self._connected()).request(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
         last = command.get_last_message_id_response.last_message_id
         return MessageId(_signed(last.ledger_id), _signed(last.entry_id), last.batch_index, last.partition)
 
     async def schema_of(self, version: bytes) -> pb.Schema:
         """A version of the topic's schema. Raises the broker's error."""
         request = pb.GetSchema(topic=self.topic, schema_version=version, request_id=0)
-        command = await self._connected().request(Command.GET_SCHEMA, "get_schema", request)
+        command = await (await self._connected()).request(Command.GET_SCHEMA, "get_schema", request)
         answer = command.get_schema_response
         if answer.HasField("error_code"):
             raise from_wire(answer.error_code, answer.error_message)
@@ -202,9 +204,16 @@ class TopicConsumer:
 
     async def unsubscribe(self, *, force: bool) -> None:
         request = pb.Unsubscribe(consumer_id=self._id, request_id=0, force=force)
-        await self._connected().request(Command.UNSUBSCRIBE, "unsubscribe", request)
+        await (await self._connected()).request(Command.UNSUBSCRIBE, "unsubscribe", request)
 
-    def _connected(self) -> Connection:
+    async def _connected(self) -> Connection:
+        """Waits for a connection: after a seek the broker closes the consumer, to be opened again."""
+        if self._connection is None and not self._closing:
+            try:
+                async with asyncio.timeout(self._services.open_timeout_s):
+                    await self._is_open.wait()
+            except TimeoutError:
+                pass
         if self._connection is None:
             raise ConnectionLost(f"the consumer of {self.topic} has no connection now: try again")
         return self._connection
@@ -222,6 +231,7 @@ class TopicConsumer:
     def connection_lost(self, error: MagnetarError) -> None:
         if self._connection is not None:
             self._connection = None
+            self._is_open.clear()
             self._forget_all()
             self._consumed = 0
             self._owner.dropped(self, None)
@@ -419,6 +429,7 @@ class TopicConsumer:
         if self._id not in connection.consumers:
             raise ConnectionLost("the connection was lost while the consumer was opened")
         self._connection = connection
+        self._is_open.set()
         self._flush_acks()
         self._permit(connection, self._prefetch_max)
 
@@ -432,6 +443,8 @@ class TopicConsumer:
         self._start = message_id
 
     def _gave_up(self, error: MagnetarError) -> None:
+        self._closing = True
+        self._is_open.set()
         self._owner.gave_up(self, error)
 
 

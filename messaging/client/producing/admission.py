@@ -52,14 +52,11 @@ class Room:
         self._partition_max = partition_max
         self._across_max = across_max
         self._used: list[int] = []
+        self.limit = max(1, min(partition_max, across_max))  # of a partition
 
     def grow(self, partitions: int) -> None:
         self._used.extend([0] * (partitions - len(self._used)))
-
-    @property
-    def limit(self) -> int:
-        """Of a partition."""
-        return max(1, min(self._partition_max, self._across_max // max(1, len(self._used))))
+        self.limit = max(1, min(self._partition_max, self._across_max // max(1, partitions)))
 
     @property
     def used(self) -> int:
@@ -83,6 +80,9 @@ class WaitingLine(Generic[T]):
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._queues.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
 
     def waits(self, partition: int) -> bool:
         return partition in self._queues

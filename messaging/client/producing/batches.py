@@ -35,7 +35,10 @@ class BatchContainer:
     """The open batch of a partition, or those of its keys. All of them end together, as in Pulsar's clients."""
 
     def __init__(self, limits: BatchLimits) -> None:
-        self._limits = limits
+        self.delay_s = limits.delay_ms / 1000
+        self._by_key = limits.by_key
+        self._messages_max = limits.messages_max
+        self._bytes_max = limits.bytes_max
         self._batches: dict[Key, Batch] = {}
         self._messages = 0
         self._bytes = 0
@@ -49,12 +52,12 @@ class BatchContainer:
         sequence_id = outgoing.message.sequence_id
         if sequence_id is not None and sequence_id <= self._last_sequence_id:
             return False  # the ids of a batch are its first and its last
-        return not self._messages or self._bytes + outgoing.size_bytes + OVERHEAD_BYTES <= self._limits.bytes_max
+        return not self._messages or self._bytes + outgoing.size_bytes + OVERHEAD_BYTES <= self._bytes_max
 
     def add(self, outgoing: Outgoing) -> bool:
         """Returns whether the batch is complete."""
         message = outgoing.message
-        key = (message.ordering_key or message.key) if self._limits.by_key else None
+        key = (message.ordering_key or message.key) if self._by_key else None
         batch = self._batches.get(key)
         if batch is None:
             batch = self._batches[key] = Batch()
@@ -63,7 +66,7 @@ class BatchContainer:
         self._bytes += outgoing.size_bytes + OVERHEAD_BYTES
         if message.sequence_id is not None:
             self._last_sequence_id = message.sequence_id
-        return self._messages >= self._limits.messages_max or self._bytes >= self._limits.bytes_max
+        return self._messages >= self._messages_max or self._bytes >= self._bytes_max
 
     def withdraw(self, outgoing: Outgoing) -> bool:
         """Takes back a message that has not left."""

@@ -29,8 +29,8 @@ CLOSE_TIMEOUT_S = 5.0
 class Owner(Protocol):
     """The producer of the whole topic."""
 
-    def settled(self, partition: int, messages: Sequence[Outgoing]) -> None:
-        """They have their receipt or their error, and their room is free again."""
+    def settled(self, partition: int, messages: Sequence[Outgoing], error: MagnetarError | None) -> None:
+        """They have their receipts, or this error, and their room is free again."""
 
     def batch_ended(self, partition: int) -> None: ...
 
@@ -100,20 +100,19 @@ class PartitionProducer:
 
     def add(self, outgoing: Outgoing, *, urgent: bool) -> None:
         """`urgent`: somebody waits for the receipt of this message."""
-        container, limits = self._container, self._options.batch
-        if container is None or limits is None or outgoing.message.deliver_at_ms is not None:
+        container = self._container
+        if container is None or outgoing.message.deliver_at_ms is not None:
             self.flush()  # what came before leaves before
             self._send([outgoing])
             return
         if not container.accepts(outgoing):
             self.flush()
-        begins = not len(container)
         if container.add(outgoing):
             self.flush()
         elif urgent:
             self._flusher.at_end_of_turn(self)
-        elif begins:
-            self._flusher.later(self, limits.delay_ms / 1000)
+        elif len(container) == 1:
+            self._flusher.later(self, container.delay_s)
 
     def flush(self) -> None:
         container = self._container
@@ -194,7 +193,7 @@ class PartitionProducer:
             if not outgoing.receipt.done():
                 outgoing.receipt.set_exception(error)
         if messages:
-            self._owner.settled(self.index, messages)
+            self._owner.settled(self.index, messages, error)
 
     # --- for the connection
 
@@ -220,7 +219,7 @@ class PartitionProducer:
             if not outgoing.receipt.done():
                 outgoing.receipt.set_result(MessageId(ledger_id, entry_id, index if operation.batched else -1, partition))
         if operation.messages:
-            self._owner.settled(self.index, operation.messages)
+            self._owner.settled(self.index, operation.messages, None)
 
     def _error(self, refusal: pb.SendError) -> None:
         cause = from_wire(refusal.error, refusal.message)

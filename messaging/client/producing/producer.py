@@ -76,7 +76,10 @@ class Producer:
         self._options = options
         self._schema = schema
         self._messages = MessageBuilder(options, schema, services.timing.wall_ms)
+        self._limits_size = not options.chunking and options.compression == "none"
+        self._healthy: set[int] = set()  # partitions that were looked at in this turn of the loop
         self._services = services
+        self._memory = services.memory
         self._loop = asyncio.get_running_loop()
         self._partitions: list[PartitionProducer] = []
         self._router = Router(0, options.routing, options.hashing, 0, per_message=options.batch is None)
@@ -156,7 +159,7 @@ class Producer:
 
     async def flush(self) -> None:
         """Ends the open batches and waits until everything sent so far has its receipt or its error."""
-        while self._unsettled or len(self._line):
+        while self._unsettled or self._line:
             for partition in self._partitions:
                 partition.flush()
             if not self._unsettled:
@@ -256,8 +259,7 @@ class Producer:
         message = self._messages.build(value, **arguments)
         if self._options.interceptors:
             message = before_send(self._options.interceptors, message)
-        limit = self._partitions[0].message_bytes_max
-        if message.size_bytes > limit and not self._options.chunking and self._options.compression == "none":
+        if self._limits_size and message.size_bytes > (limit := self._partitions[0].message_bytes_max):
             raise MessageTooLarge(
                 f"the message has {message.size_bytes} bytes; at most {limit} are allowed: split it, or use chunking"
             )
@@ -266,15 +268,20 @@ class Producer:
     def _enter(self, message: OutgoingMessage, *, urgent: bool) -> Outgoing | None:
         """None: there is no room, or others wait before it."""
         route = self._router.choose(message, self._available)
-        if self._line.waits(ANYWHERE if route.movable else route.partition):
+        if self._line and self._line.waits(ANYWHERE if route.movable else route.partition):
+            return None
+        if self._keeps_waiting(route):
             return None
         return self._admit(message, message.size_bytes, route, urgent=urgent)
 
+    def _keeps_waiting(self, route: Route) -> bool:
+        """A message that may go anywhere does not go to a partition that is slow while another is only full."""
+        index = route.partition
+        return route.movable and index not in self._healthy and not self._available(index) and self._any_healthy()
+
     def _admit(self, message: OutgoingMessage, size_bytes: int, route: Route, *, urgent: bool) -> Outgoing | None:
         index = route.partition
-        if not self._room.has(index) or (route.movable and not self._available(index) and self._any_healthy()):
-            return None
-        if not self._services.memory.reserve(size_bytes):
+        if not self._room.has(index) or not self._memory.reserve(size_bytes):
             return None
         self._room.take(index)
         outgoing = Outgoing(message, index, size_bytes, self._loop.create_future())
@@ -288,8 +295,16 @@ class Producer:
 
     def _available(self, index: int) -> bool:
         """For messages that may go anywhere."""
-        slow_s = self._services.timing.now_s() - self._options.slow_after_s
-        return self._room.has(index) and not self._partitions[index].slow(slow_s)
+        return self._room.has(index) and (index in self._healthy or self._look_at(index))
+
+    def _look_at(self, index: int) -> bool:
+        """Whether the partition is not slow. Once in a turn of the loop: in between nothing arrives."""
+        if self._partitions[index].slow(self._services.timing.now_s() - self._options.slow_after_s):
+            return False
+        if not self._healthy:
+            self._loop.call_soon(self._healthy.clear)
+        self._healthy.add(index)
+        return True
 
     def _any_healthy(self) -> bool:
         """It is worth waiting for one that is only full."""
@@ -301,7 +316,7 @@ class Producer:
         queue = ANYWHERE if route.movable else route.partition
         entry = _Waiting(message, message.size_bytes, self._loop.create_future())
         self._line.add(queue, entry)
-        self._services.memory.wait(self._let_in)
+        self._memory.wait(self._let_in)
         try:
             return await entry.admitted
         except asyncio.CancelledError:
@@ -313,14 +328,16 @@ class Producer:
     def _let_in(self) -> None:
         for queue in self._line.partitions:
             self._line.let_in(queue, self._enter_waiting)
-        if len(self._line):
-            self._services.memory.wait(self._let_in)
+        if self._line:
+            self._memory.wait(self._let_in)
 
     def _enter_waiting(self, entry: _Waiting) -> bool:
         if entry.admitted.done():
             return True
         try:
             route = self._router.choose(entry.message, self._available)
+            if self._keeps_waiting(route):
+                return False
             outgoing = self._admit(entry.message, entry.size_bytes, route, urgent=True)
         except MagnetarError as error:
             entry.admitted.set_exception(error)
@@ -337,34 +354,32 @@ class Producer:
             self._release(outgoing.partition, (outgoing,))
 
     def _full(self) -> QueueFull:
-        used = self._services.memory.used_bytes
+        used = self._memory.used_bytes
         return QueueFull(
             f"{self._unsettled} messages of this producer and {used} bytes of all are pending: await some of them first"
         )
 
     # --- for the partitions
 
-    def settled(self, partition: int, messages: Sequence[Outgoing]) -> None:
-        for outgoing in messages:
-            receipt = outgoing.receipt
-            assert isinstance(receipt, asyncio.Future)
-            if receipt.cancelled():
-                continue
-            error = receipt.exception()
-            if error is None:
-                self._stored += 1
-            else:
-                self._failed += 1
-            if self._options.interceptors:
-                message_id = receipt.result() if error is None else None
-                after_receipt(self._options.interceptors, outgoing.message, message_id, error)
+    def settled(self, partition: int, messages: Sequence[Outgoing], error: MagnetarError | None) -> None:
+        if error is None:
+            self._stored += len(messages)
+        else:
+            self._failed += len(messages)
+        if self._options.interceptors:
+            for outgoing in messages:
+                receipt = outgoing.receipt
+                assert isinstance(receipt, asyncio.Future)
+                if not receipt.cancelled():
+                    message_id = receipt.result() if error is None else None
+                    after_receipt(self._options.interceptors, outgoing.message, message_id, error)
         self._release(max(0, partition), messages)
 
     def _release(self, partition: int, messages: Sequence[Outgoing]) -> None:
         self._room.give_back(partition, len(messages))
         self._unsettled -= len(messages)
-        self._services.memory.release(sum(outgoing.size_bytes for outgoing in messages))
-        if len(self._line):
+        self._memory.release(sum([outgoing.size_bytes for outgoing in messages]))
+        if self._line:
             self._let_in()
         if not self._unsettled and self._idle is not None:
             idle, self._idle = self._idle, None
@@ -399,7 +414,7 @@ class Producer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._services.memory.forget(self._let_in)
+        self._memory.forget(self._let_in)
         for entry in self._line.take_all():
             if not entry.admitted.done():
                 entry.admitted.set_exception(error)

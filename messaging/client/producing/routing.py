@@ -35,6 +35,8 @@ class Router:
         self._begin = begin
         self._current = begin % max(1, partitions)
         self._per_message = per_message
+        self._fixed = [Route(index, False) for index in range(max(1, partitions))]
+        self._movable = [Route(index, True) for index in range(max(1, partitions))]
 
     def choose(self, message: OutgoingMessage, available: Available) -> Route:
         """`available`: whether a partition takes messages now. If none does, the answer is one that does not."""
@@ -45,12 +47,12 @@ class Router:
             partition = self._routing(message, count)
             if not isinstance(partition, int) or not 0 <= partition < count:
                 raise InvalidValue(f"the router of this producer chose partition {partition!r}: the topic has 0 to {count - 1}")
-            return Route(partition, False)
+            return self._fixed[partition]
         if message.key is not None:
             key = message.key if isinstance(message.key, str) else message.key.decode("utf-8", "replace")
-            return Route(key_hash(key, self._hashing) % count, False)
+            return self._fixed[key_hash(key, self._hashing) % count]
         if self._routing == "single":
-            return Route(self._begin % count, False)
+            return self._fixed[self._begin % count]
         if not available(self._current):
             for step in range(1, count):
                 if available((self._current + step) % count):
@@ -59,7 +61,7 @@ class Router:
         chosen = self._current
         if self._per_message:
             self._current = (chosen + 1) % count
-        return Route(chosen, True)
+        return self._movable[chosen]
 
     def batch_ended(self, partition: int) -> None:
         if partition == self._current and self.partitions > 1:

@@ -43,6 +43,9 @@ class Schema(Generic[T]):
 
 
 class Bytes(Schema[bytes]):
+    def encode_with_key(self, value: bytes | None, key: Key) -> tuple[bytes | None, Key]:
+        return (value if type(value) is bytes or value is None else self.encode(value)), key
+
     def encode(self, value: bytes) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
             raise InvalidValue(f"a message is bytes, not {type(value).__name__}: encode it, or give the producer a schema")

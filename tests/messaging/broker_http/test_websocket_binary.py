@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from websockets.typing import Subprotocol
 
 from messaging import client as magnetar
 from messaging.broker.http.websocket.binary import BINARY_PATTERN, EMPTY_MESSAGES_MAX, SUBPROTOCOL
+from messaging.broker.runtime.wire.connection import Connection
 from messaging.client import errors
+from messaging.client.wire.parser import Parser
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.session import EARLY_BYTES_MAX
@@ -159,3 +162,34 @@ async def test_a_frame_over_the_limit_ends_the_connection(broker: RunningBroker)
         await connection.recv()
         await connection.send((1 << 30).to_bytes(4, "big") + bytes(8))
         await lost(connection)
+
+
+async def test_a_peer_that_does_not_read_holds_little_stops_nobody_and_may_read_on(broker: RunningBroker) -> None:
+    """What it was to get stays in the log, but for what the sockets and one message take."""
+    large, count = bytes(1 << 20), 16
+    subscribe = pb.Subscribe(topic=TOPIC, subscription="stuck", sub_type=pb.Subscribe.Exclusive, consumer_id=1, request_id=1)
+    sign_in = pb.Connect(
+        client_version="test", protocol_version=20, auth_method_name="token", auth_data=broker.token("owner").encode()
+    )
+    narrow = socket.socket()
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    narrow.connect(("127.0.0.1", broker.ws_port))
+    async with opened(broker, sock=narrow, max_queue=1, max_size=None) as stuck:
+        await stuck.send(frames.command(pb.Command.CONNECT, connect=sign_in))
+        await stuck.send(frames.command(pb.Command.SUBSCRIBE, subscribe=subscribe))
+        parser, commands = Parser(5 << 20), []
+        while pb.Command.SUCCESS not in commands:
+            commands += [event.command.type for event in parser.receive(bytes(await stuck.recv(decode=False)))]
+        await stuck.send(frames.command(pb.Command.FLOW, flow=pb.Flow(consumer_id=1, message_permits=1000)))
+        (peer,) = broker.service.peers.connections
+        async with (
+            magnetar.connect(broker.ws_url, key=broker.token("owner")) as client,
+            client.consumer(TOPIC, "other") as other,
+            client.producer(TOPIC, batching=False) as producer,
+        ):
+            for _ in range(count):
+                await producer.send(large)
+                await other.ack(await other.receive(timeout_s=10))
+        assert isinstance(peer, Connection) and not peer.closed and peer.transport.get_write_buffer_size() < 4 * len(large)
+        while commands.count(pb.Command.MESSAGE) < count:
+            commands += [event.command.type for event in parser.receive(bytes(await stuck.recv(decode=False)))]
