@@ -86,6 +86,10 @@ api-campaign: setup $(VENV)/.installed-test ## make up 100,000 requests from the
 simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a clock, disk and network of its own; SEEDS=1000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
+.PHONY: sdk-simulation
+sdk-simulation: setup $(VENV)/.installed-test ## let clients live from seeds while connections break and calls are cancelled; SEEDS=1000, ARGS="--seed 7"
+	$(BIN)/python -m tests.simulation.sdk --seeds $(SEEDS) $(ARGS)
+
 .PHONY: simulate
 simulate: setup $(VENV)/.installed-test ## let a million things happen to a subscription of each type; STEPS=10000, ARGS="--type shared --seed 7"
 	$(BIN)/python -m tests.simulation.subscriptions --steps $(STEPS) $(ARGS)

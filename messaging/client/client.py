@@ -7,7 +7,7 @@ import itertools
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -60,6 +60,16 @@ class Opening(Generic[E]):
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._opened is not None:
             await self._opened.__aexit__(kind, error, trace)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatistics:
+    """`pending_bytes`: of all producers, which `memory_bytes_max` limits. `connections`: to brokers. `endpoints`: producers and
+    consumers that are open."""
+
+    pending_bytes: int
+    connections: int
+    endpoints: int
 
 
 class Client:
@@ -262,6 +272,11 @@ class Client:
         if not target.persistent:
             raise InvalidOperation("a topic that is not persistent keeps no delayed messages")
         return DelayedMessages(target, self._admin_url, self._tls, self._token)
+
+    @property
+    def statistics(self) -> ClientStatistics:
+        open_ = sum(not endpoint.closed for endpoint in self._endpoints)
+        return ClientStatistics(self._memory.used_bytes, self._connections.usable, open_)
 
     # --- its end
 

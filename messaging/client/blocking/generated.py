@@ -12,7 +12,7 @@ from messaging.client import client as asynchronous_client
 from messaging.client import delayed as asynchronous_delayedmessages
 from messaging.client.arguments import ConsumerArguments, ProducerArguments
 from messaging.client.blocking.loop_thread import LoopThread
-from messaging.client.client import E, Opening
+from messaging.client.client import ClientStatistics, E, Opening
 from messaging.client.consuming import consumer as asynchronous_consumer
 from messaging.client.consuming import reader as asynchronous_reader
 from messaging.client.consuming import table_view as asynchronous_tableview
@@ -95,6 +95,10 @@ class Client:
     def delayed(self, topic: str) -> DelayedMessages:
         """The delayed messages that wait in `topic`, to cancel and reschedule them. Needs `admin_url`."""
         return DelayedMessages(self._thread, self._inner.delayed(topic))
+
+    @property
+    def statistics(self) -> ClientStatistics:
+        return self._inner.statistics
 
     def close(self) -> None:
         """Closes every producer and consumer, as they close, and the connections. Idempotent."""

@@ -77,6 +77,12 @@ class Connections:
         await connection.open(self._connect)
         return connection
 
+    @property
+    def usable(self) -> int:
+        """How many are."""
+        done = [task for task in self._opening.values() if task.done() and not task.cancelled() and task.exception() is None]
+        return sum(task.result().usable for task in done)
+
     async def close(self) -> None:
         """Cancelled, it ends all connections at once."""
         self.closed = True

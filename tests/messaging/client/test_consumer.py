@@ -1,0 +1,93 @@
+"""The consumer against a broker that a test moves by hand: cancellation, changes of the active one, a handler that closes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from messaging.client import errors
+from messaging.client.message import Message
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
+from tests.messaging.client.scripted import ScriptedBroker
+from tests.support.waiting import eventually
+
+TOPIC = "persistent://acme/orders/new"
+
+
+@pytest.fixture
+def broker() -> ScriptedBroker:
+    return ScriptedBroker()
+
+
+def deliver(broker: ScriptedBroker, entry_id: int) -> None:
+    connection, subscribe = broker.consumers[-1]
+    metadata = pb.Metadata(producer_name="p", sequence_id=entry_id, publish_time=1)
+    stored = frames.build_send(1, entry_id, metadata, b"x")
+    stored = stored[8 + int.from_bytes(stored[4:8], "big") :]
+    message = pb.Message(consumer_id=subscribe.consumer_id, message_id=pb.MessageId(ledger_id=1, entry_id=entry_id))
+    framed = frames.command(pb.Command.MESSAGE, message=message)
+    connection.say((len(framed) - 4 + len(stored)).to_bytes(4, "big") + framed[4:] + stored)
+
+
+async def test_cancelled_at_any_point_a_consumer_leaves_nothing_behind(broker: ScriptedBroker) -> None:
+    """Opening, receiving, acknowledging and closing, cancelled after each number of turns of the loop."""
+
+    async def use() -> None:
+        async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
+            deliver(broker, 0)
+            await consumer.ack(await consumer.receive())
+            await consumer.receive()
+
+    for turns in range(60):
+        task = asyncio.create_task(use())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await eventually(lambda: not any(connection.open for connection in broker.connections))
+        await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+
+async def test_a_receive_that_is_cancelled_takes_no_message(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
+        waiting = asyncio.create_task(consumer.receive())
+        await asyncio.sleep(0)
+        deliver(broker, 0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert waiting.cancelled() and (await consumer.receive(timeout_s=10)).id.entry_id == 0
+
+
+async def test_a_consumer_hears_that_it_is_the_active_one(broker: ScriptedBroker) -> None:
+    changes: list[tuple[str, bool]] = []
+
+    def changed(topic: str, active: bool) -> None:
+        changes.append((topic, active))
+        if not active:
+            raise RuntimeError("of the application")
+
+    options = {"kind": "failover", "active_changed": changed}
+    async with broker.client() as client, client.consumer(TOPIC, "s", **options) as consumer:  # type: ignore[arg-type]
+        connection, subscribe = broker.consumers[-1]
+        for active in (False, True):
+            change = pb.ActiveConsumerChange(consumer_id=subscribe.consumer_id, is_active=active)
+            connection.say(frames.command(pb.Command.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change))
+        await eventually(lambda: changes == [(TOPIC, False), (TOPIC, True)])
+        deliver(broker, 0)
+        await consumer.receive(timeout_s=10)
+
+
+async def test_a_handler_that_closes_its_consumer_ends_the_loop(broker: ScriptedBroker) -> None:
+    async with broker.client() as client:
+        consumer = await client.subscribe(TOPIC, "s")
+        deliver(broker, 0)
+
+        async def handle(message: Message) -> None:
+            await consumer.close()
+
+        await consumer.run(handle)
+        assert consumer.closed and client.statistics.endpoints == 0
+        with pytest.raises(errors.Closed):
+            await consumer.receive()
