@@ -87,6 +87,10 @@ class Consumer:
 
     async def receive(self, timeout_s: float | None = None) -> Message:
         """The next message. Raises `ReceiveTimedOut` after `timeout_s`, `Closed`. Cancelling it loses no message."""
+        if self._queue and not self._schema.resolves:
+            message = self._take()
+            assert message is not None
+            return message
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -242,7 +246,8 @@ class Consumer:
     async def _ack(self, message: Message | MessageId, *, cumulative: bool) -> None:
         source, message_id = self._source(message)
         self._acknowledged += 1
-        self._refused_last.pop((source.topic, Entry(*message_id[:2])), None)
+        if self._refused_last:
+            self._refused_last.pop((source.topic, Entry(*message_id[:2])), None)
         if self._options.interceptors:
             on_ack(self._options.interceptors, message_id, cumulative=cumulative)
         receipt = source.ack(message_id, cumulative=cumulative)

@@ -91,11 +91,7 @@ class Unpacker:
             bits = (1 << size) - 1
             if delivery.ack_set:
                 bits &= bits_of(delivery.ack_set)
-            messages = [
-                self._single(metadata, single, entry, count, index, payload)
-                for index, single, payload in parts(plain, data)
-                if bits >> index & 1 and not single.compacted_out
-            ]
+            messages = self._singles(metadata, entry, count, bits, plain)
         except ProtocolError as error:
             raise Unreadable(BATCH, str(error)) from None
         left = sum(1 << message.id.batch_index for message in messages)
@@ -122,26 +118,35 @@ class Unpacker:
             payload if context is not None else self._value(metadata, metadata, payload),
         )
 
-    def _single(
-        self, metadata: pb.Metadata, single: pb.SingleMetadata, entry: pb.MessageId, count: int, index: int, payload: bytes
-    ) -> Message:
-        return Message(
-            MessageId(entry.ledger_id, entry.entry_id, index, self._partition_of(entry)),
-            payload,
-            _properties(single) if single.properties else {},
-            metadata.publish_time,
-            count,
-            _key(single),
-            single.event_time if single.event_time else None,
-            single.null_value,
-            self._topic,
-            metadata.producer_name,
-            single.sequence_id if single.HasField("sequence_id") else metadata.sequence_id + index,
-            single.ordering_key if single.HasField("ordering_key") else None,
-            metadata.schema_version,
-            None,
-            self._value(metadata, single, payload),
-        )
+    def _singles(self, metadata: pb.Metadata, entry: pb.MessageId, count: int, bits: int, plain: Stored) -> list[Message]:
+        """What all messages of a batch have in common is read once. Raises `ProtocolError`."""
+        ledger_id, entry_id, partition = entry.ledger_id, entry.entry_id, self._partition_of(entry)
+        published, name, topic, version = metadata.publish_time, metadata.producer_name, self._topic, metadata.schema_version
+        first = metadata.sequence_id
+        messages = []
+        for index, single, payload in parts(plain, plain.payload):
+            if not bits >> index & 1 or single.compacted_out:
+                continue
+            messages.append(
+                Message(
+                    MessageId(ledger_id, entry_id, index, partition),
+                    payload,
+                    _properties(single) if single.properties else {},
+                    published,
+                    count,
+                    _key(single),
+                    single.event_time or None,
+                    single.null_value,
+                    topic,
+                    name,
+                    single.sequence_id if single.HasField("sequence_id") else first + index,
+                    single.ordering_key if single.HasField("ordering_key") else None,
+                    version,
+                    None,
+                    self._value(metadata, single, payload),
+                )
+            )
+        return messages
 
     def _partition_of(self, entry: pb.MessageId) -> int:
         return entry.partition if entry.partition >= 0 else self._partition

@@ -366,11 +366,12 @@ class Producer:
             self._stored += len(messages)
         else:
             self._failed += len(messages)
-        if self._options.interceptors:
+        if error is not None or self._options.interceptors:
             for outgoing in messages:
                 receipt = outgoing.receipt
                 assert isinstance(receipt, asyncio.Future)
                 if not receipt.cancelled():
+                    receipt.exception()  # a caller that was cancelled does not look
                     message_id = receipt.result() if error is None else None
                     after_receipt(self._options.interceptors, outgoing.message, message_id, error)
         self._release(max(0, partition), messages)

@@ -83,7 +83,8 @@ class _Bench:
     def topic(self, partitions: int = PARTITIONS) -> str:
         self._topics += 1
         topic = f"persistent://public/default/producer-{self._topics}"
-        self.broker.rpc.call(TOPICS_CREATE, TopicCreate(topic=topic, partitions=partitions))
+        created = TopicCreate(topic=topic, partitions=partitions) if partitions else TopicCreate(topic=topic)
+        self.broker.rpc.call(TOPICS_CREATE, created)
         return topic
 
     def run(self, order: Order) -> Done:
