@@ -113,7 +113,8 @@ def test_answers_of_what_is_not_set_have_the_status_that_tools_know(call: Caller
 def test_every_policy_of_topics_has_a_path() -> None:
     reached = {policy.name for row in PATHS.values() for policy in row.policies}
     by_quota = {name for name in POLICIES if name.startswith("backlog_quota_")}
-    only_ours = {"delayed_delivery_default_ms", "delayed_delivery_fixed_ms"}  # Pulsar has no such policies, our own API sets them
+    # Pulsar has no such policies, our own API sets them
+    only_ours = {"delayed_delivery_default_ms", "delayed_delivery_fixed_ms", "deletion_protected"}
     assert reached | by_quota | only_ours == {
         name for name, policy in POLICIES.items() if Level.TOPIC in policy.levels or Level.SUBSCRIPTION in policy.levels
     }
