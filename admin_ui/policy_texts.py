@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.policies import effective
-from messaging.policies.model import Level
-from messaging.policies.registry import ENFORCED
+from messaging.policies.model import Level, Policy
+from messaging.policies.registry import ENFORCED, POLICIES
 from messaging.policies.resolution import Levels
+from messaging.policies.texts import said
 from messaging.policies.validation import split
+from tenants.actions.policy_history import differences
 from tenants.broker_settings import policy_defaults
+from tenants.models import AuditRecord
 
 _TEXT_LENGTH_MAX = 200
 
@@ -79,3 +83,32 @@ def looked_at(found: PolicyPreviewAnswer) -> str:
     return f"Topics looked at: {found.topics_looked_at:,}." + (
         f" Not looked at, because they are not in use: {left_out:,}." if left_out else ""
     )
+
+
+class PastChange(NamedTuple):
+    """A change of policies for the page: `record` is what takes it back."""
+
+    record: int
+    at: datetime
+    role: str
+    lines: list[str]
+
+
+def past_changes(records: Iterable[AuditRecord]) -> list[PastChange]:
+    return [
+        PastChange(record.id, record.at, record.role, [_line(*difference) for difference in differences(record)])
+        for record in records
+    ]
+
+
+def _line(name: str, before: Any, after: Any) -> str:
+    """Message TTL: not set → after 7 d."""
+    policy = POLICIES.get(name)
+    title = policy.title if policy is not None else name
+    return f"{title}: {_value(policy, before)} → {_value(policy, after)}"
+
+
+def _value(policy: Policy | None, value: Any) -> str:
+    if value is None:
+        return "not set"
+    return said(policy, value) if policy is not None else str(value)

@@ -10,22 +10,25 @@ from django.urls import reverse
 
 from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_message
+from admin_ui.pages import Navigation, crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import PoliciesForm
 from admin_ui.views.topics import topic_name
 from messaging.adminrpc.policies import PolicyPreviewAnswer
 from messaging.errors import MagnetarError, NotFound, PreconditionFailed
-from messaging.permissions.model import Action
+from messaging.permissions.model import Action, Resource
 from messaging.policies.model import Level
 from messaging.policies.resolution import Levels
 from messaging.policies.validation import JsonPolicies
-from tenants.actions import policy_views
+from tenants.actions import policy_history, policy_views
 from tenants.actions.namespaces import set_policies
+from tenants.actions.policy_history import PolicyPlace
 from tenants.actions.tenants import set_tenant_policies
 from tenants.actions.topic_policies import set_topic_policies
 from tenants.actions.topic_policies import topic_policies as stored_policies
 from tenants.actions.topics import topic_resource
 from tenants.models import Namespace, Tenant
+
+CHANGES_SHOWN = 20
 
 
 class _Subject(NamedTuple):
@@ -35,7 +38,9 @@ class _Subject(NamedTuple):
     levels: Levels
     preview: Callable[[JsonPolicies], PolicyPreviewAnswer]
     save: Callable[[JsonPolicies], object]
+    place: Callable[[], PolicyPlace]
     may_change: bool
+    may_see_history: bool
 
     @property
     def held(self) -> JsonPolicies:
@@ -50,7 +55,9 @@ def tenant_policies(request: ConsoleRequest, tenant: str) -> HttpResponse:
         {Level.TENANT: row.policies},
         lambda changes: policy_views.preview_tenant(request.actor, row, changes),
         lambda changes: set_tenant_policies(request.actor, tenant, changes),
+        lambda: policy_history.of_tenant(tenant),
         request.actor.may(Action.SUPERUSER),
+        request.actor.may(Action.AUDIT_READ, Resource(tenant)),
     )
     nav = navigation(request, "tenant", tenant)
     return _page(request, nav, subject, crumbs=crumbs(tenant), heading=tenant, topic="")
@@ -65,7 +72,9 @@ def namespace_policies(request: ConsoleRequest, tenant: str, namespace: str) -> 
         policy_views.levels_of_namespace(row),
         lambda changes: policy_views.preview_namespace(request.actor, row, changes),
         lambda changes: set_policies(request.actor, row.name, changes),
+        lambda: policy_history.of_namespace(row.name),
         Action.NAMESPACE_ADMIN in nav.may_here,
+        request.actor.may(Action.AUDIT_READ, Resource(tenant, row.name)),
     )
     return _page(request, nav, subject, crumbs=crumbs(tenant), heading=namespace, topic="")
 
@@ -91,7 +100,9 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
         policy_views.levels_of(row),
         lambda changes: policy_views.preview_topic(request.actor, name, changes),
         lambda changes: set_topic_policies(request.actor, name, changes),
+        lambda: policy_history.of_topic(name),
         request.actor.may(Action.TOPIC_ADMIN, topic_resource(name)),
+        request.actor.may(Action.AUDIT_READ, topic_resource(name)),
     )
     return _page(request, nav, subject, crumbs=above, heading=topic, topic=topic)
 
@@ -99,30 +110,39 @@ def topic_policies(request: ConsoleRequest, tenant: str, namespace: str, topic: 
 def _page(request: ConsoleRequest, nav: Navigation, subject: _Subject, **context: Any) -> HttpResponse:
     form, found = None, None
     if subject.may_change:
-        removed = request.POST.get("remove", "")
-        form = PoliciesForm(request.POST if request.POST and not removed else None, level=subject.level, held=subject.held)
-        if request.method == "POST" and (removed or form.is_valid()):
-            changes = {removed: None} if removed else form.cleaned_data
+        removed, undone = request.POST.get("remove", ""), request.POST.get("undo", "")
+        filled = request.POST if request.POST and not removed and not undone else None
+        form = PoliciesForm(filled, level=subject.level, held=subject.held)
+        if request.method == "POST" and (removed or undone or form.is_valid()):
+            changes = form.cleaned_data if filled else {removed: None}
             try:
-                if "preview" in request.POST:
+                if undone:
+                    policy_history.undo(request.actor, subject.place(), undone)
+                elif "preview" in request.POST:
                     found = subject.preview(changes)
                 else:
                     subject.save(changes)
             except MagnetarError as error:
-                form.add_error(None, explain(error))
+                if form.is_bound:
+                    form.add_error(None, explain(error))
+                else:  # a button beside the form
+                    show_error(request, explain(error))
             else:
                 if found is None:
                     done = f"Policy {removed} was removed." if removed else "The policies were saved and are now in effect."
+                    done = "The change was taken back." if undone else done
                     show_message(request, done)
                     return HttpResponseRedirect(request.path)
     if found is not None:
         context |= {"effects": policy_texts.effects(found), "looked_at": policy_texts.looked_at(found)}
+    records = policy_history.history(subject.place(), limit=CHANGES_SHOWN).records if subject.may_see_history else []
     return show(
         request,
         "pages/policies.html",
         nav,
         level=subject.level,
         form=form,
+        past_changes=policy_texts.past_changes(records),
         effective=policy_texts.in_force(subject.levels, subject.level),
         idle=policy_texts.not_enforced(subject.held),
         **context,

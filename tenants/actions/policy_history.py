@@ -12,12 +12,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from messaging.adminrpc.methods import TOPICS_TIMES
-from messaging.adminrpc.topics import TopicsAsked
-from messaging.errors import Conflict, NotFound, PreconditionFailed, TopicNotFound
+from messaging.errors import Conflict, NotFound, PreconditionFailed
 from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import TopicName
-from tenants import broker
 from tenants.access import Actor
 from tenants.actions.namespaces import existing, set_policies
 from tenants.actions.tenants import existing_tenant, set_tenant_policies
@@ -85,10 +82,7 @@ def of_topic(topic: TopicName, subscription: str = "") -> PolicyPlace:
         row = topic_policies(topic)
         return dict(row.subscriptions.get(subscription, {})) if subscription else row.policies
 
-    present()
-    created_ms = broker.rpc().call(TOPICS_TIMES, TopicsAsked(topics=[str(topic)])).created_ms.get(str(topic))
-    if created_ms is None:
-        raise TopicNotFound(f"topic {topic} does not exist")
+    created_ms = topic_policies(topic).created_ms
     return PolicyPlace(
         topic.tenant,
         f"{topic}/{subscription}" if subscription else str(topic),
@@ -120,6 +114,12 @@ def blame(place: PolicyPlace) -> list[Blame]:
                 found.setdefault(name, record)
         following = page.following
     return [Blame(name, value, found.get(name)) for name, value in sorted(present.items())]
+
+
+def differences(record: AuditRecord) -> list[tuple[str, Any, Any]]:
+    """Of a change, the policies that it changed: (name, value before, value after), None where it was not set."""
+    before, after = _policies(record.before), _policies(record.after)
+    return [(name, before.get(name), after.get(name)) for name in _changed(record)]
 
 
 def undone(place: PolicyPlace, record_id: str) -> JsonPolicies:

@@ -114,3 +114,19 @@ def test_a_preview_for_a_tenant_changes_nothing(browse: Browse, world: ConsoleBr
     page = browse("superuser").post(TENANT, {"max_topics_per_tenant": "1", "preview": "yes"}).content.decode()
     assert "This change would do now" in page
     assert Tenant.unscoped.get(name="acme").policies == {}
+
+
+@pytest.mark.parametrize("path", [PAGE, f"{NAMESPACE}/policies"])
+def test_changes_are_listed_and_taken_back(browse: Browse, path: str) -> None:
+    client = browse("owner")
+    assert client.post(path, {"message_ttl_s": "7d"}).status_code == 302
+    page = text(client, path)
+    assert "not set → after 7 d" in page
+    record = AuditRecord.unscoped.filter(action__endswith=".set_policies").latest("id").id
+    assert f'name="undo" value="{record}"' in page
+    assert client.post(path, {"undo": str(record)}).status_code == 302
+    assert "after 7 d → not set" in text(client, path)
+    again = client.post(path, {"undo": str(record)}).content.decode()
+    assert "changed again since" in again
+    teammate = text(browse("teammate"), path)
+    assert "after 7 d" not in teammate and 'name="undo"' not in teammate
