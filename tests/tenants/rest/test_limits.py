@@ -22,6 +22,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "LabelsShape": ("PUT", "/api/v1/tenants/acme/labels", {}),
     "NewNamespace": ("POST", "/api/v1/tenants/acme/namespaces", {"name": "new"}),
     "PermissionActions": ("PUT", f"{N}/permissions/r", {}),
+    "UndoneChange": ("POST", f"{N}/policies/undo", {}),
     "NewTopic": ("POST", f"{N}/topics", {"name": "t"}),
     "NewKey": ("POST", "/api/v1/tenants/acme/keys", {"name": "k"}),
     "KeyRotation": ("POST", "/api/v1/tenants/acme/keys/k1/rotate", {}),
