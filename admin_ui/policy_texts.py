@@ -85,7 +85,7 @@ def looked_at(found: PolicyPreviewAnswer) -> str:
     )
 
 
-class PastChange(NamedTuple):
+class PolicyChange(NamedTuple):
     """A change of policies for the page: `record` is what takes it back."""
 
     record: int
@@ -94,9 +94,9 @@ class PastChange(NamedTuple):
     lines: list[str]
 
 
-def past_changes(records: Iterable[AuditRecord]) -> list[PastChange]:
+def policy_changes(records: Iterable[AuditRecord]) -> list[PolicyChange]:
     return [
-        PastChange(record.id, record.at, record.role, [_line(*difference) for difference in differences(record)])
+        PolicyChange(record.id, record.at, record.role, [_line(*difference) for difference in differences(record)])
         for record in records
     ]
 

@@ -142,7 +142,7 @@ def _page(request: ConsoleRequest, nav: Navigation, subject: _Subject, **context
         nav,
         level=subject.level,
         form=form,
-        past_changes=policy_texts.past_changes(records),
+        policy_changes=policy_texts.policy_changes(records),
         effective=policy_texts.in_force(subject.levels, subject.level),
         idle=policy_texts.not_enforced(subject.held),
         **context,
