@@ -258,6 +258,35 @@ class ForecastShape(TypedDict):
     computed_until: str | None
 
 
+class InvitationShape(TypedDict):
+    id: str
+    email: str
+    role: str
+    state: Literal["accepted", "expired", "open", "revoked"]
+    mailed: bool
+    created_at: str
+    created_by: str
+    expires_at: str
+    accepted_at: str | None
+    accepted_by: str
+    revoked_at: str | None
+
+
+class InvitationWithLink(TypedDict):
+    id: str
+    email: str
+    role: str
+    state: Literal["accepted", "expired", "open", "revoked"]
+    mailed: bool
+    created_at: str
+    created_by: str
+    expires_at: str
+    accepted_at: str | None
+    accepted_by: str
+    revoked_at: str | None
+    link: str
+
+
 class InvoiceShape(TypedDict):
     id: str
     number: str | None
@@ -432,6 +461,12 @@ class NewDeadLetterPolicyRequest(TypedDict):
     initial_subscription: NotRequired[str]
 
 
+class NewInvitationRequest(TypedDict):
+    email: str
+    role: NotRequired[str]
+    by_mail: NotRequired[bool]
+
+
 class NewIssuerRequest(TypedDict):
     details: dict[str, str]
     forgiven_minor: NotRequired[int]
@@ -594,6 +629,11 @@ class PageOfCreditShape(TypedDict):
     next: str | None
 
 
+class PageOfInvitationShape(TypedDict):
+    items: list[InvitationShape]
+    next: str | None
+
+
 class PageOfInvoiceShape(TypedDict):
     items: list[InvoiceShape]
     next: str | None
@@ -666,6 +706,11 @@ class PageOfSavingShape(TypedDict):
 
 class PageOfSchemaShape(TypedDict):
     items: list[SchemaShape]
+    next: str | None
+
+
+class PageOfSessionShape(TypedDict):
+    items: list[SessionShape]
     next: str | None
 
 
@@ -972,6 +1017,15 @@ class SchemaVerdict(TypedDict):
 
 class SchemaVersionShape(TypedDict):
     version: int
+
+
+class SessionShape(TypedDict):
+    id: str
+    address: str
+    browser: str
+    created_at: str
+    last_seen_at: str
+    current: bool
 
 
 class SkipRequest(TypedDict):
@@ -1498,6 +1552,52 @@ class Files:
     def get(self, tenant: str, report: str, file: str) -> bytes | str:
         """A file of a report: report.csv, report.json, report.parquet or report.html."""
         answer: bytes | str = self._http.read("GET", f"tenants/{segment(tenant)}/reports/{segment(report)}/files/{segment(file)}")
+        return answer
+
+
+class Invitations:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfInvitationShape:
+        """Invitations of a tenant, open and closed."""
+        answer: PageOfInvitationShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/invitations", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[InvitationShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def create(self, tenant: str, body: NewInvitationRequest, *, idempotency_key: str | None = None) -> InvitationWithLink:
+        """Invite somebody; the link is returned only in this response."""
+        answer: InvitationWithLink = self._http.send(
+            "POST", f"tenants/{segment(tenant)}/invitations", body=body, idempotency_key=idempotency_key
+        )
+        return answer
+
+    def get(self, tenant: str, invitation: str) -> InvitationShape:
+        """An invitation."""
+        answer: InvitationShape = self._http.send("GET", f"tenants/{segment(tenant)}/invitations/{segment(invitation)}")
+        return answer
+
+    def delete(
+        self, tenant: str, invitation: str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> InvitationShape:
+        """Revoke an invitation."""
+        answer: InvitationShape = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/invitations/{segment(invitation)}",
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
         return answer
 
 
@@ -2360,6 +2460,34 @@ class Schemas:
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/schemas/{segment(version)}",
         )
         return answer
+
+
+class Sessions:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfSessionShape:
+        """Where the caller is signed in; none for a key."""
+        answer: PageOfSessionShape = self._http.send("GET", "me/sessions", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[SessionShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def delete_all(self, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Sign the caller out everywhere, here too."""
+        self._http.send("DELETE", "me/sessions", idempotency_key=idempotency_key, if_match=if_match)
+
+    def delete(self, session: str, *, idempotency_key: str | None = None) -> None:
+        """Sign the caller out in one place."""
+        self._http.send("DELETE", f"me/sessions/{segment(session)}", idempotency_key=idempotency_key)
 
 
 class SubscriptionHistory:
@@ -3872,6 +4000,7 @@ class Resources:
         self.credits = Credits(http)
         self.delayed = Delayed(http)
         self.files = Files(http)
+        self.invitations = Invitations(http)
         self.invoices = Invoices(http)
         self.keys = Keys(http)
         self.members = Members(http)
@@ -3889,6 +4018,7 @@ class Resources:
         self.roles = Roles(http)
         self.savings = Savings(http)
         self.schemas = Schemas(http)
+        self.sessions = Sessions(http)
         self.subscription_history = SubscriptionHistory(http)
         self.subscription_messages = SubscriptionMessages(http)
         self.subscriptions = Subscriptions(http)
