@@ -6,6 +6,7 @@ taken in turns by tenant, and a read whose caller has left is ended, or not begu
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
@@ -72,6 +73,17 @@ def rpc() -> TypedCalls:
             settings: Settings = django_settings.MAGNETAR
             _rpc = PooledRpc(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "web")))
         return _rpc
+
+
+def addresses() -> dict[str, str]:
+    """Where clients find the broker, as it wrote when it became ready: `broker_url`, `broker_url_tls`, `ws_url`. Empty while it is
+    down. Reads a small file."""
+    settings: Settings = django_settings.MAGNETAR
+    try:
+        written = json.loads((settings.data_path / "run" / "broker.json").read_bytes())
+        return {key: str(value) for key, value in written.items() if value}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def takes_calls(within_s: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from typing import Any
@@ -33,15 +32,6 @@ _TLS_BETWEEN_BROKERS: dict[str, Any] = {  # as of a Pulsar without any: there is
 }
 
 
-def _addresses() -> dict[str, str]:
-    """The addresses that the broker stored when it became ready; empty while it is down."""
-    try:
-        addresses = json.loads((django_settings.MAGNETAR.data_path / "run" / "broker.json").read_bytes())
-        return {key: str(value) for key, value in addresses.items() if value}
-    except (OSError, ValueError, AttributeError):
-        return {}
-
-
 def _our_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{request.get_host()}"
 
@@ -58,7 +48,7 @@ def existing_cluster(name: str) -> None:
 
 def _cluster(request: HttpRequest, cluster: str) -> dict[str, Any]:
     existing_cluster(cluster)
-    addresses, secure = _addresses(), request.is_secure()
+    addresses, secure = broker.addresses(), request.is_secure()
     return {
         **_TLS_BETWEEN_BROKERS,
         **_with_values(

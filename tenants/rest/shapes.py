@@ -51,6 +51,9 @@ class Me(msgspec.Struct, kw_only=True):
     role: str
     key_id: str
     superuser: bool
+    broker_url: Annotated[str, Meta(description="Where clients of the binary protocol find the broker; empty while it is down.")]
+    broker_url_tls: Annotated[str, Meta(description="The same with TLS; empty without such a listener.")]
+    ws_url: Annotated[str, Meta(description="Where its WebSockets are.")]
 
 
 class TenantShape(msgspec.Struct, kw_only=True):

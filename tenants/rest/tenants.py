@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from messaging.bodies import sent_fields
 from messaging.errors import AuthenticationFailed, InvalidValue, NotFound
 from messaging.permissions.model import Action, user_role
-from tenants import actions
+from tenants import actions, broker
 from tenants.access import Actor
 from tenants.actions import effects
 from tenants.http.authentication import key_of_token
@@ -48,11 +48,21 @@ def existing(name: str) -> Tenant:
 
 
 class Me(View):
-    @describe("The caller", shapes.Me)
+    @describe("The caller, and where the broker is", shapes.Me)
     def get(self, request: Request) -> Response:
         actor = self.actor()
         principal = actor.principal
-        return Response(shapes.Me(role=principal.role, key_id=principal.key_id, superuser=actor.may(Action.SUPERUSER)))
+        found = broker.addresses()
+        return Response(
+            shapes.Me(
+                role=principal.role,
+                key_id=principal.key_id,
+                superuser=actor.may(Action.SUPERUSER),
+                broker_url=found.get("broker_url", ""),
+                broker_url_tls=found.get("broker_url_tls", ""),
+                ws_url=found.get("ws_url", ""),
+            )
+        )
 
 
 class Tenants(View):

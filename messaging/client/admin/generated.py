@@ -386,6 +386,9 @@ class Me(TypedDict):
     role: str
     key_id: str
     superuser: bool
+    broker_url: str
+    broker_url_tls: str
+    ws_url: str
 
 
 class MemberShape(TypedDict):
@@ -2035,7 +2038,7 @@ class Platform:
         return answer
 
     def me(self) -> Me:
-        """The caller."""
+        """The caller, and where the broker is."""
         answer: Me = self._http.send("GET", "me")
         return answer
 

@@ -59,6 +59,23 @@ def test_login_keeps_a_context_that_only_its_owner_can_read(api: FakeApi, tmp_pa
     assert refused.exit_code == 64 and "can be read by others" in refused.output
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("ws://0.0.0.0:18081", "ws://127.0.0.1:18081"),
+        ("ws://127.0.0.1:18081", "ws://127.0.0.1:18081"),
+        ("wss://broker.example:443", "wss://broker.example:443"),
+        ("", "ws://127.0.0.1:8081"),
+    ],
+)
+def test_login_asks_the_platform_where_the_broker_is(api: FakeApi, told: str, kept: str) -> None:
+    api.answer("GET", "me", (200, {"role": "app@acme", "ws_url": told}))
+    assert run("login", api.url, "--token-stdin", "--context", "new", given="x\n").exit_code == 0
+    assert contexts.load().by_name["new"].broker_url == kept
+    assert run("login", api.url, "--token-stdin", "--context", "new", "--broker-url", "pulsar://b:1", given="x\n").exit_code == 0
+    assert contexts.load().by_name["new"].broker_url == "pulsar://b:1"
+
+
 def test_a_wrong_token_leaves_no_context(api: FakeApi) -> None:
     api.answer("GET", "me", (401, problem(401, "authentication_failed", "the token is not valid")))
     assert run("login", api.url, "--token-stdin", "--context", "new", given="x\n").exit_code == 3
