@@ -72,7 +72,10 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     after = request.query_params.get("after", "")
     if "\x00" in after:
         raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
-    chosen = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
+    try:
+        chosen = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
+    except (ValueError, OverflowError):  # no number, where the key is one
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page") from None
     following = str(getattr(chosen[limit - 1], key)) if len(chosen) > limit else None
     return Response({"items": [show(row) for row in chosen[:limit]], "next": following})
 

@@ -69,3 +69,11 @@ def test_nothing_of_pulsars_api_is_changed_by_a_dry_run(world: World, call: Any)
 def test_pulsars_api_ignores_other_parameters_as_pulsar_does(world: World, call: Any) -> None:
     assert call("GET", "/admin/v2/namespaces/acme?cache=no&dryRun=true").status_code == 200
     assert call("DELETE", "/admin/v2/namespaces/acme/orders?verbose=yes").status_code == 204
+
+
+@pytest.mark.parametrize("after", ["x", "ëCicÇ", "9" * 30])
+def test_a_place_in_a_list_that_is_none_is_refused(world: World, call: Any, after: str) -> None:
+    """Lists whose rows are numbered answered 500."""
+    answer = call("GET", f"/api/v1/tenants/acme/members?after={after}")
+    assert answer.status_code in (200, 400), answer.content
+    assert answer.status_code == 200 or "`next`" in answer.json()["detail"]
