@@ -11,7 +11,10 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 from urllib.parse import urlencode
 
-from django.contrib.auth import HASH_SESSION_KEY
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, load_backend
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.backends.base import SessionBase
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -71,6 +74,8 @@ def page(view: View[P]) -> Guarded[P]:
         actor = actor_of_user(request.user, getattr(request, "request_id", ""), client_address_of(request))
         request.actor = state_of(request).actor = actor  # type: ignore[attr-defined]  # views know it as `ConsoleRequest.actor`
         resource = resource_of(kwargs)
+        if actor.lacks_second_factor(resource.tenant) and sees(actor, resource):
+            return _to_second_factor(request, resource.tenant)
         if not actor.may(action, resource):
             if resource.tenant and not sees(actor, resource):
                 deny(request, f"lacks {action.value!r} on a tenant that is not theirs to see")
@@ -89,17 +94,24 @@ def page(view: View[P]) -> Guarded[P]:
 
 def websocket_refusal(scope: dict[str, Any], name: str) -> int:
     """0 if the WebSocket of this scope may continue, else the code to close it with. Reloads the user each time. Blocks."""
-    claimed = scope.get("user")
-    user = User.objects.filter(pk=claimed.pk, is_active=True).first() if claimed and claimed.is_authenticated else None
-    session = scope.get("session")
+    claimed, session = scope.get("user"), scope.get("session")
+    user = _user_of(session, claimed.pk) if claimed and claimed.is_authenticated else None
     if user is None or (session is not None and not _still_signed_in(user, session)):
         return SIGNED_OUT
     action = CONSOLE.get(("WEBSOCKET", name))
     resource = resource_of(scope["url_route"]["kwargs"])
-    if action is None or not actor_of_user(user).may(action, resource):
+    actor = actor_of_user(user)
+    if action is None or actor.lacks_second_factor(resource.tenant) or not actor.may(action, resource):
         return NOT_VISIBLE
     with tenant_scope(resource.tenant):
         return 0 if exists(resource) else NOT_VISIBLE
+
+
+def _user_of(session: SessionBase | None, user_id: int) -> User | None:
+    path = session.get(BACKEND_SESSION_KEY, "") if session is not None else ""
+    backend = load_backend(path) if path in settings.AUTHENTICATION_BACKENDS else ModelBackend()
+    user = backend.get_user(user_id)
+    return user if isinstance(user, User) else None
 
 
 def _still_signed_in(user: User, session: SessionBase) -> bool:
@@ -149,6 +161,16 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     address = reverse("console:sign_in")
     if request.method == "GET" and not request.headers.get("HX-Request"):
         address += "?" + urlencode({"next": request.get_full_path()})
+    return _away(request, address)
+
+
+def _to_second_factor(request: HttpRequest, tenant: str) -> HttpResponse:
+    deny(request, f"{tenant} requires a second factor, and they have none")
+    messages.error(request, f"{tenant} requires a second factor: set up a passkey or an app, then go on.")
+    return _away(request, reverse("mfa_index"))
+
+
+def _away(request: HttpRequest, address: str) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)

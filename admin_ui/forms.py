@@ -30,7 +30,7 @@ class SignInForm(forms.Form):
     username = forms.CharField(
         label="User name or mail address",
         max_length=254,
-        widget=forms.TextInput(attrs={**PLAIN, "autocomplete": "username", "autofocus": True}),
+        widget=forms.TextInput(attrs={**PLAIN, "autocomplete": "username webauthn", "autofocus": True}),
     )
     password = forms.CharField(
         label="Password", max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})

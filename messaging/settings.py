@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     token_verify_roles: tuple[str, ...] = ()  # CLAIM=ROLE; other claims become the role external:CLAIM
     console_url: str = ""  # https://... of the console, for links in mail and sign-in providers; empty: as the browser asked for it
     sign_up: bool = False  # anybody may create an account; it belongs to no tenant until somebody adds it to one
+    sign_in_providers_file: str = ""  # TOML: providers of OpenID Connect with which people may sign in; empty: none
+    provider_refresh_interval_s: Positive = 60  # how often sign-ins with a provider are looked for that it has to confirm again
     invitation_lifetime_h: Annotated[int, Meta(ge=1, le=8_760)] = 168  # an invitation to a tenant cannot be accepted after that
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is trusted
     allowed_hosts: tuple[str, ...] = ()  # names accepted in Host and Origin besides loopback and `advertised_host`

@@ -13,6 +13,12 @@ from tenants.grants import DatabaseGrants
 from tenants.models import User
 
 
+class SecondFactorMissing(NotAuthorized):
+    """The tenant requires a second factor of people, and this one has none."""
+
+    code = "second_factor_required"
+
+
 class NotVisible(NotAuthorized):
     """The caller may not even know whether it exists. Our API answers 404, Pulsar's 403; both alike for what does not exist."""
 
@@ -36,12 +42,18 @@ class Actor:
     request_id: str = ""
     grants: DatabaseGrants = field(default_factory=DatabaseGrants, compare=False)
     address: str = ""  # from where; "": a process of ours
+    second_factor: bool = True  # False: somebody who signs in with a password alone
     trail: Trail = field(default_factory=Trail, compare=False)
     # What must still hold when the first change is made; each raises where it does not. Checked under the lock of the change.
     conditions: list[Callable[[], None]] = field(default_factory=list, compare=False)
 
     def may(self, action: Action, resource: Resource = NOTHING) -> bool:
-        return decision.allowed(self.grants, self.principal, action, resource)
+        if not decision.allowed(self.grants, self.principal, action, resource):
+            return False
+        return action is Action.TENANT_SEE or not self.lacks_second_factor(resource.tenant)
+
+    def lacks_second_factor(self, tenant: str) -> bool:
+        return not self.second_factor and bool(tenant) and self.grants.requires_second_factor(tenant)
 
     def check_conditions(self) -> None:
         """Once: what follows the first change of a request belongs to it."""
@@ -52,7 +64,7 @@ class Actor:
 
 def actor_of_user(user: User, request_id: str = "", address: str = "") -> Actor:
     """The actor that somebody signed in at the console is."""
-    return Actor(Principal(user.role), request_id, address=address)
+    return Actor(Principal(user.role), request_id, address=address, second_factor=user.shows_second_factor)
 
 
 def platform_actor(role: str = "service:web") -> Actor:
@@ -68,6 +80,10 @@ def require(actor: Actor, action: Action, resource: Resource = NOTHING) -> None:
         if resource.tenant and not sees(actor, resource):
             raise NotVisible(error.message) from None
         raise
+    if actor.lacks_second_factor(resource.tenant):
+        raise SecondFactorMissing(
+            f"tenant {resource.tenant!r} requires a second factor: sign in at the console and set up a passkey or an app first"
+        )
 
 
 def sees(actor: Actor, resource: Resource) -> bool:

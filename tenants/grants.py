@@ -38,6 +38,7 @@ class DatabaseGrants(InheritedGrants):
         self._admins: dict[str, frozenset[str]] = {}
         self._uids: dict[str, str] = {}
         self._policies: dict[str, Mapping[str, Any]] = {}
+        self._second_factors: dict[str, bool] = {}
         self._grants: dict[str, dict[str, dict[str, list[str]]]] = {}
 
     @cached_property
@@ -56,11 +57,7 @@ class DatabaseGrants(InheritedGrants):
         return self._superusers[role]
 
     def tenant_admins(self, tenant: str) -> Collection[str]:
-        if tenant not in self._admins:
-            columns = ("uid", "admin_roles", "policies")
-            uid, roles, policies = Tenant.unscoped.filter(name=tenant).values_list(*columns).first() or ("", [], {})
-            self._admins[tenant] = frozenset(roles)
-            self._uids[tenant], self._policies[tenant] = uid, policies
+        self._read(tenant)
         return self._admins[tenant]
 
     def tenant_uid(self, tenant: str) -> str:
@@ -73,10 +70,17 @@ class DatabaseGrants(InheritedGrants):
         self._read(tenant)
         return self._policies[tenant]
 
+    def requires_second_factor(self, tenant: str) -> bool:
+        self._read(tenant)
+        return self._second_factors[tenant]
+
     def _read(self, tenant: str) -> None:
-        if tenant not in self._uids:
-            row = Tenant.unscoped.filter(name=tenant).values_list("uid", "policies").first()
-            self._uids[tenant], self._policies[tenant] = row or ("", {})
+        if tenant in self._uids:
+            return
+        columns = ("uid", "admin_roles", "policies", "second_factor_required")
+        uid, roles, policies, required = Tenant.unscoped.filter(name=tenant).values_list(*columns).first() or ("", [], {}, False)
+        self._uids[tenant], self._policies[tenant], self._second_factors[tenant] = uid, policies, required
+        self._admins[tenant] = frozenset(roles)
 
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         if not tenant or not role.startswith(USER_ROLE_PREFIX):

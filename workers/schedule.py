@@ -23,6 +23,7 @@ EVALUATE_ALERTS = "workers.evaluate_alerts"
 NOTICE_KEYS = "workers.notice_keys"
 SEND_NOTICE = "workers.send_notice"
 FORGET_OLD = "workers.forget_old"
+REFRESH_PROVIDER_LOGINS = "workers.refresh_provider_logins"
 
 QUEUE = "magnetar"  # of tasks that name none
 MAINTENANCE, USAGE, BILLING, CONTROL = "magnetar.maintenance", "magnetar.usage", "magnetar.billing", "magnetar.control"
@@ -135,6 +136,13 @@ TASKS: tuple[TaskEntry, ...] = (
         ids=("notice",),
         retry_s=30,
         turn="workers.alerts.tasks:turn_of",
+    ),
+    TaskEntry(
+        REFRESH_PROVIDER_LOGINS,
+        "Ask sign-in providers who still may sign in",
+        "workers.tasks.provider_logins:refresh_provider_logins",
+        "provider_refresh_interval_s",
+        CONTROL,
     ),
     TaskEntry(FORGET_OLD, "Forget old runs and versions", "workers.tasks.forgetting:forget_old", "forget_interval_s", CONTROL),
 )

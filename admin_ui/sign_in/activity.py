@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from allauth.usersessions.models import UserSession
+from django.contrib.auth import update_session_auth_hash
 from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils import timezone
@@ -36,3 +37,10 @@ def make_room(user: User) -> None:
     """Before somebody signs in: ends the sessions that they used least recently, beyond what they may have with the new one."""
     for session in UserSession.objects.filter(user=user).order_by("-last_seen_at", "-pk")[SESSIONS_MAX - 1 :]:
         session.end()
+
+
+def keep_only(request: HttpRequest, user: User) -> None:
+    """After all sessions of the person were ended: the one of this request goes on, under a new key."""
+    update_session_auth_hash(request, user)
+    UserSession.objects.filter(user=user).delete()
+    UserSession.objects.create_from_request(request, user=user)

@@ -1,4 +1,4 @@
-"""What django-allauth asks us: where links lead, who sends mail, whose address a request has."""
+"""What django-allauth asks us: where links lead, who sends mail, whose address a request has, how secrets are stored."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.internal.flows.login import get_authentication_records
 from allauth.account.stages import EmailVerificationStage
 from allauth.core import context
+from allauth.mfa.adapter import DefaultMFAAdapter
 from django.conf import settings
 from django.contrib.auth import password_validation
 from django.core.mail import EmailMessage
@@ -16,9 +18,12 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from admin_ui.sign_in import mail
+from admin_ui.sign_in.backends import PATH as PROVIDER_BACKEND
 from tenants.http.authentication import client_address_of
-from tenants.models import User
+from tenants.models import ProviderLogin, User
+from tenants.sign_in import secrecy
 
+RP_NAME = "Magnetar"
 _SIGNED_IN = "account/messages/logged_in.txt"  # the page that follows says so
 
 
@@ -63,8 +68,17 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         ours = f"{VerificationStage.__module__}.{VerificationStage.__qualname__}"
         return [ours if path.endswith(".EmailVerificationStage") else path for path in super().get_login_stages()]
 
+    def login(self, request: HttpRequest, user: User) -> None:
+        """A session that begins with a provider ends with it; so does any of somebody who has nothing else to sign in by: a
+        passkey must not outlive what the provider says."""
+        records = get_authentication_records(request, user)
+        by_provider = any(record.get("method") == "socialaccount" for record in records)
+        if by_provider or (not user.has_usable_password() and ProviderLogin.objects.filter(user=user).exists()):
+            user.backend = PROVIDER_BACKEND
+        super().login(request, user)
+
     def is_reauthentication_required(self, *, app: str, **more: Any) -> bool:
-        """Who has no password has nothing to show again."""
+        """Who has neither a password nor a second factor has nothing to show again."""
         from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 
         return bool(get_reauthentication_flows(context.request.user)) and super().is_reauthentication_required(app=app, **more)
@@ -106,3 +120,23 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def clean_password(self, password: str, user: User | None = None) -> str:
         password_validation.validate_password(password, user)
         return password
+
+
+class MFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
+    def encrypt(self, text: str) -> str:
+        return secrecy.encrypt(text)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return secrecy.decrypt(encrypted_text)
+
+    def get_totp_issuer(self) -> str:
+        return RP_NAME
+
+    def get_totp_label(self, user: User) -> str:
+        return user.username
+
+    def _get_site_name(self) -> str:
+        return RP_NAME
+
+    def _get_user_identifier(self, user: User) -> str:
+        return user.username

@@ -7,9 +7,11 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
 
 from admin_ui.access import page
+from tenants.sign_in.providers import providers_of
 
 
 @lru_cache(maxsize=64)
@@ -18,8 +20,12 @@ def _view(module: str, name: str) -> Callable[..., HttpResponse]:
     return view
 
 
-def page_of(module: str, name: str) -> Callable[..., HttpResponse]:
+def page_of(module: str, name: str, *, of_provider: bool = False) -> Callable[..., HttpResponse]:
+    """`of_provider`: a page that does not exist where there is no sign-in provider; allauth's part for them is not loaded there."""
+
     def shown(request: HttpRequest, **arguments: Any) -> HttpResponse:
+        if of_provider and not providers_of(settings.MAGNETAR):
+            raise Http404
         response = _view(module, name)(request, **arguments)
         response["Cache-Control"] = "no-store"
         return response

@@ -9,13 +9,17 @@ from typing import Any
 
 from allauth.account import signals as account
 from allauth.account.internal.flows.login import get_authentication_records
+from allauth.mfa import signals as mfa
 from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
-from admin_ui.sign_in.activity import make_room
+from admin_ui.sign_in import factors
+from admin_ui.sign_in.activity import keep_only, make_room
+from admin_ui.sign_in.factors import factors_of
 from messaging.permissions import audited
 from tenants.access import Actor, actor_of_user
 from tenants.actions.change import record
+from tenants.actions.people import end_sessions
 from tenants.http.authentication import client_address_of
 from tenants.http.request_state import state_of
 from tenants.models import User
@@ -23,6 +27,7 @@ from tenants.models import User
 
 def connect() -> None:
     """Once a process."""
+    factors.connect()
     user_logged_in.connect(_signed_in, dispatch_uid="magnetar.sign-in")
     account.user_signed_up.connect(_signed_up, dispatch_uid="magnetar.sign-up")
     account.password_reset.connect(_reset, dispatch_uid="magnetar.reset")
@@ -30,6 +35,10 @@ def connect() -> None:
     account.email_removed.connect(_email, dispatch_uid="magnetar.email-removed")
     account.email_changed.connect(_email_changed, dispatch_uid="magnetar.email-changed")
     account.email_confirmed.connect(_verified, dispatch_uid="magnetar.verified")
+    mfa.authenticator_added.connect(_factor("add"), weak=False, dispatch_uid="magnetar.factor-added")
+    mfa.authenticator_removed.connect(_factor("remove"), weak=False, dispatch_uid="magnetar.factor-removed")
+    mfa.authenticator_reset.connect(_factor("reset"), weak=False, dispatch_uid="magnetar.factor-reset")
+    mfa.authentication_failed.connect(_factor_failed, dispatch_uid="magnetar.factor-failed")
 
 
 def acting(request: HttpRequest, user: User) -> Actor:
@@ -82,3 +91,17 @@ def _verified(request: HttpRequest, email_address: Any, **_: Any) -> None:
         user.must_verify_email = False
         user.save(update_fields=["must_verify_email"])
     note(request, user, audited.EMAIL_VERIFIED, {"email": email_address.email})
+
+
+def _factor(change: str) -> Any:
+    def changed(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
+        note(request, user, f"{audited.SECOND_FACTOR}.{change}", {"type": str(authenticator.type)})
+        if change == "add" and list(factors_of(user.pk).values_list("pk", flat=True)) == [authenticator.pk]:
+            # What began with a password alone, perhaps a stolen one, is not made better by it.
+            keep_only(request, end_sessions(acting(request, user), user.username))
+
+    return changed
+
+
+def _factor_failed(request: HttpRequest, user: User, **_: Any) -> None:
+    acting(request, user)  # whom the record of the failure names

@@ -16,7 +16,7 @@ from admin_ui.sign_in.invitations import invite_and_tell
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
 from tenants.actions.invitations import revoke_invitation
-from tenants.actions.members import remove_member, set_member
+from tenants.actions.members import remove_member, require_second_factor, set_member
 from tenants.models import CustomRole, Invitation, Membership
 
 MEMBERS_A_PAGE = 100
@@ -37,6 +37,7 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         members=shown[:MEMBERS_A_PAGE],
         more=f"?{urlencode({'after': following})}" if following else "",
+        second_factor_required=request.actor.grants.requires_second_factor(tenant),
         roles=_roles(),
         invitations=[
             {"row": row, "state": row.state(now), "inviter": row.created_by.partition(":")[2] or row.created_by}
@@ -80,6 +81,18 @@ def member_remove(request: ConsoleRequest, tenant: str) -> HttpResponse:
         show_error(request, explain(error))
     else:
         show_message(request, "They are no longer a member. Keys that they have made stay valid.")
+    return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+
+
+@page
+def second_factor_rule(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    required = request.POST.get("required") == "true"
+    try:
+        require_second_factor(request.actor, tenant, required)
+    except MagnetarError as error:
+        show_error(request, explain(error))
+    else:
+        show_message(request, f"{tenant} {'requires' if required else 'no longer requires'} a second factor of people.")
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
 
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import ConfirmForm, PersonForm
 from admin_ui.pages import explain, navigation, show, show_error, show_message
-from admin_ui.sign_in import links, trail
+from admin_ui.sign_in import factors, links, trail
 from messaging.errors import MagnetarError
 from tenants.actions.people import create_person, end_sessions, new_password, set_active, set_password
 from tenants.models import Membership, User
@@ -29,6 +29,7 @@ def people(request: ConsoleRequest) -> HttpResponse:
             "tenants": tenants.get(user.pk, []),
             "email": user.email,
             "waits": user.must_verify_email,
+            "second_factor": user.has_second_factor,
             "last_login": user.last_login,
             "created_at": user.date_joined,
         }
@@ -137,6 +138,22 @@ def person_sessions(request: ConsoleRequest, person: str) -> HttpResponse:
         return HttpResponseRedirect(reverse("console:people"))
     impact = ["All sessions of this person end immediately, in every browser. They can sign in again."]
     return _confirm(request, form, user, f"Sign out {user.username} everywhere", impact, "Sign out everywhere")
+
+
+@page
+def person_factors(request: ConsoleRequest, person: str) -> HttpResponse:
+    """For somebody who lost their second factors."""
+    user = _found(person)
+    form = ConfirmForm(request.POST or None, expected=user.username)
+    if request.method == "POST" and form.is_valid():
+        factors.remove_factors(request.actor, user.username)
+        show_message(request, f"{user.username} signs in with the password alone until they set up a second factor again.")
+        return HttpResponseRedirect(reverse("console:people"))
+    impact = [
+        "All passkeys, security keys, apps and recovery codes of this person stop working, and they are signed out everywhere.",
+        "Until they set up a new one, their password is enough. Be sure that it is them who asks.",
+    ]
+    return _confirm(request, form, user, f"Remove the second factors of {user.username}", impact, "Remove second factors")
 
 
 def _found(username: str) -> User:

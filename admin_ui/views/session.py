@@ -43,7 +43,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             user = authenticate(request, username=_named(username), password=form.cleaned_data["password"])
             if user is not None:
                 sign_in_throttle.succeeded(username, address, device)
-                # What comes next, a page about their address or the one that they asked for, is one of allauth's stages.
+                # What comes next, a second factor or the page that they asked for, is one of allauth's stages.
                 # Who has just shown the password is not asked for it again by the pages that ask.
                 record_authentication(request, user, method="password", username=user.get_username(), reauthenticated=True)
                 response: HttpResponse = perform_login(request, Login(user=user, redirect_url=after))

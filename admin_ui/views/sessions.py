@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth import update_session_auth_hash
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, show, show_error, show_message
+from admin_ui.sign_in import activity
 from tenants.actions.people import end_sessions
 
 SHOWN_MAX = 100
@@ -42,10 +42,7 @@ def _end(request: ConsoleRequest) -> HttpResponse:
 
     here = HttpResponseRedirect(reverse("console:sessions"))
     if "all" in request.POST:
-        user = end_sessions(request.actor, request.user.username)
-        update_session_auth_hash(request, user)  # this one goes on, under a new key
-        UserSession.objects.filter(user=user).delete()
-        UserSession.objects.create_from_request(request, user=user)
+        activity.keep_only(request, end_sessions(request.actor, request.user.username))
         show_message(request, "You were signed out everywhere else.")
         return here
     number = request.POST.get("session", "")

@@ -11,6 +11,7 @@ SIGN_IN_FAILED, CHANGE_PASSWORD_FAILED = "session.sign_in_failed", "user.change_
 SIGN_UP, RESET_PASSWORD, RESET_PASSWORD_ASKED = "user.sign_up", "user.reset_password", "user.reset_password_asked"
 EMAIL, EMAIL_VERIFIED, SHOWN_AGAIN = "user.email", "user.email_verified", "user.reauthenticate"
 SESSIONS_END = "user.end_sessions"
+SECOND_FACTOR = "user.second_factor"  # .add, .remove or .reset
 # What clients of the broker do, or are refused: counted there, and written by a task.
 BROKER_DENIED, BROKER_SIGN_IN_FAILED, BROKER_RESTART = "broker.denied", "broker.sign_in_failed", "broker.restart"
 REFUSALS = frozenset({BROKER_DENIED, BROKER_SIGN_IN_FAILED})

@@ -41,7 +41,7 @@ from tenants.names import namespace_of, subscription_of, topic_of
 _log = logs.get_logger("audit")
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
-OF_ACCOUNT = ("account_",)  # how the names of allauth's pages begin
+OF_ACCOUNT = ("account_", "mfa_", "openid_connect_")  # how the names of allauth's pages begin
 UNKNOWN = "unknown"  # the actor of a request that was refused before authentication
 TEXT_MAX = 500  # characters of any text that a caller sends
 # The request was not understood, or named nothing that exists: nothing was done.
@@ -108,7 +108,7 @@ def _carried_out(view_name: str, status: int) -> bool:
 def _record(request: HttpRequest, action: str, status: int) -> None:
     actor = actor_of_request(request)
     if action == SIGN_IN:
-        return  # signing in leaves its own record (`admin_ui.sign_in.trail`): an address may still have to be confirmed
+        return  # signing in leaves its own record (`admin_ui.sign_in.trail`): a second factor is still to come
     if actor is None:
         return  # nobody was signed in who could sign out
     kwargs: dict[str, Any] = request.resolver_match.kwargs if request.resolver_match else {}

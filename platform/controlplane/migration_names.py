@@ -11,6 +11,8 @@ MIGRATED = (
     "django/contrib/contenttypes",
     "django/contrib/sessions",
     "allauth/account",
+    "allauth/mfa",
+    "allauth/socialaccount",
     "allauth/usersessions",
     "django_celery_beat",
     "tenants",

@@ -7,6 +7,7 @@ from typing import Any
 from controlplane import current
 from controlplane.databases import database
 from messaging.identity import read_secret
+from tenants.sign_in.providers import providers_of
 
 MAGNETAR = current.settings()
 
@@ -27,7 +28,10 @@ INSTALLED_APPS = [
     "admin_ui",  # before allauth, whose templates it overrides
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "allauth.usersessions",
+    "allauth.socialaccount",
+    "admin_ui.sign_in.openid",
     "django_htmx",
     "lucide",
     "django_celery_beat",  # brings Celery: the web process does without it (controlplane.web_settings)
@@ -133,6 +137,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "admin_ui.sign_in.backends.ProviderBackend"]
 PASSWORD_RESET_TIMEOUT = 24 * 3600
 
 ACCOUNT_ADAPTER = "admin_ui.sign_in.adapters.AccountAdapter"
@@ -142,8 +147,20 @@ ACCOUNT_EMAIL_VERIFICATION = "mandatory"  # of who signs up: `admin_ui.sign_in.a
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # strangers get no mail from us
 ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_MAX_EMAIL_ADDRESSES = 5
-ACCOUNT_REAUTHENTICATION_METHODS = ("password",)
+ACCOUNT_REAUTHENTICATION_METHODS = ("password", "mfa")
 ACCOUNT_LOGIN_ON_EMAIL_CONFIRMATION = False
+MFA_ADAPTER = "admin_ui.sign_in.adapters.MFAAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_TOLERANCE = 1  # clocks of telephones
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # addresses are optional, and prove nothing that a second factor depends on
+
+SOCIALACCOUNT_ADAPTER = "admin_ui.sign_in.openid.adapter.ProviderAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"  # only addresses that the provider has proven are kept
+SOCIALACCOUNT_EMAIL_REQUIRED = False
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # where a provider `links_accounts`
+SOCIALACCOUNT_STORE_TOKENS = False  # `tenants.models.ProviderLogin` has what is needed, encrypted
+providers_of(MAGNETAR)  # a file that is wrong stops the start
 
 # Counts of attempts (`admin_ui.sign_in_throttle`, allauth's limits). Django's default of 300 entries would let an attacker who
 # tries many names push the counts out.

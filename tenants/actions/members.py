@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound
+from messaging.errors import Conflict, InvalidValue, NotAuthorized, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource, Scope
 from messaging.permissions.roles import BUILT_IN, FORMER_NAMES, OWNER
 from messaging.protocol.names import NAME_LENGTH_MAX
@@ -64,6 +64,24 @@ def remove_member(actor: Actor, tenant: str, username: str) -> None:
         membership.delete()
         before = member_state(membership) | ({"teams": left} if left else {})
         changing.audit("member.remove", tenant, f"{tenant}/{username}", before)
+
+
+def require_second_factor(actor: Actor, tenant: str, required: bool) -> Tenant:
+    """Whether people need a second factor for anything in the tenant; keys are not asked. Raises `NotFound`; `PreconditionFailed`
+    for somebody who would lock themselves out."""
+    require(actor, Action.TENANT_ADMIN, Resource(tenant))
+    if required and not actor.second_factor:
+        raise PreconditionFailed("set up a second factor of your own first, or you could not go on here")
+    with change(actor) as changing:
+        row = Tenant.unscoped.filter(name=tenant).first()
+        if row is None:
+            raise NotFound(f"tenant {tenant!r} does not exist")
+        before = {"second_factor_required": row.second_factor_required}
+        if row.second_factor_required != required:
+            row.second_factor_required = required
+            row.save(update_fields=["second_factor_required"])
+            changing.audit("tenant.require_second_factor", tenant, tenant, before, {"second_factor_required": required})
+    return row
 
 
 def member_state(membership: Membership) -> dict[str, Any]:

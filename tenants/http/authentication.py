@@ -23,7 +23,7 @@ from messaging.permissions.model import ANONYMOUS, Principal, tenant_of_key_role
 from tenants.access import Actor
 from tenants.grants import DatabaseGrants
 from tenants.http.request_state import state_of
-from tenants.models import Key
+from tenants.models import Key, User
 
 _SAFE_METHODS = ("GET", "HEAD")
 _lock = threading.Lock()
@@ -42,7 +42,8 @@ def actor_of(request: HttpRequest) -> Actor:
         principal = _principal(request)
         if not principal.anonymous:
             current_caller().tenant = turns_of(principal)
-        state.actor = Actor(principal, getattr(request, "request_id", ""), grants, address=client_address_of(request))
+        request_id, address = getattr(request, "request_id", ""), client_address_of(request)
+        state.actor = Actor(principal, request_id, grants, address=address, second_factor=_has_second_factor(request))
     return state.actor
 
 
@@ -120,6 +121,12 @@ def _principal(request: HttpRequest) -> Principal:
     if request.method not in _SAFE_METHODS:
         _check_csrf(request)
     return Principal(user.role)
+
+
+def _has_second_factor(request: HttpRequest) -> bool:
+    """Asked of people only: a token needs none."""
+    user = getattr(request, "user", None)
+    return _bearer(request) is not None or not isinstance(user, User) or user.shows_second_factor
 
 
 def _bearer(request: HttpRequest) -> str | None:

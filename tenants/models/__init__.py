@@ -8,6 +8,7 @@ from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEv
 from tenants.models.idempotency import IdempotencyKey
 from tenants.models.invitation import Invitation
 from tenants.models.labels import MonthLabels
+from tenants.models.provider_login import ProviderLogin
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
 from tenants.models.teams import Team, TeamMember, TeamRole
 from tenants.models.tenant import Namespace, Tenant
@@ -31,6 +32,7 @@ __all__ = [
     "Namespace",
     "OutboxChange",
     "PolicyEvent",
+    "ProviderLogin",
     "SubscriptionGrant",
     "Team",
     "TeamMember",

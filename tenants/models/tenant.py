@@ -18,7 +18,8 @@ def new_uid() -> str:
 
 class Tenant(models.Model):
     """A tenant. Its name never changes, and is free again once it is deleted. `uid` is its identity: a later tenant of the same
-    name has another, so that what was written of the one (audit, usage) is never the other's. `admin_roles` may do everything."""
+    name has another, so that what was written of the one (audit, usage) is never the other's. `admin_roles` may do everything.
+    `second_factor_required`: of people; keys have none."""
 
     uid = models.CharField(max_length=32, unique=True, default=new_uid, editable=False)
     name = models.CharField(primary_key=True, max_length=NAME_LENGTH_MAX)
@@ -26,6 +27,7 @@ class Tenant(models.Model):
     allowed_clusters = models.JSONField(default=list)
     policies = models.JSONField(default=dict)  # what is set for all its namespaces, by the names of `messaging.policies.registry`
     labels = models.JSONField(default=dict)  # text to text: what its costs may be summed by; `MonthLabels` has those of each month
+    second_factor_required = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     unscoped = models.Manager()

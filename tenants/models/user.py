@@ -13,10 +13,19 @@ class User(AbstractUser):
     """Somebody who signs in at the console. `is_superuser`: administers the platform; else what their memberships give.
 
     `session_epoch`: sessions that began with a lower one are over. `must_verify_email`: they created the account themselves and
-    have not shown yet that its address is theirs; until then they cannot sign in."""
+    have not shown yet that its address is theirs; until then they cannot sign in. `has_second_factor`: a passkey, security key or
+    app is set up, so that signing in asks for it; kept by `admin_ui.sign_in.factors`."""
 
     session_epoch = models.PositiveIntegerField(default=0)
     must_verify_email = models.BooleanField(default=False)
+    has_second_factor = models.BooleanField(default=False)
+
+    provider_asks_second_factor = False  # set for a session that began with a sign-in provider
+
+    @property
+    def shows_second_factor(self) -> bool:
+        """Whether their sessions begin with more than a password."""
+        return self.has_second_factor or self.provider_asks_second_factor
 
     @property
     def role(self) -> str:

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from admin_ui.sign_in.rest import shapes
-from messaging.errors import NotFound
+from messaging.errors import InvalidValue, NotFound
 from messaging.permissions.audited import SESSIONS_END
 from messaging.permissions.model import USER_ROLE_PREFIX
 from tenants.actions.change import record
@@ -31,6 +31,9 @@ class _OfCaller(View):
 class Sessions(_OfCaller):
     @describe("Where the caller is signed in; none for a key", page_of(shapes.SessionShape), parameters=PAGE)
     def get(self, request: Request) -> Response:
+        after = request.query_params.get("after", "")
+        if after and not _is_number(after):
+            raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
         here = request._request.session.session_key
 
         def show(row: UserSession) -> shapes.SessionShape:
@@ -57,11 +60,13 @@ class Sessions(_OfCaller):
 class SessionOne(_OfCaller):
     @describe("Sign the caller out in one place", None, status=204)
     def delete(self, request: Request, session: str) -> Response:
-        row = (
-            self.rows().filter(pk=int(session)).first() if session.isascii() and session.isdecimal() and len(session) < 19 else None
-        )
+        row = self.rows().filter(pk=int(session)).first() if _is_number(session) else None
         if row is None:
             raise NotFound(f"session {session[:20]!r} does not exist")
         row.end()
         record(self.actor(), SESSIONS_END, "", self.username(), None, {"sessions": 1, "address": row.ip})
         return Response(status=204)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19

@@ -40,6 +40,10 @@ class InvitationWithLink(InvitationShape, kw_only=True):
     link: Annotated[str, Meta(description="Returned only once; empty where mail carries it.")]
 
 
+class SignInRules(msgspec.Struct, kw_only=True):
+    second_factor_required: Annotated[bool, Meta(description="Of people, for everything in the tenant. Keys are not asked.")]
+
+
 class SessionShape(msgspec.Struct, kw_only=True):
     id: str
     address: str

@@ -1031,6 +1031,14 @@ class SessionShape(TypedDict):
     current: bool
 
 
+class SignInRules(TypedDict):
+    second_factor_required: bool
+
+
+class SignInRulesRequest(TypedDict):
+    second_factor_required: bool
+
+
 class SkipRequest(TypedDict):
     entries: int
 
@@ -3462,6 +3470,20 @@ class Tenants:
             body=body,
             query={"dry_run": dry_run},
             idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def sign_in(self, tenant: str) -> SignInRules:
+        """What a tenant asks of people who sign in."""
+        answer: SignInRules = self._http.send("GET", f"tenants/{segment(tenant)}/sign-in")
+        return answer
+
+    def set_sign_in(
+        self, tenant: str, body: SignInRulesRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> SignInRules:
+        """Set what a tenant asks of people who sign in."""
+        answer: SignInRules = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/sign-in", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
         return answer
 

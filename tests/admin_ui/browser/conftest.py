@@ -59,7 +59,7 @@ def visit(site: str, browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts, troubles = [], []
 
     def make(username: str = "", path: str = "/", **options: Any) -> Page:
-        context = browser.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 800}, **options})
+        context = browser.new_context(**{"base_url": site, "viewport": {"width": 1280, "height": 800}, **options})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(10_000)

@@ -8,4 +8,4 @@ from playwright.sync_api import Page
 def sign_in(page: Page, username: str, password: str) -> None:
     page.get_by_label("Name").fill(username)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()

@@ -30,6 +30,8 @@ UNUSED = {
         "rest_framework.schemas.openapi",
         "pyspark",
         "redis",
+        "fido2",
+        "qrcode",
     ),
     "worker": ("allauth", "rich", "yaml", "tomllib", "uvicorn", "pyspark", "rest_framework"),
     "supervisor": ("msgspec", "asyncio", "structlog", "click"),
