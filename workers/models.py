@@ -11,6 +11,7 @@ from messaging.protocol.names import NAME_LENGTH_MAX
 from tenants.scoping import ScopedManager
 from workers import detail_models as details  # noqa: F401  (Django finds them here)
 from workers.alerts import models as alerts  # noqa: F401
+from workers.audit_streams import models as audit_streams  # noqa: F401
 from workers.billing import budget_models  # noqa: F401  (Django finds them here)
 from workers.billing import models as billing  # noqa: F401
 from workers.findings import models as findings  # noqa: F401

@@ -15,6 +15,8 @@ COMPACT_TOPICS = "workers.compact_topics"
 KEEP_AUDIT = "workers.keep_audit"
 COLLECT_KEY_USES = "workers.collect_key_uses"
 VERIFY_AUDIT = "workers.verify_audit"
+STREAM_AUDIT = "workers.stream_audit"
+SEND_AUDIT = "workers.send_audit"
 WRITE_POLICY_EVENTS = "workers.write_policy_events"
 MAKE_INVOICES = "workers.make_invoices"
 MAKE_REPORTS = "workers.make_reports"
@@ -106,6 +108,22 @@ TASKS: tuple[TaskEntry, ...] = (
         CONTROL,
     ),
     TaskEntry(VERIFY_AUDIT, "Verify the audit log", "workers.tasks.audit_keeping:verify_audit", "audit_verify_interval_s", CONTROL),
+    TaskEntry(
+        STREAM_AUDIT,
+        "Look for audit records to be streamed",
+        "workers.audit_streams.task:stream_audit",
+        "audit_stream_interval_s",
+        CONTROL,
+    ),
+    TaskEntry(
+        SEND_AUDIT,
+        "Stream audit records",
+        "workers.audit_streams.task:send_audit",
+        "",
+        NOTICES,
+        ids=("stream",),
+        turn="workers.audit_streams.task:turn_of",
+    ),
     TaskEntry(
         WRITE_POLICY_EVENTS,
         "Write changes of topic policies to event topics",

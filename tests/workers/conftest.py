@@ -9,6 +9,7 @@ import pytest
 
 from messaging.settings import Settings, load
 from tests.support.brokers.worker_broker import Clock, WorkerBroker, worker_broker
+from tests.support.webhook_receiver import WebhookReceiver
 from workers.alerts import platform
 from workers.environment import Environment
 from workers.process import Worker
@@ -54,3 +55,10 @@ def worker(transactional_db: None, settings_of: Callable[..., Settings], broker:
     worker.stop()
     assert worker.join(10)
     worker.app.close()
+
+
+@pytest.fixture
+def hook() -> Iterator[WebhookReceiver]:
+    receiver = WebhookReceiver()
+    yield receiver
+    receiver.close()

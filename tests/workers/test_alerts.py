@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.server
-import threading
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +14,7 @@ from messaging.errors import InvalidValue, NotAllowed
 from messaging.protocol.names import parse_topic
 from tenants.models import Key, Tenant
 from tests.support.brokers.worker_broker import START, Clock, WorkerBroker
+from tests.support.webhook_receiver import WebhookReceiver
 from workers import mail
 from workers.alerts import tasks, webhooks
 from workers.alerts.models import AlertRule, Notice, NotificationTarget
@@ -168,36 +166,6 @@ def test_an_administrator_allows_a_network() -> None:
 def test_a_url_that_is_no_webhook_is_refused(url: str) -> None:
     with pytest.raises(InvalidValue):
         check_url(url)
-
-
-class Hook:
-    """A server that answers with `statuses`, then 200, and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        self.statuses: list[int] = []
-        self.requests: list[tuple[dict[str, str], bytes]] = []
-        hook = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                hook.requests.append((dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(hook.statuses.pop(0) if hook.statuses else 200)
-                self.send_header("Location", "http://127.0.0.1:1/")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-@pytest.fixture
-def hook() -> Iterator[Hook]:
-    started = Hook()
-    yield started
-    started.server.shutdown()
-    started.server.server_close()
 
 
 # --- tasks
@@ -368,8 +336,8 @@ def test_a_key_that_expires_is_said_two_weeks_one_week_and_one_day_before(
     assert [(day, count) for day, count in said if count] == [(0, 1), (6, 1), (13, 1), (19, 1)]
 
 
-def noticed(clock: Clock, hook: Hook, **target: Any) -> Notice:
-    url = f"http://hook.example:{hook.server.server_port}/in?x=1"
+def noticed(clock: Clock, hook: WebhookReceiver, **target: Any) -> Notice:
+    url = f"http://hook.example:{hook.port}/in?x=1"
     fields = {"webhook_url": url, "secret": "s3cret", **target}
     NotificationTarget.unscoped.create(tenant="acme", tenant_uid="u1", **fields)
     return Notice.unscoped.create(tenant="acme", tenant_uid="u1", subject="s", kind="alert_fired", title="T", text="X", at=clock())
@@ -380,7 +348,7 @@ def deliver(environment: Environment, notice: Notice) -> dict[str, Any]:
 
 
 def test_a_notice_is_sent_signed_and_again_until_it_is_taken(
-    environment: Environment, clock: Clock, asked: None, hook: Hook, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, clock: Clock, asked: None, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "resolved", lambda host, port: ["127.0.0.1"])
     mailed: list[str] = []

@@ -76,7 +76,17 @@ def signature(secret: str, at_s: int, body: bytes) -> str:
     return f"t={at_s},v1={hmac.new(secret.encode(), b'%d.' % at_s + body, hashlib.sha256).hexdigest()}"
 
 
-def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed: Sequence[Network], resolve: Resolve) -> int:
+def post(
+    url: str,
+    secret: str,
+    notice_id: str,
+    body: bytes,
+    at_s: int,
+    allowed: Sequence[Network],
+    resolve: Resolve,
+    *,
+    content_type: str = "application/json",
+) -> int:
     """The status of the answer. Blocks for `TIMEOUT_S` and what the name takes. Raises `NotAllowed`, and
     `NotReady` where a retry may help."""
     check_url(url)
@@ -93,7 +103,7 @@ def post(url: str, secret: str, notice_id: str, body: bytes, at_s: int, allowed:
             connection.sock = ssl.create_default_context().wrap_socket(connection.sock, server_hostname=host)
         connection.sock.settimeout(_left(until_s))
         headers = {
-            "Content-Type": "application/json",
+            "Content-Type": content_type,
             "User-Agent": "magnetar",
             "X-Magnetar-Notice": notice_id,
             "X-Magnetar-Signature": signature(secret, at_s, body),

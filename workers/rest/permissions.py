@@ -13,6 +13,12 @@ _API: dict[tuple[str, str], Action] = {
     ("PUT", "api:platform-notifications"): Action.SUPERUSER,
     ("GET", "api:audit-verification"): Action.SUPERUSER,
     ("POST", "api:audit-verification"): Action.SUPERUSER,
+    ("GET", "api:platform-audit-stream"): Action.SUPERUSER,  # with the secret that signs
+    ("PUT", "api:platform-audit-stream"): Action.SUPERUSER,
+    ("DELETE", "api:platform-audit-stream"): Action.SUPERUSER,
+    ("GET", "api:audit-stream"): Action.TENANT_ADMIN,  # the same
+    ("PUT", "api:audit-stream"): Action.TENANT_ADMIN,  # and AUDIT_READ: what is sent there is read there
+    ("DELETE", "api:audit-stream"): Action.TENANT_ADMIN,
     ("GET", "api:tasks"): Action.SUPERUSER,
     ("GET", "api:task-runs"): Action.SUPERUSER,
     ("GET", "api:task-run"): Action.SUPERUSER,
@@ -79,6 +85,10 @@ ACTIONS: dict[tuple[str, str], Action] = _API | _BILLING
 # Under which name a request is recorded in the audit log.
 AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:audit-verification"): "audit.verify",
+    ("PUT", "api:platform-audit-stream"): "audit_stream.set",
+    ("PUT", "api:audit-stream"): "audit_stream.set",
+    ("DELETE", "api:platform-audit-stream"): "audit_stream.delete",
+    ("DELETE", "api:audit-stream"): "audit_stream.delete",
     ("POST", "api:redrives"): "redrive.start",
     ("POST", "api:redrive-pause"): "redrive.pause",
     ("POST", "api:redrive-resume"): "redrive.resume",

@@ -35,6 +35,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "/api/v1/tenants/acme/alert-rules",
         {"name": "n", "kind": "no_consumer", "topic": "persistent://acme/orders/t", "threshold": 2**62},
     ),
+    "NewAuditStream": ("PUT", "/api/v1/tenants/acme/audit/stream", {}),
     "NewNotifications": ("PUT", "/api/v1/tenants/acme/notifications", {}),
     "DelayedTime": ("PATCH", f"{N}/topics/t/delayed/1:0", {"delay_ms": 1}),
     "DelayedTimeOfKey": ("PATCH", f"{N}/topics/t/delayed", {"key": "k", "delay_ms": 1}),

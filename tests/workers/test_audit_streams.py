@@ -1,0 +1,217 @@
+"""The audit log is streamed to a webhook: in order, whole, at least once, and what was lost is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tenants.audit.chain import append
+from tenants.audit.export_lines import json_line, read_lines
+from tenants.audit.verification import verify_part
+from tenants.models import AuditRecord, Tenant
+from tests.support.brokers.worker_broker import Clock
+from tests.support.webhook_receiver import WebhookReceiver
+from workers.alerts import webhooks
+from workers.audit_streams import task
+from workers.audit_streams.models import AuditStream
+from workers.audit_streams.task import send_audit, stream_audit, turn_of
+from workers.carriers import Turn
+from workers.environment import Environment
+from workers.models import TaskRun
+from workers.runs import run_recorded
+from workers.schedule import SEND_AUDIT, STREAM_AUDIT
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def receiving(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """An environment in which webhooks may be on this machine."""
+    monkeypatch.setattr(webhooks, "resolved", lambda host, port: ["127.0.0.1"])
+    allowing = msgspec.structs.replace(environment.settings, webhook_allowed_networks="127.0.0.0/8")
+    return dataclasses.replace(environment, settings=allowing)
+
+
+@pytest.fixture(autouse=True)
+def tenants() -> None:
+    for name, uid in (("acme", "u1"), ("other", "u2")):
+        Tenant.unscoped.create(name=name, uid=uid, admin_roles=[], allowed_clusters=[])
+
+
+def write(uid: str, *resources: str) -> None:
+    append([AuditRecord(role="user:olga", action="a", resource=resource, tenant_uid=uid) for resource in resources])
+
+
+def stream(hook: WebhookReceiver, clock: Clock, uid: str = "u1") -> AuditStream:
+    url = f"http://hook.example:{hook.port}/in"
+    return AuditStream.unscoped.create(
+        tenant="acme" if uid else "", tenant_uid=uid, url=url, secret="s", created_at=clock(), next_at=clock()
+    )
+
+
+def look(environment: Environment) -> list[dict[str, Any]]:
+    """What came of each run that was asked for."""
+    number = TaskRun.objects.count()
+    run_recorded(environment, STREAM_AUDIT, f"look-{number}", stream_audit)
+    runs = list(TaskRun.objects.filter(name=SEND_AUDIT, outcome=TaskRun.Outcome.QUEUED))
+    return [run_recorded(environment, SEND_AUDIT, run.task_id, send_audit, **run.arguments) for run in runs]
+
+
+def lines(hook: WebhookReceiver) -> bytes:
+    return b"".join(body for _, body in hook.requests)
+
+
+def resources(hook: WebhookReceiver) -> list[str]:
+    return [record.resource for record in read_lines(io.BytesIO(lines(hook)))]
+
+
+def test_a_tenant_gets_its_own_records_as_a_chain_that_it_can_verify(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver
+) -> None:
+    stream(hook, clock)
+    write("u1", "1")
+    write("u2", "of another")
+    write("u1", "2", "3")
+    assert [outcome["sent"] for outcome in look(receiving)] == [3]
+    assert resources(hook) == ["1", "2", "3"]
+    assert verify_part(read_lines(io.BytesIO(lines(hook)))).intact
+    ((headers, body),) = hook.requests
+    at_s, _, _ = headers["X-Magnetar-Signature"].removeprefix("t=").partition(",")
+    assert headers["X-Magnetar-Signature"] == webhooks.signature("s", int(at_s), body)
+    assert headers["Content-Type"] == "application/jsonl"
+    assert look(receiving) == [], "there is nothing more"
+    write("u1", "4")
+    look(receiving)
+    assert resources(hook) == ["1", "2", "3", "4"]
+    assert AuditStream.unscoped.get().gaps == 0
+
+
+def test_the_platform_gets_those_of_everybody(receiving: Environment, clock: Clock, hook: WebhookReceiver) -> None:
+    stream(hook, clock, uid="")
+    write("u1", "1")
+    write("u2", "2")
+    write("", "3")
+    look(receiving)
+    assert resources(hook) == ["1", "2", "3"]
+
+
+def test_what_is_not_taken_comes_again_later_and_in_order(receiving: Environment, clock: Clock, hook: WebhookReceiver) -> None:
+    stream(hook, clock)
+    write("u1", "1", "2")
+    hook.statuses = [500, 503]
+    (outcome,) = look(receiving)
+    assert (outcome["sent"], outcome["outcome"]) == (0, "succeeded") and "answered 500" in outcome["problem"]
+    assert look(receiving) == [], "not before its time"
+    clock.advance(task.WAIT_S)
+    look(receiving)
+    clock.advance(task.WAIT_S)
+    assert look(receiving) == [], "twice as long after the second failure"
+    write("u1", "3")
+    clock.advance(task.WAIT_S)
+    look(receiving)
+    assert len(hook.requests) == 3
+    assert [record.resource for record in read_lines(io.BytesIO(hook.requests[-1][1]))] == ["1", "2", "3"]
+    row = AuditStream.unscoped.get()
+    assert (row.failures, row.problem, row.sent_at) == (0, "", clock())
+
+
+def test_a_worker_that_dies_after_the_answer_sends_the_batch_again(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream(hook, clock)
+    write("u1", "1")
+
+    def dies(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:  # an exception where a kill would be
+        patched.setattr(task, "_update", dies)
+        with pytest.raises(ZeroDivisionError):
+            look(receiving)
+    assert [outcome["sent"] for outcome in look(receiving)] == [1]
+    assert resources(hook) == ["1", "1"]
+    assert len({headers["X-Magnetar-Notice"] for headers, _ in hook.requests}) == 1, "so that the receiver can tell"
+
+
+def test_batches_are_bounded_and_others_have_their_turn(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "RECORDS_MAX", 4)
+    monkeypatch.setattr(task, "BATCHES_MAX", 2)
+    row = stream(hook, clock)
+    write("u1", *"12345678", "x" * 1_000, "y" * 1_000, "z")
+    bytes_max = 3 * len(json_line(AuditRecord.unscoped.get(resource="1"))) + 1
+    monkeypatch.setattr(task, "BATCH_BYTES_MAX", bytes_max)
+    assert [outcome["sent"] for outcome in look(receiving)] == [6], "two batches of three"
+    while look(receiving):
+        pass
+    assert resources(hook) == [*"12345678", "x" * 1_000, "y" * 1_000, "z"]
+    assert all(len(body) <= bytes_max or body.count(b"\n") == 1 for _, body in hook.requests)
+    assert turn_of(row.id) == Turn("u1", "hook.example")
+
+
+def test_records_that_were_deleted_before_they_were_sent_are_a_gap(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = stream(hook, clock)
+    write("u1", "1")
+    look(receiving)
+    write("u1", "2", "3")
+    assert not task.has_gap(AuditStream.unscoped.get(id=row.id), AuditRecord.unscoped.get(resource="2"))
+    monkeypatch.setattr(task, "next_batch", lambda stream: list(AuditRecord.unscoped.filter(resource="3", id__gt=stream.sent_id)))
+    look(receiving)
+    assert AuditStream.unscoped.get(id=row.id).gaps == 1
+
+
+def test_a_stream_that_is_set_anew_while_it_sends_keeps_its_new_place(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = stream(hook, clock)
+    write("u1", "1", "2")
+    before = task._post
+
+    def meanwhile(*given: Any) -> None:
+        before(*given)
+        AuditStream.unscoped.filter(id=row.id).update(url="https://elsewhere.example/")
+
+    monkeypatch.setattr(task, "_post", meanwhile)
+    monkeypatch.setattr(task, "BATCHES_MAX", 1)
+    look(receiving)
+    assert AuditStream.unscoped.get(id=row.id).sent_id == 0
+
+
+def test_an_address_inside_is_refused_and_said(environment: Environment, clock: Clock, hook: WebhookReceiver) -> None:
+    row = stream(hook, clock)
+    AuditStream.unscoped.update(url=f"http://127.0.0.1:{hook.port}/")
+    write("u1", "1")
+    look(environment)
+    assert not hook.requests
+    assert "is not public" in AuditStream.unscoped.get(id=row.id).problem
+
+
+def test_the_stream_of_a_tenant_that_is_gone_goes(receiving: Environment, clock: Clock, hook: WebhookReceiver) -> None:
+    stream(hook, clock)
+    write("u1", "1")
+    Tenant.unscoped.filter(name="acme").delete()
+    assert look(receiving) == [] and not AuditStream.unscoped.exists() and not hook.requests
+
+
+def test_a_receiver_that_is_away_for_long_is_tried_once_an_hour(
+    receiving: Environment, clock: Clock, hook: WebhookReceiver
+) -> None:
+    row = stream(hook, clock)
+    write("u1", "1")
+    hook.statuses = [500] * 40
+    for _ in range(40):
+        look(receiving)
+        after = AuditStream.unscoped.get(id=row.id)
+        assert after.next_at - clock() <= timedelta(seconds=task.WAIT_S_MAX)
+        clock.advance(task.WAIT_S_MAX)
+    assert len(hook.requests) == 40
+    look(receiving)
+    assert resources(hook)[-1] == "1" and AuditStream.unscoped.get().failures == 0

@@ -1,0 +1,123 @@
+"""Sends audit records where streams want them.
+
+A batch is the lines of an export (`tenants.audit.export_lines`), so that what a receiver keeps can be verified as one. It counts as
+sent once it is answered by 2xx: one whose answer got lost comes again, with the same X-Magnetar-Notice. Records come in their
+order, and none is passed over: while a receiver does not answer, those behind it wait.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from messaging.errors import MagnetarError
+from tenants.audit.export_lines import json_line
+from tenants.models import AuditRecord, Tenant
+from tenants.scoping import platform_scope
+from workers.alerts import tasks as alerts
+from workers.alerts import webhooks
+from workers.audit_streams.actions import records_for
+from workers.audit_streams.models import AuditStream
+from workers.carriers import Turn
+from workers.environment import Environment
+from workers.models import TaskRun
+from workers.queue import ask_for
+from workers.runs import Renew
+from workers.schedule import SEND_AUDIT
+
+RECORDS_MAX = 500  # of a batch
+BATCH_BYTES_MAX = 1 << 20
+BATCHES_MAX = 20  # of a turn: then others have theirs
+WAIT_S, WAIT_S_MAX = 15, 3600  # after a failure; twice as long after each further one
+RECORDS = "application/jsonl"
+UNDER_WAY = (TaskRun.Outcome.QUEUED, TaskRun.Outcome.RUNNING, TaskRun.Outcome.RETRYING)
+
+
+@platform_scope()
+def stream_audit(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
+    """Has each stream served that is due and for which there is something. Safe to run twice."""
+    now, asked = environment.now(), 0
+    uids = dict(Tenant.objects.values_list("uid", "name"))
+    for stream in AuditStream.objects.order_by("id").iterator():
+        renew(asked=asked)
+        if stream.tenant_uid and stream.tenant_uid not in uids:
+            stream.delete()  # of a tenant that is gone
+        elif stream.next_at <= now and _has_more(stream):
+            ask_for(SEND_AUDIT, stream=stream.id)
+            asked += 1
+    return {"asked": asked}
+
+
+def _has_more(stream: AuditStream) -> bool:
+    """There is something to send, and nobody is about to."""
+    if not records_for(stream.tenant_uid).filter(id__gt=stream.sent_id).exists():
+        return False
+    return not TaskRun.objects.filter(name=SEND_AUDIT, outcome__in=UNDER_WAY, arguments={"stream": stream.id}).exists()
+
+
+@platform_scope()
+def turn_of(stream: str) -> Turn:
+    """Of the tenant, to the host of its receiver."""
+    uid, url = AuditStream.objects.filter(id=stream).values_list("tenant_uid", "url").first() or ("", "")
+    return Turn(uid, webhooks.host_of(url))
+
+
+@platform_scope()
+def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str) -> dict[str, Any]:
+    """Sends what there is, up to `BATCHES_MAX` batches. A receiver that fails is tried again later, by `stream_audit`."""
+    sent = 0
+    for _ in range(BATCHES_MAX):
+        row = AuditStream.objects.filter(id=stream).first()
+        batch = next_batch(row) if row is not None else []
+        if row is None or not batch:
+            break
+        renew(sent=sent)
+        try:
+            _post(environment, row, batch)
+        except MagnetarError as error:  # not allowed, or not answered
+            wait_s = min(WAIT_S << min(row.failures, 20), WAIT_S_MAX)
+            changes = {"failures": row.failures + 1, "next_at": environment.now() + timedelta(seconds=wait_s)}
+            _update(row, problem=error.message[:500], **changes)
+            return {"sent": sent, "problem": error.message[:200]}
+        sent += len(batch)
+        last = batch[-1]
+        _update(
+            row,
+            sent_id=last.id,
+            sent_hash=last.hash,
+            sent_at=environment.now(),
+            gaps=row.gaps + has_gap(row, batch[0]),
+            failures=0,
+            problem="",
+        )
+    return {"sent": sent}
+
+
+def next_batch(stream: AuditStream) -> list[AuditRecord]:
+    """The records that follow what was sent, as many as fit."""
+    batch, size = [], 0
+    for record in records_for(stream.tenant_uid).filter(id__gt=stream.sent_id).order_by("id")[:RECORDS_MAX]:
+        size += len(json_line(record))
+        if batch and size > BATCH_BYTES_MAX:
+            break
+        batch.append(record)
+    return batch
+
+
+def has_gap(stream: AuditStream, record: AuditRecord) -> bool:
+    """Whether there were records between what was sent and `record`, which retention has deleted."""
+    return stream.sent_hash != (record.tenant_previous_hash if stream.tenant_uid else record.previous_hash)
+
+
+def _post(environment: Environment, stream: AuditStream, batch: list[AuditRecord]) -> None:
+    allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
+    body = b"".join(json_line(record) for record in batch)
+    notice_id = f"audit-{batch[0].id}-{batch[-1].id}"
+    at_s = int(environment.now().timestamp())
+    webhooks.post(stream.url, stream.secret, notice_id, body, at_s, allowed, alerts.resolve(), content_type=RECORDS)
+
+
+def _update(stream: AuditStream, **changes: Any) -> None:
+    """Unless it was set anew meanwhile, to another receiver or position."""
+    same = AuditStream.objects.filter(id=stream.id, url=stream.url, sent_id=stream.sent_id)
+    same.update(**changes)
