@@ -159,7 +159,8 @@ async def _listings(target: Target, count: Count) -> None:
         try:
             while True:
                 writer.write(frame * 100)
-                await asyncio.wait_for(writer.drain(), 1)
+                async with asyncio.timeout(1):  # `wait_for` may take a cancellation for the end of what it waits for
+                    await writer.drain()
                 count.done += 100
         except TimeoutError:
             await asyncio.sleep(3600)  # it reads nothing, and the broker nothing of it

@@ -124,8 +124,10 @@ async def rejecting_all(target: Target, count: Count) -> None:
 async def _read_on(reader: asyncio.StreamReader) -> None:
     """What comes, until nothing does for a while."""
     try:
-        while await asyncio.wait_for(reader.read(1 << 20), 0.5):
-            pass
+        while True:
+            async with asyncio.timeout(0.5):
+                if not await reader.read(1 << 20):
+                    return
     except TimeoutError:
         return
 
