@@ -79,6 +79,19 @@ class AuditShape(TypedDict):
     hash: str
 
 
+class AuditStreamShape(TypedDict):
+    url: str
+    secret: str
+    created_at: str
+    sent_id: int
+    newest_id: int
+    sent_at: str | None
+    gaps: int
+    failures: int
+    problem: str
+    next_at: str
+
+
 class BacklogShape(TypedDict):
     entries: int
     messages: int
@@ -435,6 +448,11 @@ class NewAlertRuleRequest(TypedDict):
     threshold: NotRequired[int]
     clear: NotRequired[int]
     hold_s: NotRequired[int]
+
+
+class NewAuditStreamRequest(TypedDict):
+    url: str
+    from_oldest: NotRequired[bool]
 
 
 class NewBudgetRequest(TypedDict):
@@ -1339,6 +1357,24 @@ class Audit:
         """Sign the end of the audit log now: keep what is returned elsewhere."""
         answer: AuditHeadShape = self._http.send("POST", "audit/heads", idempotency_key=idempotency_key)
         return answer
+
+    def stream(self) -> AuditStreamShape:
+        """Where the audit log of the platform is streamed to, and how far that is."""
+        answer: AuditStreamShape = self._http.send("GET", "audit/stream")
+        return answer
+
+    def set_stream(
+        self, body: NewAuditStreamRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> AuditStreamShape:
+        """Stream the audit log of the whole platform to a webhook."""
+        answer: AuditStreamShape = self._http.send(
+            "PUT", "audit/stream", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def delete_stream(self, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Stop streaming the audit log of the platform."""
+        self._http.send("DELETE", "audit/stream", idempotency_key=idempotency_key, if_match=if_match)
 
     def verification(self) -> TaskRunShape:
         """The newest verification of the whole audit log: what was found is its summary."""
@@ -3196,6 +3232,24 @@ class TenantAudit:
             },
         )
         return answer
+
+    def stream(self, tenant: str) -> AuditStreamShape:
+        """Where the audit log of a tenant is streamed to, and how far that is."""
+        answer: AuditStreamShape = self._http.send("GET", f"tenants/{segment(tenant)}/audit/stream")
+        return answer
+
+    def set_stream(
+        self, tenant: str, body: NewAuditStreamRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> AuditStreamShape:
+        """Stream the audit log of a tenant to a webhook."""
+        answer: AuditStreamShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/audit/stream", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def delete_stream(self, tenant: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Stop streaming the audit log of a tenant."""
+        self._http.send("DELETE", f"tenants/{segment(tenant)}/audit/stream", idempotency_key=idempotency_key, if_match=if_match)
 
 
 class TenantHistory:
