@@ -95,7 +95,8 @@ def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str
 
 def next_batch(stream: AuditStream) -> list[AuditRecord]:
     """The records that follow what was sent, as many as fit."""
-    batch, size = [], 0
+    batch: list[AuditRecord] = []
+    size = 0
     for record in records_for(stream.tenant_uid).filter(id__gt=stream.sent_id).order_by("id")[:RECORDS_MAX]:
         size += len(json_line(record))
         if batch and size > BATCH_BYTES_MAX:
