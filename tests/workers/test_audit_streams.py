@@ -130,7 +130,7 @@ def test_a_worker_that_dies_after_the_answer_sends_the_batch_again(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:  # an exception where a kill would be
-        patched.setattr(task, "_update", dies)
+        patched.setattr(task, "keep_progress", dies)
         with pytest.raises(ZeroDivisionError):
             look(receiving)
     assert [outcome["sent"] for outcome in look(receiving)] == [1]
@@ -173,13 +173,13 @@ def test_a_stream_that_is_set_anew_while_it_sends_keeps_its_new_place(
 ) -> None:
     row = stream(hook, clock)
     write("u1", "1", "2")
-    before = task._post
+    before = task.post_batch
 
     def meanwhile(*given: Any) -> None:
         before(*given)
         AuditStream.unscoped.filter(id=row.id).update(url="https://elsewhere.example/")
 
-    monkeypatch.setattr(task, "_post", meanwhile)
+    monkeypatch.setattr(task, "post_batch", meanwhile)
     monkeypatch.setattr(task, "BATCHES_MAX", 1)
     look(receiving)
     assert AuditStream.unscoped.get(id=row.id).sent_id == 0

@@ -73,15 +73,15 @@ def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str
             break
         renew(sent=sent)
         try:
-            _post(environment, row, batch)
+            post_batch(environment, row, batch)
         except MagnetarError as error:  # not allowed, or not answered
             wait_s = min(WAIT_S << min(row.failures, 20), WAIT_S_MAX)
             changes = {"failures": row.failures + 1, "next_at": environment.now() + timedelta(seconds=wait_s)}
-            _update(row, problem=error.message[:500], **changes)
+            keep_progress(row, problem=error.message[:500], **changes)
             return {"sent": sent, "problem": error.message[:200]}
         sent += len(batch)
         last = batch[-1]
-        _update(
+        keep_progress(
             row,
             sent_id=last.id,
             sent_hash=last.hash,
@@ -110,7 +110,7 @@ def has_gap(stream: AuditStream, record: AuditRecord) -> bool:
     return stream.sent_hash != (record.tenant_previous_hash if stream.tenant_uid else record.previous_hash)
 
 
-def _post(environment: Environment, stream: AuditStream, batch: list[AuditRecord]) -> None:
+def post_batch(environment: Environment, stream: AuditStream, batch: list[AuditRecord]) -> None:
     allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
     body = b"".join(json_line(record) for record in batch)
     notice_id = f"audit-{batch[0].id}-{batch[-1].id}"
@@ -118,7 +118,7 @@ def _post(environment: Environment, stream: AuditStream, batch: list[AuditRecord
     webhooks.post(stream.url, stream.secret, notice_id, body, at_s, allowed, alerts.resolve(), content_type=RECORDS)
 
 
-def _update(stream: AuditStream, **changes: Any) -> None:
+def keep_progress(stream: AuditStream, **changes: Any) -> None:
     """Unless it was set anew meanwhile, to another receiver or position."""
     same = AuditStream.objects.filter(id=stream.id, url=stream.url, sent_id=stream.sent_id)
     same.update(**changes)

@@ -173,3 +173,7 @@ def test_invitations_and_sessions_over_the_api(browse: Browse) -> None:
     assert owner.delete(f"/api/v1/me/sessions/{sessions[0]['id']}").status_code == 204
     assert client.get("/api/v1/me").status_code in (401, 403)
     assert browse("stranger").delete(f"/api/v1/me/sessions/{sessions[0]['id']}").status_code == 404
+    teammate = browse("teammate")
+    assert browse("owner").delete("/api/v1/me/sessions").status_code == 204
+    assert owner.get("/api/v1/me").status_code in (401, 403), "signed out everywhere"
+    assert teammate.get("/api/v1/me").status_code == 200, "nobody else is"
