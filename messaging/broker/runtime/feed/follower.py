@@ -169,7 +169,7 @@ class FeedFollower:
             return True
         except (OSError, http.client.HTTPException, ValueError, MagnetarError) as error:
             why = "the web process has not started yet" if isinstance(error, FileNotFoundError) else str(error)
-            # LoginRecord once: while the web process starts or is away, this repeats every second.
+            # Said once: while the web process starts or is away, this repeats every second.
             (log.debug if self._away else log.info)("feed.not_pulled", why=why, version=self.view.version)
             self._away = True
             return False
