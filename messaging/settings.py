@@ -8,6 +8,7 @@ an invalid value is an error that names it. Every limit is finite and has its un
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,6 +35,9 @@ CompactionsAtOnce = Annotated[int, Meta(ge=1, le=8)]  # as many as the broker se
 
 # Read by tests and the Makefile only.
 OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
+
+
+ISSUER_ADDRESS = re.compile(r"[^=/\s]+=(https://[^/\s?#@]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?)/\S*")
 
 
 class ConfigError(ValueError):
@@ -75,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     sign_in_providers_file: str = ""  # TOML: providers of OpenID Connect with which people may sign in; empty: none
     provider_refresh_interval_s: Positive = 60  # how often sign-ins with a provider are looked for that it has to confirm again
     invitation_lifetime_h: Annotated[int, Meta(ge=1, le=8_760)] = 168  # an invitation to a tenant cannot be accepted after that
+    token_issuers_allowed: tuple[str, ...] = ()  # TENANT=URL: how addresses of keys (JWKS) of a tenant's issuers may begin
+    issuer_refresh_interval_s: Positive = 120  # how often these keys are fetched
     trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is trusted
     allowed_hosts: tuple[str, ...] = ()  # names accepted in Host and Origin besides loopback and `advertised_host`
     tls: Literal["off", "self-signed", "files"] = "off"  # applies to every listener
@@ -222,6 +228,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for text in self.tls_client_roles:
             if not all(text.partition("=")):
                 raise ConfigError(f"tls_client_roles: {text!r} is not NAME=ROLE, such as billing-app=app@acme")
+        for text in self.token_issuers_allowed:
+            if not ISSUER_ADDRESS.fullmatch(text):
+                raise ConfigError(
+                    f"token_issuers_allowed: {text!r} is not TENANT=URL, such as acme=https://login.acme.example/keys"
+                )
         for text in self.token_verify_roles:
             if not all(text.partition("=")):
                 raise ConfigError(f"token_verify_roles: {text!r} is not CLAIM=ROLE, such as ops-team=admin")

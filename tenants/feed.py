@@ -18,8 +18,20 @@ from messaging import errors
 from messaging.adminrpc.base import Request
 from messaging.adminrpc.feed import ENTITY_BYTES_MAX, EVERY_BROKER, PAGE_BYTES_MAX, FeedApply, FeedChange
 from messaging.adminrpc.methods import FEED_APPLY, FEED_PULL
+from messaging.permissions.model import key_role
 from tenants import broker
-from tenants.models import DynamicSetting, FeedHead, Grant, Key, Namespace, OutboxChange, SubscriptionGrant, Tenant, TopicPolicies
+from tenants.models import (
+    DynamicSetting,
+    FeedHead,
+    Grant,
+    Key,
+    Namespace,
+    OutboxChange,
+    SubscriptionGrant,
+    Tenant,
+    TokenIssuer,
+    TopicPolicies,
+)
 
 KEPT_CHANGES = 10_000  # a broker that lags by more gets everything at once
 KEPT_BYTES = 32 << 20  # the same by the size of their states, or somebody with a large one could fill the disk by repeating it
@@ -177,6 +189,18 @@ def key_state(key: Key) -> dict[str, Any]:
     }
 
 
+def issuer_state(row: TokenIssuer) -> dict[str, Any]:
+    return {
+        "tenant_uid": row.tenant.uid,
+        "issuer": row.issuer,
+        "audience": row.audience,
+        "role_claim": row.role_claim,
+        "roles": {value: key_role(name, row.tenant_id) for value, name in row.roles.items()},
+        "clock_skew_s": row.clock_skew_s,
+        "keys": row.keys,
+    }
+
+
 def broker_state() -> dict[str, Any]:
     return {"settings": dict(DynamicSetting.objects.values_list("name", "value"))}
 
@@ -251,6 +275,14 @@ def _topics(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield row.topic, topic_state(row)
 
 
+def _issuers(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """There are few."""
+    names = ((f"{row.tenant_id}/{row.name}", row) for row in TokenIssuer.unscoped.select_related("tenant"))
+    for name, row in sorted(names, key=lambda each: each[0]):
+        if name > after:
+            yield name, issuer_state(row)
+
+
 def _broker_settings(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if after < EVERY_BROKER and DynamicSetting.objects.exists():
         yield EVERY_BROKER, broker_state()
@@ -262,4 +294,5 @@ _READERS = {  # in the order of a full feed
     "key": _keys,
     "topic": _topics,
     "broker": _broker_settings,
+    "issuer": _issuers,
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 COMPACTION = "compaction"
 POLICY_EVENTS = "policy_events"
+ISSUER_KEYS = "issuer_keys"
 
 begun_by: dict[str, Callable[[], None]] = {}  # by work: asks the workers to begin it; never raises
 

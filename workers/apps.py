@@ -10,7 +10,8 @@ class WorkersConfig(AppConfig):
     verbose_name = "Workers and usage"
 
     def ready(self) -> None:
-        from workers.requests import request_compactions, request_policy_events
+        from workers.requests import request_compactions, request_issuer_keys, request_policy_events
 
         maintenance_requests.begun_by[maintenance_requests.COMPACTION] = request_compactions
         maintenance_requests.begun_by[maintenance_requests.POLICY_EVENTS] = request_policy_events
+        maintenance_requests.begun_by[maintenance_requests.ISSUER_KEYS] = request_issuer_keys

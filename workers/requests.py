@@ -8,7 +8,7 @@ from django.db import transaction
 
 from workers.models import TaskRun, UsageRun
 from workers.queue import ask_for
-from workers.schedule import COMPACT_TOPICS, RUN_USAGE_JOB, WRITE_POLICY_EVENTS
+from workers.schedule import COMPACT_TOPICS, REFRESH_ISSUERS, RUN_USAGE_JOB, WRITE_POLICY_EVENTS
 
 
 def request_usage_run(requested_by: str = "") -> str:
@@ -31,6 +31,11 @@ def request_usage_run(requested_by: str = "") -> str:
 def request_compactions() -> None:
     """Asks for a run that compacts what was requested, now."""
     ask_for(COMPACT_TOPICS)
+
+
+def request_issuer_keys() -> None:
+    """Asks for a run that fetches the keys of issuers, now."""
+    ask_for(REFRESH_ISSUERS)
 
 
 def request_policy_events() -> None:

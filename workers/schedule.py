@@ -14,6 +14,7 @@ COLLECT_AUDIT = "workers.collect_audit"
 COMPACT_TOPICS = "workers.compact_topics"
 KEEP_AUDIT = "workers.keep_audit"
 COLLECT_KEY_USES = "workers.collect_key_uses"
+REFRESH_ISSUERS = "workers.refresh_issuers"
 VERIFY_AUDIT = "workers.verify_audit"
 STREAM_AUDIT = "workers.stream_audit"
 SEND_AUDIT = "workers.send_audit"
@@ -99,6 +100,13 @@ TASKS: tuple[TaskEntry, ...] = (
         "workers.tasks.key_uses:collect_key_uses",
         "key_use_interval_s",
         CONTROL,
+    ),
+    TaskEntry(
+        REFRESH_ISSUERS,
+        "Fetch the keys of tenants' issuers",
+        "workers.tasks.issuers:refresh_issuers",
+        "issuer_refresh_interval_s",
+        NOTICES,
     ),
     TaskEntry(
         KEEP_AUDIT,

@@ -59,17 +59,30 @@ class KeyState(msgspec.Struct):
     networks: list[str] = []  # from which it may be used; none: from everywhere
 
 
+class IssuerState(msgspec.Struct):
+    """An issuer whose tokens a tenant accepts (`messaging.identity.issuers`)."""
+
+    tenant_uid: str = ""
+    issuer: str = ""
+    audience: str = ""
+    role_claim: str = "sub"
+    roles: dict[str, str] = {}  # value of the claim -> role
+    clock_skew_s: int = 0
+    keys: list[dict[str, str]] = []  # public keys as in its JWKS document
+
+
 class BrokerState(msgspec.Struct):
     """Settings that were changed at run time, by our names (`messaging.policies.dynamic`). They come before configured ones."""
 
     settings: dict[str, Any] = {}
 
 
-KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState | BrokerState]] = {
+KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState | BrokerState | IssuerState]] = {
     "tenant": TenantState,  # key: its name
     "namespace": NamespaceState,  # key: tenant/name
     "key": KeyState,  # key: its id
     "broker": BrokerState,  # key: `EVERY_BROKER`
+    "issuer": IssuerState,  # key: tenant/name
     "topic": TopicState,  # key: its full name, of a partitioned topic the one without partition
 }
 

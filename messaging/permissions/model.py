@@ -78,6 +78,7 @@ class Principal:
     service: bool = False
     expires_ms: int = 0  # 0: never
     signing_key_id: str = field(default="", compare=False)  # of our key that signed the token
+    issuer_key: str = field(default="", compare=False)  # of another issuer that a tenant trusts: tenant/issuer and the key
     address: str = field(default="", compare=False)  # from where it connects to the broker; says nothing about rights
 
     @property

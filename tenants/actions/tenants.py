@@ -16,7 +16,7 @@ from tenants.access import Actor, require
 from tenants.actions import namespaces
 from tenants.actions.change import PendingChange, change
 from tenants.actions.protection import check_tenant
-from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant
+from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant, TokenIssuer
 
 _ROLES_MAX = 1000
 NOBODY = "service:nobody"  # no token may carry it
@@ -90,6 +90,8 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
         _revoke_roles(changing, tenant)
         for key_id in Key.unscoped.filter(tenant=name).values_list("id", flat=True):
             changing.publish_change("key", key_id, None)
+        for issuer in TokenIssuer.unscoped.filter(tenant=name).values_list("name", flat=True):
+            changing.publish_change("issuer", f"{name}/{issuer}", None)
         before = feed.tenant_state(tenant)
         changing.audit("tenant.delete", name, name, before)
         tenant.delete()

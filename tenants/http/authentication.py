@@ -17,13 +17,16 @@ from messaging.caller import current_caller
 from messaging.client_address import client_address, within
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
+from messaging.identity.issuers import TrustedIssuer, claimed_issuer, issued_principal
 from messaging.key_uses import KeyUses
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import ANONYMOUS, Principal, tenant_of_key_role
 from tenants.access import Actor
+from tenants.feed import issuer_state
 from tenants.grants import DatabaseGrants
 from tenants.http.request_state import state_of
-from tenants.models import Key, User
+from tenants.models import Key, TokenIssuer, User
+from tenants.scoping import platform_scope
 
 _SAFE_METHODS = ("GET", "HEAD")
 _lock = threading.Lock()
@@ -79,11 +82,22 @@ def service_of(request: HttpRequest) -> Principal:
 def principal_of_token(token: str, address: str = "") -> Principal:
     """Raises `AuthenticationFailed` if the token is not valid, or its key is revoked, or unknown, or not for use from `address`."""
     now_ms = int(time.time() * 1000)
-    principal = _verifier().verify(token, now_ms)
+    principal = _issued(token, now_ms) or _verifier().verify(token, now_ms)
     if principal.key_id:
         _check_key(principal, address)
         key_uses.note(principal.key_id, now_ms)
     return principal
+
+
+def _issued(token: str, now_ms: int) -> Principal | None:
+    """Of a token by an issuer that a tenant trusts; None for any other. Raises `AuthenticationFailed` for one that is not valid."""
+    claimed = claimed_issuer(token)
+    if not claimed:
+        return None
+    with platform_scope():
+        rows = list(TokenIssuer.objects.filter(issuer=claimed).select_related("tenant"))
+    trusted = [TrustedIssuer.from_state(f"{row.tenant_id}/{row.name}", issuer_state(row)) for row in rows]
+    return issued_principal(token, trusted, now_ms) if trusted else None
 
 
 def key_of_token(token: str) -> str:

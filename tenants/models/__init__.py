@@ -7,6 +7,7 @@ from tenants.models.access import CustomRole, Grant, Key, Membership, Subscripti
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.idempotency import IdempotencyKey
 from tenants.models.invitation import Invitation
+from tenants.models.issuers import TokenIssuer
 from tenants.models.labels import MonthLabels
 from tenants.models.provider_login import ProviderLogin
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
@@ -38,6 +39,7 @@ __all__ = [
     "TeamMember",
     "TeamRole",
     "Tenant",
+    "TokenIssuer",
     "TopicPolicies",
     "User",
 ]

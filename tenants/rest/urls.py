@@ -58,6 +58,8 @@ urlpatterns = [
     _path(f"{TENANT}/teams/<segment:team>", "teams:TeamOne", "team"),
     _path(f"{TENANT}/teams/<segment:team>/members", "teams:TeamMembers", "team-members"),
     _path(f"{TENANT}/teams/<segment:team>/members/<segment:username>", "teams:TeamMemberOne", "team-member"),
+    _path(f"{TENANT}/issuers", "issuers:TokenIssuers", "issuers"),
+    _path(f"{TENANT}/issuers/<segment:issuer>", "issuers:TokenIssuerOne", "issuer"),
     _path(f"{TENANT}/changes", "changes:Changes", "changes"),
     _path(f"{TENANT}/namespaces", "namespaces:Namespaces", "namespaces"),
     _path(NAMESPACE, "namespaces:NamespaceOne", "namespace"),

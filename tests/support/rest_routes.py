@@ -22,6 +22,7 @@ FILLING = {
     "key_id": "k1",
     "username": "tom",
     "team": "payments",
+    "issuer": "corp",
     "entries": "1",
     "seconds": "60",
     "timestamp": "1",

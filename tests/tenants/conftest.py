@@ -31,7 +31,7 @@ def fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def told_workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What workers were asked to begin."""
     asked: list[str] = []
-    for work in (maintenance_requests.COMPACTION, maintenance_requests.POLICY_EVENTS):
+    for work in (maintenance_requests.COMPACTION, maintenance_requests.POLICY_EVENTS, maintenance_requests.ISSUER_KEYS):
         monkeypatch.setitem(maintenance_requests.begun_by, work, partial(asked.append, work))
     return asked
 

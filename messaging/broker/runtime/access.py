@@ -20,6 +20,7 @@ from messaging.broker.core.control.view import ControlView
 from messaging.broker.runtime.feed.client import fetch as fetch_page
 from messaging.broker.runtime.feed.follower import FeedFollower, Fetch
 from messaging.broker.runtime.feed.store import FeedStore
+from messaging.broker.runtime.issuers import TrustedIssuers
 from messaging.clock import boottime_ms
 from messaging.errors import AuthenticationFailed, NotAuthorized, NotFound, NotReady
 from messaging.identity import TokenVerifier
@@ -59,6 +60,7 @@ class Access:
         )
         self.verifier = TokenVerifier.from_settings(settings)
         self._certificate_roles = dict(text.split("=", 1) for text in settings.tls_client_roles)  # the settings saw to the "="
+        self.issuers = TrustedIssuers(self.view)
         self.key_uses = KeyUses(now_ms())
         self.feed = FeedFollower(
             self.view,
@@ -71,6 +73,11 @@ class Access:
         self._pulled_ms = -PULL_PAUSE_MS
 
     # --- the feed
+
+    def load(self) -> None:
+        """What was saved of it. Blocks."""
+        self.feed.load()
+        self.issuers.load()
 
     async def refresh(self) -> bool:
         """Asks the web process for new changes. Concurrent callers share one request. False: it did not respond."""
@@ -120,7 +127,7 @@ class Access:
             if self.settings.anonymous_public and local:
                 return Principal(ANONYMOUS)
             raise AuthenticationFailed("a token is required: create a key in the console and connect with token authentication")
-        principal = self.verifier.verify(token, self.now_ms())
+        principal = self.issuers.principal(token, self.now_ms()) or self.verifier.verify(token, self.now_ms())
         if not principal.key_id:
             return principal
         revoked = self.view.key_revoked(principal.key_id)

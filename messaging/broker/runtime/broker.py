@@ -122,6 +122,7 @@ class Broker:
         self._make_topics()
         self._serve_topics()
         access.feed.on_change += [
+            self._follow_issuers,
             partial(self.peers.follow, access.view),
             self.permission_checks.changed,
             self.policy_changes.follow,
@@ -287,6 +288,10 @@ class Broker:
 
     def _each_peer(self, loop: str, act: Callable[[Peer], None]) -> Callable[[], None]:
         return lambda: self.background.register(loop).each(self.peers.connections, act)
+
+    def _follow_issuers(self, changed: set[tuple[str, str]]) -> None:
+        if self.access.issuers.follow(changed):
+            self.peers.end_untrusted(self.access.issuers.still_trusts)
 
     def _look_at_keys(self) -> None:
         self.peers.end_expired_keys(self.now_ms())

@@ -151,7 +151,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     except StoreError as error:
         raise ConfigError(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms, background, reserve)
-    access.feed.load()
+    access.load()
     storage = Storage(
         store,
         meta,

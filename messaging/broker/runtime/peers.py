@@ -171,6 +171,11 @@ class Peers:
         if peer in self.connections:
             peer.expired()
 
+    def end_untrusted(self, trusts: Callable[[Principal], bool]) -> None:
+        """An issuer of a tenant changed: what lives by tokens that it would not be let in with any more ends."""
+        why = "the issuer of the token, its key or its role is no longer trusted: get a new token"
+        self._end_where(lambda principal: not trusts(principal), "issuer no longer trusted", why)
+
     def check_signing_keys(self, verifier: TokenVerifier, now_ms: int) -> None:
         """Once a second: where a key that signs tokens was retired, what lives by its tokens ends."""
         verifier.reload(now_ms)

@@ -660,6 +660,11 @@ class PageOfInvoiceShape(TypedDict):
     next: str | None
 
 
+class PageOfIssuerShape(TypedDict):
+    items: list[IssuerShape]
+    next: str | None
+
+
 class PageOfKeyShape(TypedDict):
     items: list[KeyShape]
     next: str | None
@@ -1692,6 +1697,52 @@ class Invoices:
             "GET", f"tenants/{segment(tenant)}/invoices/{segment(invoice)}/lines/{segment(line)}/usage"
         )
         return answer
+
+
+class Issuers:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfIssuerShape:
+        """Issuers whose tokens a tenant accepts."""
+        answer: PageOfIssuerShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/issuers", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[IssuerShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, issuer: str) -> IssuerShape:
+        """An issuer."""
+        answer: IssuerShape = self._http.send("GET", f"tenants/{segment(tenant)}/issuers/{segment(issuer)}")
+        return answer
+
+    def set(
+        self, tenant: str, issuer: str, body: NewIssuerRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> IssuerShape:
+        """Accept tokens of an issuer, or change what was agreed with it."""
+        answer: IssuerShape = self._http.send(
+            "PUT",
+            f"tenants/{segment(tenant)}/issuers/{segment(issuer)}",
+            body=body,
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def delete(self, tenant: str, issuer: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Accept tokens of an issuer no more; what was opened with them is closed."""
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/issuers/{segment(issuer)}", idempotency_key=idempotency_key, if_match=if_match
+        )
 
 
 class Keys:
@@ -4081,6 +4132,7 @@ class Resources:
         self.files = Files(http)
         self.invitations = Invitations(http)
         self.invoices = Invoices(http)
+        self.issuers = Issuers(http)
         self.keys = Keys(http)
         self.members = Members(http)
         self.namespace_history = NamespaceHistory(http)

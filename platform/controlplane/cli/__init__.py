@@ -16,6 +16,7 @@ from controlplane.cli.keys import keys
 from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.remote.completion import completion
 from controlplane.cli.remote.delayed import delayed, redrive
+from controlplane.cli.remote.issuers import issuers
 from controlplane.cli.remote.login import contexts_group, login
 from controlplane.cli.remote.messages import consume, peek, produce, tail
 from controlplane.cli.remote.plan import apply, export, plan
@@ -215,7 +216,7 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
-    *(policies, people, teams, roles, permissions, access, ceilings, notices, invoices, delayed, redrive),
+    *(policies, people, teams, roles, permissions, access, issuers, ceilings, notices, invoices, delayed, redrive),
     *(plan, apply, export, tune, completion),
 )
 for each in COMMANDS:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 from django.conf import settings as django_settings
 from django.urls import resolve
 
@@ -17,7 +18,7 @@ from messaging.clock import wall_ms
 from messaging.identity import issue_token
 from messaging.permissions.model import Action
 from tenants import actions
-from tenants.models import AuditRecord, Key, Membership, Namespace, Team, TeamMember, Tenant, User
+from tenants.models import AuditRecord, Key, Membership, Namespace, Team, TeamMember, Tenant, TokenIssuer, User
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
 from workers.alerts.models import AlertRule
@@ -64,6 +65,7 @@ def test_every_route_that_shows_payloads_is_audited() -> None:
     assert reading == set(PAYLOAD_READS) | NO_PAYLOAD
 
 
+LOGIN = "https://login.acme.example/"
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:tenants"): {"name": "fresh"},
     ("PATCH", "api:tenant"): {"admin_roles": ["boss"]},
@@ -87,6 +89,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "api:subscription-expire"): {"older_than_s": 1},
     ("PUT", "api:dead-letter-policy"): {"max_redeliver_count": 1},
     ("PUT", "api:team"): {"roles": []},
+    ("PUT", "api:issuer"): {"issuer": "i", "audience": "a", "jwks_url": f"{LOGIN}jwks", "roles": {"orders": "app"}},
     ("POST", "admin_v2:tenant"): {"adminRoles": ["boss"], "allowedClusters": ["standalone"]},
     ("POST", "admin_v2:namespace-permission"): ["produce"],
     ("POST", "admin_v2:subscription-permission"): ["r"],
@@ -166,6 +169,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     team, _ = Team.unscoped.get_or_create(tenant_id="acme", name="payments")
     if row == ("DELETE", "api:team-member"):
         TeamMember.unscoped.get_or_create(team=team, user=User.objects.get(username="tom"))
+    terms = {"issuer": "i", "audience": "a", "jwks_url": f"{LOGIN}jwks", "roles": {"orders": "app"}}
+    TokenIssuer.unscoped.get_or_create(tenant_id="acme", name="corp", defaults=terms)
     of_acme = {
         "tenant": "acme",
         "tenant_uid": Tenant.unscoped.get(name="acme").uid,
@@ -194,8 +199,10 @@ def route_names() -> dict[tuple[str, str], tuple[str, str]]:
     return {(method, path): (method, resolve(path).view_name) for method, path, _ in addresses()}
 
 
-def test_every_audited_route_leaves_a_record(world: World, call: Caller) -> None:
+def test_every_audited_route_leaves_a_record(world: World, call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the superuser: what is carried out is in the log, under the name of its row, with who, from where and the request."""
+    allows = msgspec.structs.replace(django_settings.MAGNETAR, token_issuers_allowed=(f"acme={LOGIN}",))
+    monkeypatch.setattr(django_settings, "MAGNETAR", allows)
     names = route_names()
     token_of_k1 = issue_token(django_settings.MAGNETAR, "app@acme", "k1", int(time.time()))
     tried = []

@@ -41,6 +41,7 @@ class ControlView(InheritedGrants):
         self.tenants: dict[str, dict[str, Any]] = {}
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.keys: dict[str, dict[str, Any]] = {}
+        self.issuers: dict[str, dict[str, Any]] = {}  # tenant/name
         self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
         self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
         self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
@@ -120,7 +121,7 @@ class ControlView(InheritedGrants):
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
         policies = {"topic": self.topics, "broker": self.brokers}
-        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, **policies}
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "issuer": self.issuers, **policies}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
