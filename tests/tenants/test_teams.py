@@ -158,6 +158,9 @@ def test_teams_over_the_api(world: World, caller: Callable[[str], Caller]) -> No
         assert tom(method, f"{TEAMS}/{path}", {"roles": []} if path == "payments" and method == "PUT" else None).status_code == 403
         assert caller("sam")(method, f"{TEAMS}/{path}").status_code == 404
     assert caller("sam")("GET", f"{TEAMS}/payments").status_code == 404
+    for after in ("x", "9" * 40, "-1.5"):
+        assert olga("GET", f"{TEAMS}/payments/members?after={after}").status_code in (200, 400)
+    assert olga("GET", "/api/v1/tenants/acme/members?after=x").status_code == 400
     assert olga("DELETE", f"{TEAMS}/payments/members/tom").status_code == 204
     assert olga("DELETE", f"{TEAMS}/payments/members/tom").status_code == 404
     assert olga("DELETE", f"{TEAMS}/payments").status_code == 204
