@@ -28,7 +28,7 @@ def jwk(key: Any, kid: str) -> dict[str, str]:
     return {**json.loads(kind.to_jwk(key.public_key())), "kid": kid}
 
 
-STATE = {
+STATE: dict[str, Any] = {
     "issuer": CLAIMS["iss"],
     "audience": "magnetar",
     "role_claim": "sub",
@@ -76,7 +76,7 @@ def test_a_token_has_the_role_that_its_claim_is_mapped_to() -> None:
         token(rsa.generate_private_key(65537, 2048)),
         token(kid="unknown"),
         token(kid="e1"),
-        jwt.encode(CLAIMS, None, "none", headers={"kid": "r1"}),
+        jwt.encode(CLAIMS, None, "none", headers={"kid": "r1"}),  # type: ignore[arg-type]
         "",
         "a.b.c",
     ],
