@@ -28,6 +28,8 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "KeyRotation": ("POST", "/api/v1/tenants/acme/keys/k1/rotate", {}),
     "LeakedToken": ("POST", "/api/v1/tenants/acme/keys/revoke-token", {}),
     "NewMemberRole": ("PUT", "/api/v1/tenants/acme/members/tom", {"role": "viewer"}),
+    "NewTeam": ("PUT", "/api/v1/tenants/acme/teams/night", {"roles": [{"role": "viewer"}]}),
+    "NewInvitation": ("POST", "/api/v1/tenants/acme/invitations", {"email": "new@acme.test"}),
     "NewRole": ("PUT", "/api/v1/tenants/acme/roles/r", {"actions": ["produce"]}),
     "NewDeadLetterPolicy": ("PUT", f"{N}/topics/t/subscriptions/s/dead-letter-policy", {"max_redeliver_count": 1}),
     "NewAlertRule": (
@@ -71,7 +73,7 @@ LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "
 
 def kind_of(name: str) -> str:
     field = name.partition(".")[2]
-    if field == "messages":
+    if field in ("messages", "roles"):
         return "objects"
     return "number" if name.endswith(NUMBERS) else "list" if field in LISTS else "map" if field in MAPS else "text"
 
