@@ -24,7 +24,7 @@ Roles = Annotated[
 ]
 
 
-class IssuerShape(msgspec.Struct, kw_only=True):
+class TokenIssuerShape(msgspec.Struct, kw_only=True):
     name: str
     issuer: str
     audience: str
@@ -39,7 +39,7 @@ class IssuerShape(msgspec.Struct, kw_only=True):
     created_at: Time
 
 
-class NewIssuer(msgspec.Struct, kw_only=True):
+class NewTokenIssuer(msgspec.Struct, kw_only=True):
     issuer: Annotated[ClaimText, Meta(description="The claim `iss` of its tokens.")]
     audience: Annotated[ClaimText, Meta(description="The claim `aud`: tokens for somebody else are refused.")]
     jwks_url: Annotated[
@@ -56,5 +56,5 @@ class NewIssuer(msgspec.Struct, kw_only=True):
     ] = 60
 
 
-def show_issuer(row: TokenIssuer) -> IssuerShape:
-    return shown(IssuerShape, row, key_ids=key_ids(row))
+def show_issuer(row: TokenIssuer) -> TokenIssuerShape:
+    return shown(TokenIssuerShape, row, key_ids=key_ids(row))

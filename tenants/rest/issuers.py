@@ -17,7 +17,7 @@ from tenants.scoping import tenant_scope
 
 
 class TokenIssuers(View):
-    @describe("Issuers whose tokens a tenant accepts", page_of(shapes.IssuerShape), parameters=PAGE)
+    @describe("Issuers whose tokens a tenant accepts", page_of(shapes.TokenIssuerShape), parameters=PAGE)
     def get(self, request: Request, tenant: str) -> Response:
         existing(tenant)
         with tenant_scope(tenant):
@@ -25,7 +25,7 @@ class TokenIssuers(View):
 
 
 class TokenIssuerOne(View):
-    @describe("An issuer", shapes.IssuerShape)
+    @describe("An issuer", shapes.TokenIssuerShape)
     def get(self, request: Request, tenant: str, issuer: str) -> Response:
         with tenant_scope(tenant):
             row = TokenIssuer.objects.filter(name=issuer).first()
@@ -33,9 +33,9 @@ class TokenIssuerOne(View):
             raise NotFound(f"issuer {issuer[:80]!r} does not exist")
         return Response(shapes.show_issuer(row))
 
-    @describe("Accept tokens of an issuer, or change what was agreed with it", shapes.IssuerShape, shapes.NewIssuer)
+    @describe("Accept tokens of an issuer, or change what was agreed with it", shapes.TokenIssuerShape, shapes.NewTokenIssuer)
     def put(self, request: Request, tenant: str, issuer: str) -> Response:
-        terms = actions.IssuerTerms(**sent_fields(self.read(shapes.NewIssuer)))
+        terms = actions.IssuerTerms(**sent_fields(self.read(shapes.NewTokenIssuer)))
         return Response(shapes.show_issuer(actions.set_issuer(self.actor(), tenant, issuer, terms)))
 
     @describe("Accept tokens of an issuer no more; what was opened with them is closed", None, status=204)

@@ -595,6 +595,15 @@ class NewTenantRequest(TypedDict):
     allowed_clusters: NotRequired[list[str]]
 
 
+class NewTokenIssuerRequest(TypedDict):
+    issuer: str
+    audience: str
+    jwks_url: str
+    roles: dict[str, str]
+    role_claim: NotRequired[str]
+    clock_skew_s: NotRequired[int]
+
+
 class NewTopicRequest(TypedDict):
     name: str
     partitions: NotRequired[int]
@@ -657,11 +666,6 @@ class PageOfInvitationShape(TypedDict):
 
 class PageOfInvoiceShape(TypedDict):
     items: list[InvoiceShape]
-    next: str | None
-
-
-class PageOfIssuerShape(TypedDict):
-    items: list[IssuerShape]
     next: str | None
 
 
@@ -772,6 +776,11 @@ class PageOfTeamShape(TypedDict):
 
 class PageOfTenantShape(TypedDict):
     items: list[TenantShape]
+    next: str | None
+
+
+class PageOfTokenIssuerShape(TypedDict):
+    items: list[TokenIssuerShape]
     next: str | None
 
 
@@ -1146,6 +1155,21 @@ class TenantShape(TypedDict):
     name: str
     admin_roles: list[str]
     allowed_clusters: list[str]
+    created_at: str
+
+
+class TokenIssuerShape(TypedDict):
+    name: str
+    issuer: str
+    audience: str
+    jwks_url: str
+    role_claim: str
+    roles: dict[str, str]
+    clock_skew_s: int
+    key_ids: list[str]
+    fetched_at: str | None
+    tried_at: str | None
+    problem: str
     created_at: str
 
 
@@ -1703,14 +1727,14 @@ class Issuers:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfIssuerShape:
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfTokenIssuerShape:
         """Issuers whose tokens a tenant accepts."""
-        answer: PageOfIssuerShape = self._http.send(
+        answer: PageOfTokenIssuerShape = self._http.send(
             "GET", f"tenants/{segment(tenant)}/issuers", query={"after": after, "limit": limit}
         )
         return answer
 
-    def each(self, tenant: str) -> Iterator[IssuerShape]:
+    def each(self, tenant: str) -> Iterator[TokenIssuerShape]:
         """All of them, page by page."""
         after: str | None = None
         while True:
@@ -1720,16 +1744,22 @@ class Issuers:
             if after is None:
                 return
 
-    def get(self, tenant: str, issuer: str) -> IssuerShape:
+    def get(self, tenant: str, issuer: str) -> TokenIssuerShape:
         """An issuer."""
-        answer: IssuerShape = self._http.send("GET", f"tenants/{segment(tenant)}/issuers/{segment(issuer)}")
+        answer: TokenIssuerShape = self._http.send("GET", f"tenants/{segment(tenant)}/issuers/{segment(issuer)}")
         return answer
 
     def set(
-        self, tenant: str, issuer: str, body: NewIssuerRequest, *, idempotency_key: str | None = None, if_match: str | None = None
-    ) -> IssuerShape:
+        self,
+        tenant: str,
+        issuer: str,
+        body: NewTokenIssuerRequest,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> TokenIssuerShape:
         """Accept tokens of an issuer, or change what was agreed with it."""
-        answer: IssuerShape = self._http.send(
+        answer: TokenIssuerShape = self._http.send(
             "PUT",
             f"tenants/{segment(tenant)}/issuers/{segment(issuer)}",
             body=body,

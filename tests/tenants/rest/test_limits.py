@@ -43,6 +43,11 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "DelayedTimeOfKey": ("PATCH", f"{N}/topics/t/delayed", {"key": "k", "delay_ms": 1}),
     "NewRedrive": ("POST", f"{N}/topics/t/redrives/dry-run", {"target": "persistent://acme/orders/other"}),
     "NewPricePlan": ("POST", "/api/v1/price-plans", {}),
+    "NewTokenIssuer": (
+        "PUT",
+        "/api/v1/tenants/acme/issuers/x",
+        {"issuer": "i", "audience": "a", "jwks_url": "https://keys.example/", "roles": {"a": "app@acme"}},
+    ),
     "NewIssuer": ("PUT", "/api/v1/billing/issuer", {"details": {}}),
     "BillingChange": ("PATCH", "/api/v1/tenants/acme/billing", {}),
     "NewPlanAssignment": ("POST", "/api/v1/tenants/acme/billing/plans", {"starts_at": "2026-03-01T00:00:00Z"}),
