@@ -85,7 +85,8 @@ def _number(field: str, value: int | float, limit: Limit) -> str | None:
     low, high = limit.minimum, limit.maximum
     if (low is None or value >= low) and (high is None or value <= high):
         return None
-    shown = str(value) if abs(value) < 1 << 70 else f"a number of {len(f'{value:x}') * 4} bits"
+    short = isinstance(value, float) or abs(value) < 1 << 70
+    shown = str(value) if short else f"a number of {len(f'{value:x}') * 4} bits"
     bounds = f"{low} to {high}" if low is not None and high is not None else f"at most {high}" if low is None else f"at least {low}"
     return f"{field} is {shown}; it must be {bounds}"
 

@@ -60,7 +60,8 @@ def test_a_token_is_shown_once(visit: Callable[..., Page]) -> None:
     page = visit("owner", "/tenants/acme/keys")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("link", name="New key").first.click()
-    page.get_by_label("Name").fill("checkout")
+    page.get_by_role("textbox", name="Name", exact=True).fill("checkout")
+    page.get_by_label("Whatever is granted to its role").check()
     page.get_by_label("produce in orders").check()
     page.get_by_role("button", name="Create the key").click()
     token = page.locator("#token").inner_text()
@@ -122,9 +123,9 @@ def test_the_keyboard(visit: Callable[..., Page]) -> None:
     page.wait_for_url("**/tenants/acme/keys")
     page.keyboard.press("c")
     page.wait_for_url("**/tenants/acme/new-key")
-    page.get_by_label("Name").press("g")  # typing is typing
-    page.get_by_label("Name").press("t")
-    expect(page.get_by_label("Name")).to_have_value("gt")
+    page.get_by_role("textbox", name="Name", exact=True).press("g")  # typing is typing
+    page.get_by_role("textbox", name="Name", exact=True).press("t")
+    expect(page.get_by_role("textbox", name="Name", exact=True)).to_have_value("gt")
     page.locator("main").focus()
     page.keyboard.press("g")
     page.keyboard.press("t")

@@ -11,6 +11,7 @@ from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.methods import request_structs
 from messaging.broker.http.websocket.frames import FRAMES
 from messaging.broker.http.websocket.parameters import PARAMETERS
+from messaging.limits.model import Limit, violation
 from messaging.limits.structs import limits_of, over_limit, rows_of
 from tenants.pulsar import bodies
 from tests.support.limit_values import at_and_over
@@ -70,3 +71,10 @@ def test_fields_of_a_nested_object_are_limited_too() -> None:
     feed = FeedApply(from_version=0, to_version=1, changes=[FeedChange(version=1, kind="k" * 65, key="", state=None)])
     over = over_limit(feed)
     assert over is not None and over[0] == "kind has 65 bytes; at most 64 are allowed: shorten it"
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 10**400, 2**70, -(2**70)])
+def test_a_number_far_beyond_its_limit_is_refused_like_any_other(value: float) -> None:
+    """A whole number that came as 1e308 answered 500: its bits were asked for."""
+    refusal = violation("count", value, Limit("it is counted", minimum=0, maximum=10))
+    assert refusal is not None and "must be 0 to 10" in refusal and len(refusal) < 400
