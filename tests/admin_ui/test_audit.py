@@ -84,7 +84,7 @@ FORMS = {
     "console:tenant_create": ("/new-tenant", {"name": "fresh"}),
     "console:namespace_create": ("/tenants/acme/new-namespace", {"name": "fresh"}),
     "console:namespace_delete": ("/tenants/globex/namespaces/edge/delete", {"confirm": "globex/edge"}),
-    "console:key_create": ("/tenants/acme/new-key", {"name": "app", "expiry": "never"}),
+    "console:key_create": ("/tenants/acme/new-key", {"name": "app", "limited_by": "role", "expiry": "never"}),
     "console:topic_create": ("/tenants/acme/namespaces/orders/new-topic", {"name": "fresh"}),
     "console:usage_compute": ("/usage/compute", {}),
 }
