@@ -286,7 +286,7 @@ def test_a_spark_run_turns_traffic_into_usage_that_the_console_shows(
     assert eventually_sync(outcome, 240).startswith("succeeded"), standalone.output()[-4000:]
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     page = browser.get(f"/usage?day={day}&by=topic")
-    row = re.search(r'<th scope="row">[^<]*traffic</th>(.*?)</tr>', page, re.DOTALL)
+    row = re.search(r'<th scope="row">[^<]*metered/main/traffic</th>(.*?)</tr>', page, re.DOTALL)
     assert row, page
     columns = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)[1:]
     cells = dict(zip(columns, re.findall(r"<td[^>]*>(.*?)</td>", row[1], re.DOTALL), strict=True))
