@@ -130,6 +130,7 @@ TASKS: tuple[TaskEntry, ...] = (
         "",
         NOTICES,
         ids=("stream",),
+        retry_s=30,
         turn="workers.audit_streams.task:turn_of",
     ),
     TaskEntry(

@@ -23,13 +23,24 @@ from tenants.models import (
     Membership,
     Namespace,
     OutboxChange,
+    ProviderLogin,
     Tenant,
     User,
 )
 from tenants.scoping import OutsideScope, ScopedManager, platform_scope, tenant_scope
 from tests.tenants.world import World
 
-NOT_OF_A_TENANT = {User, IdempotencyKey, FeedHead, OutboxChange, DynamicSetting, AuditChain, AuditHead, AuditCheckpoint}
+NOT_OF_A_TENANT = {
+    User,
+    IdempotencyKey,
+    FeedHead,
+    OutboxChange,
+    DynamicSetting,
+    AuditChain,
+    AuditHead,
+    AuditCheckpoint,
+    ProviderLogin,
+}
 
 
 def tenant_models() -> list[type]:
