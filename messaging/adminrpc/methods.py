@@ -203,7 +203,7 @@ MAINTENANCE_RUN = Method("maintenance.run", MaintenanceRun, MaintenanceResult)
 USAGE_FLUSH = Method("usage.flush", UsageFlush, UsageFlushed)
 
 AUDIT_TAKE = Method("audit.take", AuditTake, AuditTaken)
-KEY_USES_TAKE = Method("keys.take_uses", KeyUsesTake, KeyUsesTaken)
+KEYS_TAKE_USES = Method("keys.take_uses", KeyUsesTake, KeyUsesTaken)
 
 METHODS: dict[str, Method[Any, Any]] = {method.name: method for method in tuple(globals().values()) if isinstance(method, Method)}
 

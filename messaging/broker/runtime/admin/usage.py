@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.key_uses import KeyUsesTake, KeyUsesTaken
-from messaging.adminrpc.methods import AUDIT_TAKE, KEY_USES_TAKE, USAGE_FLUSH
+from messaging.adminrpc.methods import AUDIT_TAKE, KEYS_TAKE_USES, USAGE_FLUSH
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
@@ -25,7 +25,7 @@ class UsageHandlers:
     async def take_audit_events(self, request: AuditTake) -> AuditTaken:
         return self._broker.audit.take(request)
 
-    @answers(KEY_USES_TAKE)
+    @answers(KEYS_TAKE_USES)
     async def take_key_uses(self, request: KeyUsesTake) -> KeyUsesTaken:
         taken = self._broker.access.key_uses.take(request.acknowledged_batch)
         return KeyUsesTaken(batch=taken.number, uses=taken.uses, waiting=taken.waiting)
