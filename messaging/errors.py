@@ -21,6 +21,7 @@ Grouped by who is at fault, and so by who can do something about it:
     │   │                                                   ├── ConsumerAssign the keys of a Key_Shared subscription that it wants
     │   ├── ProducerFenced       another producer owns the topic, or took it over
     │   ├── PreconditionFailed   clients are connected, or values contradict what is stored
+    │   │   ├── DeletionProtected  a policy protects it, or something in it, against deletion
     │   │   ├── PolicyNotEnforced  this release does not enforce the policy, so it does not accept it
     │   │   ├── FewerPartitions  than the topic has
     │   │   ├── InvalidRetention of which one limit is 0 and the other is not
