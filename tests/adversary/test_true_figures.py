@@ -14,6 +14,7 @@ import pytest
 from messaging.adminrpc.topics import TopicCreate, TopicRef
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.topics.backlog import age as oldest
+from messaging.broker.runtime.topics.backlog.stored_entries import StoredEntries
 from messaging.permissions.model import Principal
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
@@ -206,11 +207,11 @@ async def test_ages_of_very_many_subscriptions_read_a_bounded_number(world: Brok
     topic = world.service.topics.loaded[TOPIC]
     reads: list[object] = []
 
-    async def count(topic: object, position: object) -> int:
+    async def count(entries: StoredEntries, position: object) -> int:
         reads.append(position)
         return 1
 
-    monkeypatch.setattr(oldest, "broker_time", count)
+    monkeypatch.setattr(StoredEntries, "broker_time", count)
     for index in range(8):
         made = await open_subscription(world.service, Principal("admin"), topic, f"s{index}", start=EARLIEST)
         made.acknowledge_up_to(topic.ledger_list.at_index(index), 0)

@@ -19,6 +19,7 @@ EFFECTS = (
     "tests/messaging/broker/runtime/policies/test_policies*.py",
     "tests/tenants/test_policies.py",
     "tests/tenants/test_ceilings.py",
+    "tests/tenants/test_key_scopes.py",
 )
 
 
