@@ -165,7 +165,13 @@ def test_records_that_were_deleted_before_they_were_sent_are_a_gap(
     look(receiving)
     write("u1", "2", "3")
     assert not task.has_gap(AuditStream.unscoped.get(id=row.id), AuditRecord.unscoped.get(resource="2"))
-    monkeypatch.setattr(task, "next_batch", lambda stream: list(AuditRecord.unscoped.filter(resource="3", id__gt=stream.sent_id)))
+    monkeypatch.setattr(
+        task,
+        "next_batch",
+        lambda stream: [
+            task.Outgoing(record, json_line(record)) for record in AuditRecord.unscoped.filter(resource="3", id__gt=stream.sent_id)
+        ],
+    )
     look(receiving)
     assert AuditStream.unscoped.get(id=row.id).gaps == 1
 

@@ -8,7 +8,7 @@ order, and none is passed over: while a receiver does not answer, those behind i
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from messaging.errors import MagnetarError
 from tenants.audit.export_lines import json_line
@@ -31,6 +31,11 @@ BATCHES_MAX = 20  # of a turn: then others have theirs
 WAIT_S, WAIT_S_MAX = 15, 3600  # after a failure; twice as long after each further one
 RECORDS = "application/jsonl"
 UNDER_WAY = (TaskRun.Outcome.QUEUED, TaskRun.Outcome.RUNNING, TaskRun.Outcome.RETRYING)
+
+
+class Outgoing(NamedTuple):
+    record: AuditRecord
+    line: bytes
 
 
 @platform_scope()
@@ -80,28 +85,29 @@ def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str
             keep_progress(row, problem=error.message[:500], **changes)
             return {"sent": sent, "problem": error.message[:200]}
         sent += len(batch)
-        last = batch[-1]
+        last = batch[-1].record
         keep_progress(
             row,
             sent_id=last.id,
             sent_hash=last.hash,
             sent_at=environment.now(),
-            gaps=row.gaps + has_gap(row, batch[0]),
+            gaps=row.gaps + has_gap(row, batch[0].record),
             failures=0,
             problem="",
         )
     return {"sent": sent}
 
 
-def next_batch(stream: AuditStream) -> list[AuditRecord]:
+def next_batch(stream: AuditStream) -> list[Outgoing]:
     """The records that follow what was sent, as many as fit."""
-    batch: list[AuditRecord] = []
+    batch: list[Outgoing] = []
     size = 0
     for record in records_for(stream.tenant_uid).filter(id__gt=stream.sent_id).order_by("id")[:RECORDS_MAX]:
-        size += len(json_line(record))
+        outgoing = Outgoing(record, json_line(record))
+        size += len(outgoing.line)
         if batch and size > BATCH_BYTES_MAX:
             break
-        batch.append(record)
+        batch.append(outgoing)
     return batch
 
 
@@ -110,10 +116,10 @@ def has_gap(stream: AuditStream, record: AuditRecord) -> bool:
     return stream.sent_hash != (record.tenant_previous_hash if stream.tenant_uid else record.previous_hash)
 
 
-def post_batch(environment: Environment, stream: AuditStream, batch: list[AuditRecord]) -> None:
+def post_batch(environment: Environment, stream: AuditStream, batch: list[Outgoing]) -> None:
     allowed = webhooks.networks(environment.settings.webhook_allowed_networks)
-    body = b"".join(json_line(record) for record in batch)
-    notice_id = f"audit-{batch[0].id}-{batch[-1].id}"
+    body = b"".join(outgoing.line for outgoing in batch)
+    notice_id = f"audit-{batch[0].record.id}-{batch[-1].record.id}"
     at_s = int(environment.now().timestamp())
     webhooks.post(stream.url, stream.secret, notice_id, body, at_s, allowed, alerts.resolve(), content_type=RECORDS)
 
