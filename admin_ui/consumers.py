@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from admin_ui.access import websocket_refusal
@@ -23,6 +22,7 @@ from admin_ui.live.rights import RightsWatch
 from admin_ui.live.shared import live_hub, live_watchers, rights_watch
 from admin_ui.live.state import LiveState
 from admin_ui.live.watchers import Watchers
+from tenants.http.threads import in_database_thread
 
 CHECK_AGAIN_S = 10.0  # what no record tells of, such as the end of a session, is noticed after that long
 MESSAGE_BYTES_MAX = 1024
@@ -83,7 +83,7 @@ class NamespaceLiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Ch
 
     async def _refusal(self) -> int:
         """0, or the code to close with."""
-        code: int = await database_sync_to_async(websocket_refusal)(self.scope, "console:namespace_live")
+        code: int = await in_database_thread(websocket_refusal)(self.scope, "console:namespace_live")
         return code
 
     @staticmethod

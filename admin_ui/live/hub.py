@@ -85,7 +85,8 @@ class Feed:
     async def _ask(self) -> FeedStatus:
         before = self.status
         try:
-            answer = await asyncio.wait_for(self._poll(self.namespace), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                answer = await self._poll(self.namespace)
         except TimeoutError:
             return self._gone(before, f"no response within {ANSWER_S:g} s")
         except MagnetarError as error:

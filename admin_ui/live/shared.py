@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
-from channels.db import database_sync_to_async
 from django.conf import settings as django_settings
 
 from admin_ui import broker
 from admin_ui.live.hub import LiveHub
 from admin_ui.live.rights import RightsWatch, records_after
 from admin_ui.live.watchers import Watchers
+from tenants.http.threads import in_database_thread
 
 _watchers: list[Watchers] = []
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, LiveHub] = WeakKeyDictionary()
@@ -39,5 +39,5 @@ def rights_watch() -> RightsWatch:
     loop = asyncio.get_running_loop()
     watch = _rights.get(loop)
     if watch is None:
-        watch = _rights[loop] = RightsWatch(database_sync_to_async(records_after))
+        watch = _rights[loop] = RightsWatch(in_database_thread(records_after))
     return watch

@@ -57,7 +57,8 @@ class HttpServer(uvicorn.server.Server):
         while not self.ending.is_set():
             await self.on_tick(0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.ending.wait(), DATE_STEP_S if self.config.date_header else None)
+                async with asyncio.timeout(DATE_STEP_S if self.config.date_header else None):
+                    await self.ending.wait()
 
     def cut(self) -> None:
         """Ends what did not end in the time that it was given."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
 
 from messaging.errors import InvalidValue
 from tenants.audit.export_lines import csv_line, json_line
 from tenants.audit.reading import export_pieces, filters_of, read_all
+from tenants.http.threads import in_request_thread
 from tenants.models import AuditRecord
 
 FORMATS = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
@@ -35,5 +35,5 @@ class PiecewiseResponse(StreamingHttpResponse):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces: Iterator[bytes] = iter(self)
-        while (piece := await sync_to_async(lambda: next(pieces, None))()) is not None:
+        while (piece := await in_request_thread(lambda: next(pieces, None))()) is not None:
             yield piece

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
-from channels.db import database_sync_to_async
 from channels.routing import URLRouter
 from django.test import Client
 
@@ -21,6 +20,7 @@ from admin_ui.live.state import LiveState, apply
 from admin_ui.live.watchers import Watchers
 from tenants.access import actor_of_user
 from tenants.actions import RoleOfTeam, add_team_member, remove_team_member, set_member, set_team
+from tenants.http.threads import in_database_thread
 from tenants.models import Membership, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import ORDERS, PLACED, populate
@@ -47,7 +47,7 @@ def live(broker: ConsoleBroker, monkeypatch: pytest.MonkeyPatch) -> ScriptedLive
 
     def watch() -> RightsWatch:
         if not watches:
-            watches.append(RightsWatch(database_sync_to_async(records_after), interval_s=0.01))
+            watches.append(RightsWatch(in_database_thread(records_after), interval_s=0.01))
         return watches[0]
 
     monkeypatch.setattr(NamespaceLiveConsumer, "hub", staticmethod(hub))

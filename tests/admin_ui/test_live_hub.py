@@ -49,6 +49,21 @@ async def test_nobody_watches_nothing_is_asked() -> None:
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("live ")]
 
 
+async def test_the_last_watcher_may_leave_as_the_broker_answers() -> None:
+    """Its poller went on for good, and the watcher waited for it: the cancellation came in the turn of the answer, and was lost."""
+    asked = asyncio.Event()
+    answer = asyncio.get_running_loop().create_future()
+
+    async def poll(namespace: str) -> NamespaceLive:
+        asked.set()
+        return await answer
+
+    async with asyncio.timeout(60):
+        async with LiveHub(poll, interval_s=0.005).watch(ORDERS):
+            await asked.wait()
+            answer.set_result(ScriptedLive().answer(ORDERS))
+
+
 async def test_a_broker_that_goes_away_and_comes_back() -> None:
     fake = ScriptedLive()
     fake.rows[ORDERS] = [live_row(TOPIC, messages_in=1)]

@@ -22,7 +22,7 @@ from messaging.errors import (
 from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.access import Actor, NotVisible
-from tenants.models import AuditRecord, CustomRole, Grant, Key, Membership, Namespace, OutboxChange, Tenant
+from tenants.models import AuditRecord, CustomRole, Grant, Key, Membership, Namespace, OutboxChange, Team, TeamMember, Tenant, User
 from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/new")
@@ -49,6 +49,10 @@ OF_OWNERS: dict[str, Act] = {
     "set_member": lambda actor: actions.set_member(actor, "acme", "sam", "metadata"),
     "set_custom_role": lambda actor: actions.set_custom_role(actor, "acme", "publisher", ["produce"]),
     "delete_custom_role": lambda actor: actions.delete_custom_role(actor, "acme", "old"),
+    "set_team": lambda actor: actions.set_team(actor, "acme", "crew", [actions.RoleOfTeam("viewer")]),
+    "add_team_member": lambda actor: actions.add_team_member(actor, "acme", "old", "tom"),
+    "remove_team_member": lambda actor: actions.remove_team_member(actor, "acme", "old", "olga"),
+    "delete_team": lambda actor: actions.delete_team(actor, "acme", "old"),
     "remove_member": lambda actor: actions.remove_member(actor, "acme", "tom"),
     "create_topic": lambda actor: actions.create_topic(actor, TOPIC),
     "set_topic_policies": lambda actor: actions.set_topic_policies(actor, parse_topic("acme/orders/old"), {"message_ttl_s": 60}),
@@ -72,6 +76,8 @@ OF_SUPERUSERS: dict[str, Act] = {
 def ready(world: World) -> World:
     """What the actions above presuppose."""
     CustomRole.unscoped.create(tenant_id="acme", name="old", actions=["produce"])
+    team = Team.unscoped.create(tenant_id="acme", name="old")
+    TeamMember.unscoped.create(team=team, user=User.objects.get(username="olga"))
     Key.unscoped.create(id="k1", name="app", role="app@acme", tenant_id="acme")
     world.broker.add("persistent://acme/orders/old")
     return world
@@ -128,8 +134,6 @@ def test_a_role_named_in_admin_roles_administers(ready: World, name: str) -> Non
 def test_a_deactivated_owner_and_superuser_may_nothing(ready: World) -> None:
     for username in ("olga", "admin"):
         user = ready.actor(username)  # acted on before it is read
-        from tenants.models import User
-
         User.objects.filter(username=username).update(is_active=False)
         with pytest.raises(NotAuthorized):
             actions.create_namespace(user, "acme/more")

@@ -99,7 +99,8 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
         await stopping.wait()
         log.info("broker.stopping")
         try:
-            await asyncio.wait_for(service.stop(), STOP_S)
+            async with asyncio.timeout(STOP_S):
+                await service.stop()
         except TimeoutError:
             log.error("broker.stop_slow", seconds=STOP_S)
     return 0

@@ -192,7 +192,8 @@ class LocalSessions:
         try:
             consumer.flow(1)
             producer.publish([OutgoingMessage(b"health")], lambda positions, error: None)
-            await asyncio.wait_for(arrived, HEALTH_TIMEOUT_S)
+            async with asyncio.timeout(HEALTH_TIMEOUT_S):
+                await arrived
         except TimeoutError:
             raise NotReady(f"a message did not come back within {HEALTH_TIMEOUT_S:.0f} s") from None
         finally:
