@@ -14,7 +14,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
 from admin_ui.sign_in import factors
-from admin_ui.sign_in.activity import keep_only, make_room
+from admin_ui.sign_in.activity import forget_expired, keep_only, make_room
 from admin_ui.sign_in.factors import factors_of
 from messaging.permissions import audited
 from tenants.access import Actor, actor_of_user
@@ -64,6 +64,7 @@ def _signed_in(request: HttpRequest | None, user: User, **_: Any) -> None:
     if request is None or request.resolver_match is None:
         return
     make_room(user)
+    forget_expired()
     steps = [str(step.get("type") or step.get("provider") or step["method"]) for step in get_authentication_records(request, user)]
     note(request, user, audited.SIGN_IN, {"by": ", ".join(steps)} if steps else None)
 

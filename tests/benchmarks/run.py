@@ -52,6 +52,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"magnetar: {lacking}\n")
         return 2
     processes.end_with_us()
+    if options.dir is not None:
+        options.dir.mkdir(parents=True, exist_ok=True)
     path = DOCS / f"{options.what}.md" if options.save else options.out
     try:
         page, complete = _measure(options, names, progress, path)

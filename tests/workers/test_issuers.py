@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -18,6 +20,7 @@ from messaging.identity.issuers import JWKS_BYTES_MAX
 from tenants.models import Tenant, TokenIssuer
 from tests.support.brokers.worker_broker import Clock
 from workers.environment import Environment
+from workers.tasks import issuers
 from workers.tasks.issuers import refresh_issuers
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +134,28 @@ def test_what_cannot_be_fetched_keeps_the_keys_and_is_said(
     login.status, login.body = 200, document("k3")
     refresh()
     assert (kids(issuer), issuer.problem) == (["k3"], "")
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n"])
+def test_a_server_that_never_stops_sending_holds_nobody(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Status line, headers or document: a few bytes at a time, each sooner than a wait for the next one ends."""
+    monkeypatch.setattr(issuers, "TIMEOUT_S", 0.3)
+    left = threading.Event()
+
+    def dribble() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(begin)
+            while not left.wait(0.01):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=dribble, daemon=True)
+        server.start()
+        with pytest.raises(TimeoutError, match="took too long"):
+            issuers.fetch(f"http://127.0.0.1:{listening.getsockname()[1]}/keys")
+        left.set()
+        server.join()
 
 
 def test_an_address_that_is_no_longer_allowed_is_not_asked(

@@ -30,7 +30,8 @@ BATCH_BYTES_MAX = 1 << 20
 BATCHES_MAX = 20  # of a turn: then others have theirs
 WAIT_S, WAIT_S_MAX = 15, 3600  # after a failure; twice as long after each further one
 RECORDS = "application/jsonl"
-UNDER_WAY = (TaskRun.Outcome.QUEUED, TaskRun.Outcome.RUNNING, TaskRun.Outcome.RETRYING)
+# A run that is in quarantine is begun again by an operator.
+UNDER_WAY = (TaskRun.Outcome.QUEUED, TaskRun.Outcome.RUNNING, TaskRun.Outcome.RETRYING, TaskRun.Outcome.QUARANTINED)
 
 
 class Outgoing(NamedTuple):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import socket
 import ssl
-import time
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,8 +21,8 @@ from tenants.scoping import platform_scope
 from workers.environment import Environment
 from workers.runs import Renew
 
-TIMEOUT_S = 10.0  # for connecting, TLS and the whole answer together
-PIECE_BYTES = 8192
+TIMEOUT_S = 10.0  # for connecting, and again for TLS and the whole answer together
+TOO_SLOW = "the answer took too long"
 
 
 def refresh_issuers(environment: Environment, task_id: str, renew: Renew) -> dict[str, Any]:
@@ -46,34 +50,50 @@ def fetch(url: str) -> bytes:
     """The document. Redirects are not followed: they could lead to addresses that are not allowed. Raises `OSError`,
     `http.client.HTTPException`, `InvalidValue` for an answer that is none, or too long."""
     parts = urlsplit(url)
-    until_s = time.monotonic() + TIMEOUT_S
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S, context=context)
-    else:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
-    try:
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+    with contextlib.closing(connection), socket.create_connection((host, port), TIMEOUT_S) as plain, _ended_in_time(plain) as ended:
+        connection.sock = plain
+        if parts.scheme == "https":
+            connection.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=host)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "magnetar"})
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise InvalidValue(f"the answer has status {answer.status}, not 200")
-        return _body(answer, until_s)
-    finally:
-        connection.close()
-
-
-def _body(answer: http.client.HTTPResponse, until_s: float) -> bytes:
-    """Whole, in time and within its limit, however slowly it is sent."""
-    body = b""
-    while piece := answer.read1(PIECE_BYTES):
-        body += piece
-        if len(body) > JWKS_BYTES_MAX:
-            raise InvalidValue(f"the document has more than {JWKS_BYTES_MAX} bytes")
-        if time.monotonic() > until_s:
-            raise TimeoutError("the answer took too long")
+        try:
+            connection.request("GET", path, headers={"Accept": "application/json", "User-Agent": "magnetar"})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise InvalidValue(f"the answer has status {answer.status}, not 200")
+            body = answer.read(JWKS_BYTES_MAX + 1)
+        except (OSError, http.client.HTTPException):
+            if ended.is_set():
+                raise TimeoutError(TOO_SLOW) from None
+            raise
+    if ended.is_set():
+        raise TimeoutError(TOO_SLOW)
+    if len(body) > JWKS_BYTES_MAX:
+        raise InvalidValue(f"the document has more than {JWKS_BYTES_MAX} bytes")
     return body
+
+
+@contextmanager
+def _ended_in_time(connection: socket.socket) -> Iterator[threading.Event]:
+    """Shuts the connection down after `TIMEOUT_S` and sets the event: a server that sends a byte now and then, of its TLS, its
+    headers or the document, would hold the worker, for `http.client` waits for each of them anew."""
+    ended = threading.Event()
+    # A copy: the worker may close its own, and wrapping it in TLS takes it away.
+    with connection.dup() as copy:
+
+        def end() -> None:
+            ended.set()
+            with contextlib.suppress(OSError):
+                copy.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(TIMEOUT_S, end)
+        timer.start()
+        try:
+            yield ended
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 def _text(error: Exception) -> str:

@@ -64,6 +64,19 @@ def users_password(name: str, password_stdin: bool, **overrides: str | None) -> 
         set_user_password(name, _password(password_stdin))
 
 
+@users.command("remove-second-factors")
+@click.argument("name")
+@settings_options()
+def users_remove_second_factors(name: str, **overrides: str | None) -> None:
+    """Remove a user's second factors and end their sessions, for somebody who lost them."""
+    from controlplane.cli.offline import control_plane
+
+    with control_plane(overrides):
+        from controlplane.accounts import remove_second_factors
+
+        remove_second_factors(name)
+
+
 @users.command("deactivate")
 @click.argument("name")
 @settings_options()

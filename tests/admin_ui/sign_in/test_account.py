@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import msgspec
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
 from django.conf import settings as django_settings
+from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 
 from admin_ui.sign_in import activity
 from tenants.models import AuditRecord, User
@@ -186,6 +189,20 @@ def test_nobody_has_more_sessions_than_are_read_at_each_sign_in(browse: Browse, 
         sign_in(client, "owner")
     assert [client.get("/tenants/acme").status_code for client in clients] == [302, 302, 200, 200, 200]
     assert UserSession.objects.count() == 3
+
+
+def test_expired_sessions_are_forgotten_as_people_sign_in(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "EXPIRED_A_SIGN_IN", 2)
+    for _ in range(3):
+        sign_in(browse(""), "owner")
+    long_ago = timezone.now() - timedelta(seconds=1)
+    Session.objects.update(expire_date=long_ago)
+    client = browse("")
+    sign_in(client, "owner")
+    assert (Session.objects.filter(expire_date=long_ago).count(), UserSession.objects.count()) == (1, 2)
+    sign_in(browse(""), "owner")
+    assert (Session.objects.filter(expire_date=long_ago).count(), UserSession.objects.count()) == (0, 2)
+    assert client.get("/tenants/acme").status_code == 200
 
 
 def test_behind_a_trusted_proxy_each_client_is_counted_by_itself(

@@ -32,6 +32,7 @@ def test_an_added_user_is_listed(data: str) -> None:
         (("users", "add", "a b"), "name 'a b': Enter a valid username"),
         (("users", "add", "eve", "--tenant", "nowhere"), "tenant 'nowhere' does not exist, so the user was not added"),
         (("users", "password", "eve"), "user 'eve' does not exist"),
+        (("users", "remove-second-factors", "eve"), "user 'eve' does not exist"),
         (("users", "deactivate", "admin"), "'admin' is the only platform administrator"),
         (("keys", "retire-signing", "0000"), "key '0000' does not exist"),
     ],
@@ -39,6 +40,22 @@ def test_an_added_user_is_listed(data: str) -> None:
 def test_a_refused_change_of_accounts_is_said_in_a_line(data: str, arguments: tuple[str, ...], says: str) -> None:
     assert refused(magnetar(*arguments, "--data-dir", data)).startswith(says)
     assert "eve" not in magnetar("users", "list", "--data-dir", data).stdout
+
+
+def test_lost_second_factors_are_removed(data: str) -> None:
+    with closing(sqlite3.connect(Path(data) / "control" / "db.sqlite3")) as database, database:
+        database.execute(
+            "insert into mfa_authenticator (type, data, user_id, created_at) "
+            "select 'totp', '{}', id, '2026-01-01' from tenants_user where username = 'ada'"
+        )
+        database.execute("update tenants_user set has_second_factor = 1 where username = 'ada'")
+    shown = magnetar("users", "remove-second-factors", "ada", "--data-dir", data)
+    assert (shown.returncode, "removed the second factors of ada" in shown.stdout) == (0, True), shown.stderr
+    with closing(sqlite3.connect(Path(data) / "control" / "db.sqlite3")) as database:
+        assert database.execute("select count(*) from mfa_authenticator").fetchall() == [(0,)]
+        rows = database.execute("select has_second_factor from tenants_user where username = 'ada'").fetchall()
+        records = database.execute("select resource from tenants_auditrecord where action = 'user.second_factor.remove'").fetchall()
+    assert (rows, records) == ([(0,)], [("ada",)])
 
 
 def test_the_superuser_token_is_replaced_and_the_former_one_revoked(data: str) -> None:
