@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import json
@@ -14,6 +15,7 @@ import ssl
 import sys
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from controlplane import bootstrap, current, http_counters
 from messaging import descriptors, logs
@@ -26,6 +28,7 @@ from messaging.tls import server_context
 
 log = logs.get_logger("web")
 STOP_S = 3  # for requests in progress to finish
+ANNOUNCE_AGAIN_S, CONNECT_S = 2.0, 1.0
 WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pages are not limited by this
 
 
@@ -79,10 +82,12 @@ async def _serve(
             for task in done:
                 task.result()
         _announce(settings, listener, internal)
+        announcing = asyncio.create_task(_stay_announced(settings, listener, internal))
         log.info("web.ready", web_url=_url(settings, listener))
-        await asyncio.wait([*running, asyncio.create_task(stopping.wait())], return_when=asyncio.FIRST_COMPLETED)
+        ending = asyncio.create_task(stopping.wait())
+        await asyncio.wait([*running, announcing, ending], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        _path(settings).unlink(missing_ok=True)
+        _withdraw(settings)
         for server, _ in servers:
             server.ending.set()
         await asyncio.gather(*running)
@@ -148,6 +153,43 @@ def _internal_url(settings: Settings, listener: socket.socket, internal: socket.
 
 def _path(settings: Settings) -> Any:
     return settings.data_path / "run" / "web.json"
+
+
+async def _stay_announced(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:
+    """Of several web processes on one data directory brokers ask the one that began last, then one of the others."""
+    while True:
+        await asyncio.sleep(ANNOUNCE_AGAIN_S)
+        if not await asyncio.to_thread(_somebody_is_announced, settings):
+            with contextlib.suppress(OSError):  # a full disk ends no web process
+                _announce(settings, listener, internal)
+
+
+def _somebody_is_announced(settings: Settings) -> bool:
+    """We, or another web process that can be connected to. Blocks for `CONNECT_S`."""
+    announced = _announced(settings)
+    if announced.get("pid") == os.getpid():
+        return True
+    try:
+        url = urlsplit(str(announced["internal_url"]))
+        with socket.create_connection((url.hostname or "", url.port or 0), CONNECT_S):
+            return True
+    except (KeyError, ValueError, OSError):
+        return False
+
+
+def _announced(settings: Settings) -> dict[str, Any]:
+    """run/web.json; nothing where it cannot be read."""
+    try:
+        announced = json.loads(_path(settings).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return announced if isinstance(announced, dict) else {}
+
+
+def _withdraw(settings: Settings) -> None:
+    """Removes run/web.json unless another web process has written it."""
+    if _announced(settings).get("pid") == os.getpid():
+        _path(settings).unlink(missing_ok=True)
 
 
 def _announce(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:

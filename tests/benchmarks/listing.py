@@ -1,4 +1,5 @@
-"""Listing a namespace with very many topics: over Pulsar's admin API, as `pulsar-admin topics list` asks, and by pattern."""
+"""Long lists: a namespace with very many topics over Pulsar's admin API, as `pulsar-admin topics list` asks, and pages of topics,
+keys and audit records over /api/v1."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
@@ -16,6 +17,10 @@ from tests.support.brokers.standalone import Standalone
 TARGET_MS = 300.0
 PARTITIONS = 10_000  # the most that one topic may have
 NAMESPACE = "public/default"
+TENANT = "tenants/public"
+KEYS_A_TOPIC, RECORDS_A_TOPIC = 0.1, 10
+PAGE = 100
+FILL_A_CALL = 200_000
 WARM_UP = 3
 _TIMEOUT_S = 600
 
@@ -23,7 +28,7 @@ _TIMEOUT_S = 600
 def run(directory: Path | None, topics: int, requests: int, progress: Progress) -> Section:
     """Raises `Stalled` if the platform does not answer."""
     section = Section(
-        f"A namespace of {topics:,} topics listed",
+        f"A namespace of {topics:,} topics, and other long lists",
         f"Partitions of partitioned topics, in one namespace of a whole platform; {requests} requests one after another on one "
         "connection, by a superuser.",
         [Table(("list", "MiB", "p50 ms", "p95 ms"), [])],
@@ -36,6 +41,7 @@ def run(directory: Path | None, topics: int, requests: int, progress: Progress) 
             listing = _Listing(platform, section, requests)
             try:
                 listing.measure(topics, progress)
+                listing.measure_pages(platform, topics, progress)
             finally:
                 listing.close()
         except (OSError, AssertionError) as error:
@@ -43,6 +49,31 @@ def run(directory: Path | None, topics: int, requests: int, progress: Progress) 
         finally:
             platform.close()
     return section
+
+
+# Rows as the platform writes them: keys beside one that it made, records through the chain.
+_FILL_KEYS = """
+from tenants.models import Key
+Key.unscoped.bulk_create(
+    [Key(id=f"bench-{n}", tenant_id="public", name=f"app-{n}", role=f"app-{n}@public") for n in range(COUNT)], 1000
+)
+"""
+_FILL_RECORDS = """
+from tenants.audit.chain import append
+from tenants.models import AuditRecord, Tenant
+uid = Tenant.unscoped.get(name="public").uid
+for begin in range(0, COUNT, 2_000):
+    append(
+        [
+            AuditRecord(
+                role=f"user:u{number % 997}", action=f"topic.a{number % 40}", resource=f"public/n{number % 5000}", tenant="public",
+                tenant_uid=uid, key_id=f"k{number % 300}", address="192.0.2.1", request_id=f"r{number}",
+                before={"message_ttl_s": number}, after={"message_ttl_s": number + 1},
+            )
+            for number in range(begin, min(begin + 2_000, COUNT))
+        ]
+    )
+"""
 
 
 class _Listing:
@@ -65,6 +96,39 @@ class _Listing:
         figure = Figure(f"list of {topics:,} topics over /admin/v2, p95", listed, TARGET_MS, "ms", at_least=False)
         self._section.figures.append(figure)
 
+    def measure_pages(self, platform: Standalone, topics: int, progress: Progress) -> None:
+        """Pages of /api/v1: the first, one in the middle, and one that a filter finds, or does not."""
+        keys, records = int(topics * KEYS_A_TOPIC), topics * RECORDS_A_TOPIC
+        progress(f"writing {keys:,} keys and {records:,} audit records")
+        platform.run_python(_FILL_KEYS.replace("COUNT", str(keys)))
+        for begin in range(0, records, FILL_A_CALL):
+            platform.run_python(_FILL_RECORDS.replace("COUNT", str(min(FILL_A_CALL, records - begin))))
+        lists = {
+            f"{TENANT}/namespaces/default/topics": topics,
+            f"{TENANT}/keys": keys,
+            f"{TENANT}/audit": records,
+            f"{TENANT}/audit?action=topic.a7": records,
+            f"{TENANT}/audit?role=nobody": records,
+        }
+        for path, length in lists.items():
+            progress(f"pages of {path}")
+            page = f"{path}{'&' if '?' in path else '?'}limit={PAGE}"
+            slowest = self._page_p95(page)
+            self._section.figures.append(Figure(f"a page of {path} of {length:,}, p95", slowest, TARGET_MS, "ms", at_least=False))
+
+    def _page_p95(self, page: str) -> float:
+        """Of the first page and those that follow it."""
+        times, sizes = [], []
+        after = ""
+        for number_of_request in range(WARM_UP + self._requests):
+            start = time.perf_counter()
+            body = self._ask("GET", page + (f"&after={quote(after)}" if after else ""), api="api/v1")
+            if number_of_request >= WARM_UP:
+                times.append((time.perf_counter() - start) * 1e3)
+                sizes.append(len(body))
+            after = json.loads(body)["next"] or ""
+        return self._row(f"GET /api/v1/{page}", max(sizes), times)
+
     def _timed(self, path: str, topics: int) -> float:
         times, size = [], 0
         for number_of_request in range(WARM_UP + self._requests):
@@ -75,14 +139,17 @@ class _Listing:
             size = len(body)
         if len(json.loads(body)) != topics:
             raise Stalled(f"{path} lists {len(json.loads(body))} topics of {topics}")
+        return self._row(f"GET /admin/v2/{path}", size, times)
+
+    def _row(self, what: str, size: int, times: list[float]) -> float:
+        """The 95th percentile of `times`."""
         times.sort()
         p95 = times[min(len(times) - 1, round(len(times) * 0.95))]
-        cells = (f"GET /admin/v2/{path}", number(size / 2**20), number(times[len(times) // 2]), number(p95))
-        self._section.tables[0].rows.append(cells)
+        self._section.tables[0].rows.append((what, number(size / 2**20), number(times[len(times) // 2]), number(p95)))
         return p95
 
-    def _ask(self, method: str, path: str, body: str | None = None) -> bytes:
-        self._connection.request(method, f"/admin/v2/{path}", body, self._headers)
+    def _ask(self, method: str, path: str, body: str | None = None, api: str = "admin/v2") -> bytes:
+        self._connection.request(method, f"/{api}/{path}", body, self._headers)
         answer = self._connection.getresponse()
         content = answer.read()
         if answer.status >= 300:

@@ -33,7 +33,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   delayed       1, 10 and 100 million delayed messages: a quarter of an hour, 10 GB
   delayed-peer  a million delayed messages on Magnetar and on a Pulsar: five minutes              (needs --peer)
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
-  listing       a namespace of 100,000 topics listed over the admin API: two minutes
+  listing       100,000 topics over the admin API; pages of topics, keys, audit records: five minutes
   producer      what settings of a producer cost and save, and the SDK beside Apache's client: two minutes
   billing       hourly usage from 10^5 to 10^8 records beside pyarrow: half an hour
   opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)

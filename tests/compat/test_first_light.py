@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.cookiejar
 import re
-import urllib.parse
-import urllib.request
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +13,7 @@ from messaging import client as magnetar
 from messaging.errors import AuthenticationFailed
 from tests.compat.stock import RECEIVE_MS, Stock, nothing_more, receive
 from tests.support.brokers.standalone import Answer, Standalone
+from tests.support.console_reader import Browser
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
@@ -160,30 +158,6 @@ def test_pulsars_health_check(rest: Rest, standalone: Standalone) -> None:
 
 
 # --- console -----------------------------------------------------------------------------------------------------------------
-
-
-class Browser:
-    """Forms and cookies, no more; real browsers are driven in tests/admin_ui."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.jar = http.cookiejar.CookieJar()
-        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.jar))
-
-    def get(self, path: str) -> str:
-        with self.opener.open(self.url + path, timeout=20) as response:
-            text: str = response.read().decode()
-            return text
-
-    def sign_in(self, name: str, password: str) -> str:
-        page = self.get("/sign-in")
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token
-        form = {"csrfmiddlewaretoken": token[1], "username": name, "password": password, "next": "/"}
-        request = urllib.request.Request(f"{self.url}/sign-in", urllib.parse.urlencode(form).encode(), {"Origin": self.url})
-        with self.opener.open(request, timeout=20) as response:
-            text: str = response.read().decode()
-            return text
 
 
 @pytest.fixture(scope="module")
