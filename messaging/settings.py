@@ -37,6 +37,7 @@ CompactionsAtOnce = Annotated[int, Meta(ge=1, le=8)]  # as many as the broker se
 OTHER_VARIABLES = frozenset({"MAGNETAR_CONFIG", "MAGNETAR_TEST_DATABASE_URL", "MAGNETAR_TEST_REDIS_URL"})
 
 
+INTERNAL_TLS = "internal_tls_cert_file, internal_tls_key_file and internal_tls_ca_file"
 ISSUER_ADDRESS = re.compile(r"[^=/\s]+=(https://[^/\s?#@]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?)/\S*")
 
 
@@ -62,6 +63,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     broker_rpc_port: Port = 0  # 0: a free port, written to DATA_DIR/run/broker.json
     broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
+    web_internal_host: str = "127.0.0.1"  # address of the listener for brokers, where it is not `host` without TLS
+    web_internal_port: Port = 0  # 0: a free port, written to DATA_DIR/run/web.json
+    internal_tls_cert_file: str = ""  # PEM certificate of this process towards our others, by mutual TLS; changes apply at once
+    internal_tls_key_file: str = ""  # its private key; {service} in these paths becomes web, worker, broker or cli
+    internal_tls_ca_file: str = ""  # PEM, the authorities of these certificates, whose common names are such names
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
@@ -87,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     tls_cert_file: str = ""  # PEM certificate chain, for tls = "files"; changes apply without a restart
     tls_key_file: str = ""  # its private key, PEM, unencrypted
     tls_client_ca_file: str = ""  # PEM, authorities whose certificates identify Pulsar clients; empty: none do
+    tls_client_crl_file: str = ""  # PEM, revocation lists of all these authorities; changes apply from the next connection on
     tls_client_roles: tuple[str, ...] = ()  # NAME=ROLE; other common names become the role certificate:NAME
     # Data plane
     message_bytes_max: Positive = 5_242_880  # of one message or batch; larger ones are refused
@@ -225,6 +232,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             )
         if self.tls_client_ca_file and self.tls == "off":
             raise ConfigError("tls_client_ca_file needs TLS, over which certificates come: set tls to 'self-signed' or 'files'")
+        if self.tls_client_crl_file and not self.tls_client_ca_file:
+            raise ConfigError(
+                "tls_client_crl_file needs tls_client_ca_file, the authorities whose certificates it revokes: set both"
+            )
+        self._check_internal()
         for text in self.tls_client_roles:
             if not all(text.partition("=")):
                 raise ConfigError(f"tls_client_roles: {text!r} is not NAME=ROLE, such as billing-app=app@acme")
@@ -253,6 +265,31 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 f"{self.message_bytes_max}: raise the first or lower the second"
             )
 
+    def _check_internal(self) -> None:
+        """Between our processes nothing leaves the machine in the clear, and nobody else is spoken to."""
+        given = (self.internal_tls_cert_file, self.internal_tls_key_file, self.internal_tls_ca_file)
+        if any(given) and not all(given):
+            raise ConfigError(f"{INTERNAL_TLS} belong together: set all three, or none")
+        for key, address in (("broker_rpc_host", self.broker_rpc_host), ("web_internal_host", self.web_internal_host)):
+            if not self.internal_tls and not is_loopback(address):
+                raise ConfigError(
+                    f"{key} = {address!r} is reachable from other machines, where our processes speak TLS only: set "
+                    f"{INTERNAL_TLS}, or use a loopback address"
+                )
+        for key, url in (("broker_rpc_url", self.broker_rpc_url), ("web_internal_url", self.web_internal_url)):
+            scheme, host = _scheme_and_host(url)
+            if scheme == "http" and (self.internal_tls or not is_loopback(host)):
+                raise ConfigError(
+                    f"{key} = {url[:80]!r} is without TLS: set {INTERNAL_TLS} and use https://, or a loopback address"
+                )
+        if self.broker_rpc_url.startswith("https:") and not self.internal_tls:
+            raise ConfigError(f"broker_rpc_url = {self.broker_rpc_url[:80]!r} needs a certificate: set {INTERNAL_TLS}")
+
+    @property
+    def internal_tls(self) -> bool:
+        """Whether our processes speak mutual TLS with each other."""
+        return bool(self.internal_tls_ca_file)
+
     @property
     def data_path(self) -> Path:
         return Path(self.data_dir)
@@ -268,6 +305,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.advertised_host:
             return self.advertised_host
         return "127.0.0.1" if self.host in ("", "0.0.0.0", "::") else self.host
+
+
+def _scheme_and_host(url: str) -> tuple[str, str]:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or ""
+    except ValueError:
+        return "", ""
 
 
 def _is_origin(url: str) -> bool:

@@ -1,7 +1,7 @@
 """TLS for every listener: the certificate of ``tls = "self-signed"``, and a context that follows its files.
 
 A client is given tls/cert.pem or tls/ca.pem to trust; `messaging/certificate.py` makes them.
-`server_context` looks at the files on each handshake (one `stat` each) and uses new ones from the next handshake on, so that a
+A context looks at its files on each handshake (one `stat` each) and uses new ones from the next handshake on, so that a
 renewed certificate needs no restart and no signal. Files that do not load, such as half-written ones, change nothing and are tried
 again.
 """
@@ -75,10 +75,62 @@ def server_context(settings: Settings, *, identifies_clients: bool = False) -> s
     """
     if settings.tls == "off":
         return None
-    files = ensure_certificate(settings) if settings.tls == "self-signed" else certificate_files(settings)
-    authorities = Path(settings.tls_client_ca_file) if identifies_clients and settings.tls_client_ca_file else None
-    follower = _Follower(files, authorities)
-    return follower.outer
+    own = ensure_certificate(settings) if settings.tls == "self-signed" else certificate_files(settings)
+    sources = TlsSources(own, "tls_cert_file and tls_key_file")
+    if identifies_clients and settings.tls_client_ca_file:
+        revoked = Path(settings.tls_client_crl_file) if settings.tls_client_crl_file else None
+        sources = sources._replace(
+            authorities=Path(settings.tls_client_ca_file),
+            authorities_setting="tls_client_ca_file",
+            revoked=revoked,
+            verify_mode=ssl.CERT_OPTIONAL,  # peers with a token have none
+        )
+    return listener_context(sources)
+
+
+class TlsSources(NamedTuple):
+    """The files that a context is made of, and the settings that name them."""
+
+    own: CertificateFiles
+    own_settings: str
+    authorities: Path | None = None  # of peers
+    authorities_setting: str = ""
+    revoked: Path | None = None  # revocation lists of these authorities
+    verify_mode: ssl.VerifyMode = ssl.CERT_NONE
+    protocol: int = ssl.PROTOCOL_TLS_SERVER
+
+
+def load_context(sources: TlsSources) -> ssl.SSLContext:
+    """Raises `ConfigError`."""
+    context = ssl.SSLContext(sources.protocol)
+    context.check_hostname = False
+    context.verify_mode = sources.verify_mode
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # of TLS 1.2: it costs a handshake each time
+    try:
+        context.load_cert_chain(*sources.own, password=_no_passphrase)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"TLS certificate {sources.own.certificate} with key {sources.own.key} cannot be used ({error}): "
+            f"set {sources.own_settings} to a PEM certificate chain and its unencrypted key"
+        ) from None
+    if sources.authorities is not None:
+        _trust(context, sources.authorities, sources.authorities_setting, "certificates")
+    if sources.revoked is not None:
+        _trust(context, sources.revoked, "tls_client_crl_file", "revocation lists")
+        if not context.cert_store_stats()["crl"]:
+            raise ConfigError(
+                f"tls_client_crl_file {sources.revoked} contains no revocation list: name a file of PEM revocation lists"
+            )
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF  # a certificate of an authority without a list is refused
+    return context
+
+
+def _trust(context: ssl.SSLContext, file: Path, setting: str, what: str) -> None:
+    try:
+        context.load_verify_locations(file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{setting} {file} cannot be used ({error}): name a file of PEM {what}") from None
 
 
 def _no_passphrase() -> str:
@@ -89,52 +141,44 @@ def _no_passphrase() -> str:
 Stamp = tuple[tuple[int, int, int], ...]
 
 
-class _Follower:
-    """Keeps a loaded context for the newest files; `outer` is what listeners hold and never changes."""
+class ContextReload:
+    """A context that is loaded again when one of its files has changed. Files that do not load change nothing, and are tried again
+    the next time. Raises `ConfigError` when it is made."""
 
-    def __init__(self, files: CertificateFiles, client_authorities: Path | None) -> None:
-        self._files = files
-        self._client_authorities = client_authorities
+    def __init__(self, sources: TlsSources) -> None:
+        self._sources = sources
         self._stamp = self._look()
-        self.outer = self._load()
-        self._current = self.outer
-        self.outer.sni_callback = self._handshake
+        self._newest = load_context(sources)
+
+    def newest(self) -> ssl.SSLContext:
+        """Blocks for one `stat` a file."""
+        stamp = self._look()
+        if stamp is not None and stamp != self._stamp:
+            try:
+                self._newest = load_context(self._sources)
+            except ConfigError:
+                return self._newest  # half-written, perhaps: the next call looks again
+            self._stamp = stamp
+        return self._newest
 
     def _look(self) -> Stamp | None:
+        paths = (*self._sources.own, self._sources.authorities, self._sources.revoked)
         try:
-            seen = [path.stat() for path in (*self._files, self._client_authorities) if path is not None]
+            seen = [path.stat() for path in paths if path is not None]
         except OSError:
             return None
         return tuple((status.st_mtime_ns, status.st_size, status.st_ino) for status in seen)
 
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION  # of TLS 1.2: it costs a handshake each time
-        try:
-            context.load_cert_chain(self._files.certificate, self._files.key, password=_no_passphrase)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                f"TLS certificate {self._files.certificate} with key {self._files.key} cannot be used ({error}): "
-                "set tls_cert_file and tls_key_file to a PEM certificate chain and its unencrypted key"
-            ) from None
-        if self._client_authorities is not None:
-            try:
-                context.load_verify_locations(self._client_authorities)
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigError(
-                    f"tls_client_ca_file {self._client_authorities} cannot be used ({error}): name a file of PEM certificates"
-                ) from None
-            context.verify_mode = ssl.CERT_OPTIONAL  # peers with a token have none
-        return context
 
-    def _handshake(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
-        stamp = self._look()
-        if stamp is not None and stamp != self._stamp:
-            try:
-                self._current = self._load()
-            except ConfigError:
-                return  # half-written, perhaps: the next handshake looks again
-            self._stamp = stamp
-        if self._current is not self.outer:
-            connection.context = self._current
+def listener_context(sources: TlsSources) -> ssl.SSLContext:
+    """A context for listeners, which hold it and never change it: each handshake goes on with the newest files."""
+    reload = ContextReload(sources)
+    outer = reload.newest()
+
+    def handshake(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        newest = reload.newest()
+        if newest is not outer:
+            connection.context = newest
+
+    outer.sni_callback = handshake
+    return outer

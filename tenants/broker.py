@@ -20,6 +20,7 @@ from messaging.caller import current_caller
 from messaging.errors import NotReady
 from messaging.fairness.threads import FairThreads
 from messaging.identity import service_token
+from messaging.internal_tls import internal_client_tls
 from messaging.settings import Settings
 
 _THREADS = 16
@@ -66,12 +67,14 @@ class PooledRpc(TypedCalls):
 
 
 def rpc() -> TypedCalls:
-    """Blocks when called. Raises `NotReady` on a call while the broker is away."""
+    """Calls the broker as the process that this is. Blocks when called. Raises `NotReady` on a call while the broker is away."""
     global _rpc
     with _lock:
         if _rpc is None:
             settings: Settings = django_settings.MAGNETAR
-            _rpc = PooledRpc(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, "web")))
+            service: str = django_settings.MAGNETAR_SERVICE
+            tls = internal_client_tls(settings, service)
+            _rpc = PooledRpc(AdminRpc(lambda: broker_rpc_url(settings), lambda: service_token(settings, service), tls=tls))
         return _rpc
 
 
@@ -93,7 +96,7 @@ def takes_calls(within_s: float) -> bool:
 
 
 def use(client: TypedCalls | None) -> None:
-    """Another client, for tests and processes of another identity; None goes back to our own."""
+    """Another client, for tests; None goes back to our own."""
     global _rpc
     with _lock:
         _rpc = client

@@ -25,7 +25,9 @@ from messaging import errors
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.caller import current_caller
-from messaging.settings import Settings
+from messaging.internal_tls import InternalClientTls, require_service
+from messaging.local_caller import is_loopback
+from messaging.settings import INTERNAL_TLS, Settings
 
 ANSWER_BYTES_MAX = 64 << 20
 
@@ -71,7 +73,7 @@ class AdminRpc(TypedCalls):
 
     `url_provider` returns ``http://host:port``, `token_provider` the bearer token of our service identity; both are called as
     needed, so they may cache. `timeout_s` bounds each wait for the broker, but those for figures of thousands of partitions.
-    `tls` is used when the URL is ``https``.
+    `tls`: the broker is spoken to over mutual TLS, and no other way; None: on this machine.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class AdminRpc(TypedCalls):
         url_provider: Callable[[], str],
         token_provider: Callable[[], str],
         timeout_s: float = 10.0,
-        tls: ssl.SSLContext | None = None,
+        tls: InternalClientTls | None = None,
     ) -> None:
         self._url_provider = url_provider
         self._token_provider = token_provider
@@ -150,13 +152,24 @@ class AdminRpc(TypedCalls):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise errors.NotReady(f"the broker's RPC address {url!r} is not an http:// or https:// URL: correct broker_rpc_url")
+        if (parts.scheme == "https") != (self._tls is not None) or (self._tls is None and not is_loopback(parts.hostname)):
+            raise errors.NotReady(
+                f"the broker's RPC address {url} and the settings of this process do not agree about TLS: set {INTERNAL_TLS} for "
+                "both, or for neither on one machine"
+            )
         connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self.timeout_s, context=self._tls)
+        if self._tls is not None:
+            context = self._tls.context()
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self.timeout_s, context=context)
         else:
             connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=self.timeout_s)
         try:
             connection.connect()
+            if isinstance(connection.sock, ssl.SSLSocket):
+                require_service(connection.sock, "broker", url)
+        except errors.NotReady:
+            connection.close()
+            raise
         except OSError as error:
             connection.close()
             raise errors.NotReady(

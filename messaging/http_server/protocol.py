@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -33,6 +34,7 @@ class HttpProtocol(H11Protocol):
     _expects = ""  # what the timer waits for: a head, a body, or nothing
     _transfer: Transfer | None = None
     _ahead_bytes = 0
+    peer_certificate: dict[str, Any] | None = None  # of a peer that presented one, as `ssl` has it
     deaf = False  # what comes is not looked at: the connection ends with the answer
 
     # --- life
@@ -40,6 +42,7 @@ class HttpProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=PIECE_BYTES)  # with TLS it would be 512 KiB
+        self.peer_certificate = transport.get_extra_info("peercert")
         self.response_writer = ResponseWriter(self.app)
         self.app = self.response_writer
         self.arriving()
@@ -105,6 +108,7 @@ class HttpProtocol(H11Protocol):
     def handle_events(self) -> None:
         state = self.app_state
         state["full"] = self.bounds.slots.full
+        state["peer_certificate"] = self.peer_certificate  # copied into the scope of each request
         super().handle_events()
         self._look()
 

@@ -3,10 +3,11 @@
 - `files`: the files in secrets/, and valid key files
 - `first_start`: the secrets of a new data directory
 - `tokens`: a *token* is a JWT whose subject is a role; a `TokenVerifier` turns it into a `Principal`
-- `certificates`: who a peer is by the certificate that it presented
+- `certificates`: who a peer is by the certificate that it presented, or which of our processes
 - `signing_keys`: the keys that sign and verify tokens, and their rotation
 - `audit_statements`: signed statements about the audit log
 - `service`: a *service token* identifies one of our processes
+- `service_keys`: the keys of service tokens, and their rotation
 """
 
 from messaging.identity.files import read_secret, secrets_path

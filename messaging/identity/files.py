@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets as random_secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -47,6 +49,16 @@ def create(path: Path, text: str) -> None:
 def replace(path: Path, text: str) -> None:
     """Writes a 0600 file whole in place of what is there: a crash leaves the old one or the new one."""
     replace_file(path, text.encode(), durable=True, mode=0o600)
+
+
+@contextlib.contextmanager
+def locked(settings: Settings) -> Iterator[None]:
+    """Against another command that changes the same files."""
+    path = secrets_path(settings) / ".lock"
+    with path.open("w") as file:
+        path.chmod(0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _draft(path: Path, text: str) -> Path:

@@ -7,10 +7,7 @@ SHA-256 of its public key, so it needs no list. Running processes notice a chang
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from cryptography.hazmat.primitives import serialization
 
@@ -44,7 +41,7 @@ def rotate(settings: Settings) -> str:
 
     The public key is in place before the private one: at no moment is a token made that cannot be verified."""
     folder = secrets_path(settings)
-    with _locked(settings):
+    with files.locked(settings):
         former = verify_keys(settings)
         if len(former) >= KEYS_MAX:
             raise ConfigError(
@@ -62,7 +59,7 @@ def rotate(settings: Settings) -> str:
 
 def retire(settings: Settings, retired_id: str) -> None:
     """Every token that this key signed is refused from now on, and its connections end. Raises `ConfigError`."""
-    with _locked(settings):
+    with files.locked(settings):
         keys = verify_keys(settings)
         if retired_id not in keys:
             raise ConfigError(f"key {retired_id!r} does not exist: `magnetar keys list` shows all keys")
@@ -76,13 +73,3 @@ def retire(settings: Settings, retired_id: str) -> None:
 
 def _write(settings: Settings, keys: dict[str, PublicKey]) -> None:
     files.replace(secrets_path(settings) / VERIFY_FILE, "".join(files.public_pem(key) for key in keys.values()))
-
-
-@contextmanager
-def _locked(settings: Settings) -> Iterator[None]:
-    """Against another command that changes the same files."""
-    path = secrets_path(settings) / ".lock"
-    with path.open("w") as file:
-        path.chmod(0o600)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

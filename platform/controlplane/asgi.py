@@ -57,3 +57,11 @@ request_queues = RequestQueues(
     _dispatch, _settings.http_requests_max, _settings.http_requests_waiting_max, BodyBudget(BODIES_BYTES_MAX), _whose
 )
 application: Application = Guard(request_queues, _settings)
+
+
+async def of_processes(scope: Scope, receive: Receive, send: Send) -> None:
+    """The same on the listener for our own processes. Its certificates are of another authority than those of clients, and are
+    nobody's but a process's."""
+    state = scope.setdefault("state", {})
+    state["process_certificate"] = state.pop("peer_certificate", None)
+    await application(scope, receive, send)

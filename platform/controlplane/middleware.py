@@ -128,7 +128,7 @@ class PermissionTable:
         if action is Action.PUBLIC:
             return
         if action is Action.SERVICE:
-            state_of(request).actor = Actor(service_of(request))
+            state_of(request).actor = Actor(service_of(request, f"GET {request.path}"))
             return
         actor = actor_of(request)
         _check_calls(actor)

@@ -10,6 +10,7 @@ from messaging.identity import read_secret
 from tenants.sign_in.providers import providers_of
 
 MAGNETAR = current.settings()
+MAGNETAR_SERVICE = "cli"  # the service identity of this process; web_settings and worker_settings have their own
 
 DEBUG = False
 SECRET_KEY = read_secret(MAGNETAR, "django-secret-key")

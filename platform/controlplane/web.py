@@ -23,10 +23,12 @@ from messaging.atomic_files import replace_file
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.tls import BACKLOG
+from messaging.internal_tls import internal_server_context
 from messaging.settings import ConfigError, Settings, load
 from messaging.tls import server_context
 
 log = logs.get_logger("web")
+INTERNAL = "web-internal"  # the listener for brokers
 STOP_S = 3  # for requests in progress to finish
 ANNOUNCE_AGAIN_S, CONNECT_S = 2.0, 1.0
 WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pages are not limited by this
@@ -41,31 +43,31 @@ def main(settings: Settings) -> int:
     if not bootstrap.create_tables(settings):
         bootstrap.prepare(settings)
     os.environ["DJANGO_SETTINGS_MODULE"] = "controlplane.web_settings"
-    listener = _listen(settings.host, settings.web_port)
-    context = server_context(settings)
-    # Brokers use this listener: without TLS, on loopback, if the public listener uses TLS.
-    internal = _listen("127.0.0.1", 0) if context is not None else None
+    listener = _listen(settings.host, settings.web_port, "host", "web_port")
+    context, between_us = server_context(settings, identifies_clients=True), internal_server_context(settings, "web")
+    internal = None
+    if context is not None or between_us is not None:  # else brokers use the public listener
+        internal = _listen(settings.web_internal_host, settings.web_internal_port, "web_internal_host", "web_internal_port")
+    listeners = [(listener, context, "web"), *([(internal, between_us, INTERNAL)] if internal is not None else [])]
     try:
         import uvloop
 
-        return uvloop.run(_serve(settings, listener, context, internal))
+        return uvloop.run(_serve(settings, listeners))
     except ImportError:
-        return asyncio.run(_serve(settings, listener, context, internal))
+        return asyncio.run(_serve(settings, listeners))
     finally:
-        for opened in (listener, internal):
-            if opened is not None:
-                opened.close()
+        for opened, _, _ in listeners:
+            opened.close()
 
 
-async def _serve(
-    settings: Settings, listener: socket.socket, context: ssl.SSLContext | None, internal: socket.socket | None
-) -> int:
+Listeners = list[tuple[socket.socket, ssl.SSLContext | None, str]]  # the public one, and the one for brokers, if any
+
+
+async def _serve(settings: Settings, listeners: Listeners) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    servers = [(_server(settings, context, "web"), listener)]
-    if internal is not None:
-        servers.append((_server(settings, None, "web-internal"), internal))
+    servers = [(_server(settings, context, name), opened) for opened, context, name in listeners]
     await asyncio.to_thread(bootstrap.create_first_rows, settings)
     from controlplane.api_calls import ApiMeter
     from controlplane.key_uses import KeyUseWriter
@@ -81,9 +83,9 @@ async def _serve(
             done, _ = await asyncio.wait(running, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-        _announce(settings, listener, internal)
-        announcing = asyncio.create_task(_stay_announced(settings, listener, internal))
-        log.info("web.ready", web_url=_url(settings, listener))
+        _announce(settings, listeners)
+        announcing = asyncio.create_task(_stay_announced(settings, listeners))
+        log.info("web.ready", web_url=_url(settings, listeners[0][0]))
         ending = asyncio.create_task(stopping.wait())
         await asyncio.wait([*running, announcing, ending], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -100,11 +102,11 @@ async def _serve(
 def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> HttpServer:
     from django.urls import get_resolver
 
-    from controlplane.asgi import application, request_queues
+    from controlplane.asgi import application, of_processes, request_queues
 
     _ = get_resolver().url_patterns  # the first request should not wait for the imports of every page
     server = http_server(
-        application,
+        of_processes if name == INTERNAL else application,
         settings,
         connections_max=settings.http_connections_max,
         tls=context,
@@ -119,7 +121,7 @@ def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> Ht
     return server
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, host_setting: str, port_setting: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -130,9 +132,12 @@ def _listen(host: str, port: int) -> socket.socket:
         opened.close()
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"web_port = {port} is in use on {host}: stop the process that uses it, or choose another port (0 picks a free one)"
+                f"{port_setting} = {port} is in use on {host}: stop the process that uses it, or choose another port "
+                "(0 picks a free one)"
             ) from None
-        raise ConfigError(f"host = {host!r}, web_port = {port} cannot be opened: {error.strerror or error}") from None
+        raise ConfigError(
+            f"{host_setting} = {host!r}, {port_setting} = {port} cannot be opened: {error.strerror or error}"
+        ) from None
     return opened
 
 
@@ -142,26 +147,24 @@ def _url(settings: Settings, listener: socket.socket) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
-def _internal_url(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> str:
-    if internal is not None:
-        return f"http://127.0.0.1:{internal.getsockname()[1]}"
+def _internal_url(settings: Settings, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{'https' if settings.internal_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _path(settings: Settings) -> Any:
     return settings.data_path / "run" / "web.json"
 
 
-async def _stay_announced(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:
+async def _stay_announced(settings: Settings, listeners: Listeners) -> None:
     """Of several web processes on one data directory brokers ask the one that began last, then one of the others."""
     while True:
         await asyncio.sleep(ANNOUNCE_AGAIN_S)
         if not await asyncio.to_thread(_somebody_is_announced, settings):
             with contextlib.suppress(OSError):  # a full disk ends no web process
-                _announce(settings, listener, internal)
+                _announce(settings, listeners)
 
 
 def _somebody_is_announced(settings: Settings) -> bool:
@@ -192,13 +195,13 @@ def _withdraw(settings: Settings) -> None:
         _path(settings).unlink(missing_ok=True)
 
 
-def _announce(settings: Settings, listener: socket.socket, internal: socket.socket | None) -> None:
+def _announce(settings: Settings, listeners: Listeners) -> None:
     """Writes run/web.json atomically."""
     path = _path(settings)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     announcement = {
-        "web_url": _url(settings, listener),
-        "internal_url": _internal_url(settings, listener, internal),
+        "web_url": _url(settings, listeners[0][0]),
+        "internal_url": _internal_url(settings, listeners[-1][0]),
         "pid": os.getpid(),
     }
     replace_file(path, json.dumps(announcement).encode(), durable=False)

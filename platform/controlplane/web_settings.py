@@ -8,3 +8,4 @@ from tenants.sign_in.providers import providers_of
 
 _OF_PROVIDERS = [] if providers_of(_MAGNETAR) else ["allauth.socialaccount", "admin_ui.sign_in.openid"]
 INSTALLED_APPS = [app for app in _ALL_APPS if app not in ("django_celery_beat", *_OF_PROVIDERS)]
+MAGNETAR_SERVICE = "web"

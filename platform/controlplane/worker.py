@@ -109,9 +109,16 @@ def run() -> int:
     try:
         settings = load()
     except ConfigError as error:
-        print(f"magnetar worker: {error}", file=sys.stderr)  # noqa: T201
-        return 2
-    return main(settings)
+        return _refused(error)
+    try:
+        return main(settings)
+    except ConfigError as error:  # certificates towards the broker that cannot be used
+        return _refused(error)
+
+
+def _refused(error: ConfigError) -> int:
+    print(f"magnetar worker: {error}", file=sys.stderr)  # noqa: T201
+    return 2
 
 
 if __name__ == "__main__":

@@ -3,3 +3,4 @@
 from controlplane.settings import *  # noqa: F403
 
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "tenants", "workers", "django_celery_beat"]
+MAGNETAR_SERVICE = "worker"

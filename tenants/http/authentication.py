@@ -13,14 +13,17 @@ from django.conf import settings as django_settings
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
+from messaging.adminrpc.callers import require_call
 from messaging.caller import current_caller
 from messaging.client_address import client_address, within
 from messaging.errors import AuthenticationFailed, NotAuthorized
 from messaging.identity import ServiceVerifier, TokenVerifier
+from messaging.identity.certificates import Certificate, certificate_principal, check_process_certificate
 from messaging.identity.issuers import TrustedIssuer, claimed_issuer, issued_principal
 from messaging.key_uses import KeyUses
 from messaging.local_caller import is_local_caller
 from messaging.permissions.model import ANONYMOUS, Principal, tenant_of_key_role
+from messaging.settings import Settings
 from tenants.access import Actor
 from tenants.feed import issuer_state
 from tenants.grants import DatabaseGrants
@@ -70,13 +73,36 @@ def tenant_of_token(token: str) -> str:
     return known
 
 
-def service_of(request: HttpRequest) -> Principal:
-    """The process of ours that calls. Raises `AuthenticationFailed`."""
+def service_of(request: HttpRequest, call: str) -> Principal:
+    """The process of ours that makes this call. Raises `AuthenticationFailed`; `NotAuthorized` where that is not on its list."""
     global _service_verifier
+    settings: Settings = django_settings.MAGNETAR
     with _lock:
         if _service_verifier is None:
-            _service_verifier = ServiceVerifier.from_settings(django_settings.MAGNETAR)
-    return _service_verifier.verify(_bearer(request) or "", int(time.time() * 1000))
+            _service_verifier = ServiceVerifier.from_settings(settings)
+    now_ms = int(time.time() * 1000)
+    principal = _service_verifier.verify(_bearer(request) or "", now_ms)
+    if settings.internal_tls:
+        check_process_certificate(principal, _certificate(request, "process_certificate"), now_ms)
+    require_call(principal, call)
+    return principal
+
+
+def _certificate(request: HttpRequest, kind: str) -> Certificate | None:
+    """By what the listener says: `peer_certificate` of clients, `process_certificate` of our own processes."""
+    certificate: Certificate | None = getattr(request, "scope", {}).get("state", {}).get(kind)
+    return certificate
+
+
+def _by_certificate(request: HttpRequest) -> Principal:
+    """Of a client that presented a certificate of `tls_client_ca_file`, else anonymous. Raises `AuthenticationFailed`.
+
+    A browser presents its certificate to whatever page makes it call, so requests of pages are not identified by it."""
+    certificate, settings = _certificate(request, "peer_certificate"), django_settings.MAGNETAR
+    if not certificate or "Origin" in request.headers or "Sec-Fetch-Site" in request.headers:
+        return Principal(ANONYMOUS)
+    roles = dict(text.split("=", 1) for text in settings.tls_client_roles)
+    return certificate_principal(certificate, roles, int(time.time() * 1000))
 
 
 def principal_of_token(token: str, address: str = "") -> Principal:
@@ -131,7 +157,7 @@ def _principal(request: HttpRequest) -> Principal:
         return principal_of_token(token, client_address_of(request))
     user: Any = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return Principal(ANONYMOUS)
+        return _by_certificate(request)
     if request.method not in _SAFE_METHODS:
         _check_csrf(request)
     return Principal(user.role)

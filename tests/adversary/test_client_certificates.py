@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import shutil
 import ssl
 from collections.abc import AsyncIterator
@@ -13,7 +14,11 @@ from urllib.parse import urlsplit
 import pulsar
 import pytest
 import trustme
+import websockets
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
+from messaging.atomic_files import replace_file
 from messaging.errors import AuthenticationFailed
 from messaging.identity.certificates import certificate_principal
 from messaging.permissions.model import Principal, tenant_of_key_role
@@ -57,8 +62,8 @@ class Trusting:
 
 
 @asynccontextmanager
-async def trusting(folder: Path, **settings: object) -> AsyncIterator[Trusting]:
-    authority, file = trustme.CA(), folder / "clients.pem"
+async def trusting(folder: Path, authority: trustme.CA | None = None, **settings: object) -> AsyncIterator[Trusting]:
+    authority, file = authority or trustme.CA(), folder / "clients.pem"
     authority.cert_pem.write_to_path(str(file))
     async with running_broker(
         folder / "data", tls="self-signed", broker_tls_port=0, tls_client_ca_file=str(file), **settings
@@ -161,6 +166,66 @@ async def test_a_new_file_of_authorities_counts_from_the_next_handshake_on(tmp_p
         await ended(client)
 
 
+def revoked(authority: trustme.CA, *certificates: tuple[str, str]) -> bytes:
+    """A revocation list of the authority, as PEM."""
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    signing = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
+    now = datetime.datetime.now(datetime.UTC)
+    begins, ends = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=1)
+    made = x509.CertificateRevocationListBuilder().issuer_name(issuer.subject).last_update(begins).next_update(ends)
+    for path, _ in certificates:
+        serial = x509.load_pem_x509_certificate(Path(path).read_bytes()).serial_number
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(begins).build()
+        made = made.add_revoked_certificate(entry)
+    return made.sign(signing, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)  # type: ignore[arg-type]
+
+
+async def test_a_certificate_that_was_revoked_is_refused_from_the_next_connection_on(tmp_path: Path) -> None:
+    lists, authority = tmp_path / "revoked.pem", trustme.CA()
+    lists.write_bytes(revoked(authority))
+    async with trusting(tmp_path, authority, tls_client_crl_file=str(lists)) as at:
+        stolen, other = at.certificate("stolen"), at.certificate("other")
+        client = await at.client(*stolen)
+        present(client)
+        await client.expect("CONNECTED")
+        await client.close()
+        replace_file(lists, revoked(authority, stolen), durable=False)
+        client = await at.client(*stolen)
+        present(client)
+        await ended(client)
+        client = await at.client(*other)
+        present(client)
+        await client.expect("CONNECTED")
+        await client.close()
+        replace_file(lists, b"half a list", durable=False)  # changes nothing
+        client = await at.client(*stolen)
+        present(client)
+        await ended(client)
+
+
+async def test_websockets_identify_themselves_by_a_certificate_as_the_binary_protocol_does(tmp_path: Path) -> None:
+    async with trusting(tmp_path, tls_client_roles=("billing=writer@acme",), anonymous_public=False) as at:
+        port = urlsplit(at.broker.service.addresses.ws_url).port
+
+        async def status(kind: str, *certificate: str, token: str = "") -> int:
+            context = ssl.create_default_context(cafile=at.trusted)
+            if certificate:
+                context.load_cert_chain(*certificate)
+            url = f"wss://127.0.0.1:{port}/ws/v2/{kind}/persistent/acme/orders/t" + ("/s" if kind == "consumer" else "")
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            try:
+                async with websockets.connect(url, ssl=context, additional_headers=headers, proxy=None):
+                    return 101
+            except websockets.InvalidStatus as error:
+                return error.response.status_code
+
+        known, unknown = at.certificate("billing"), at.certificate("nobody")
+        assert [await status(kind, *known) for kind in ("producer", "consumer")] == [101, 403]
+        assert await status("producer", *unknown) == 403  # certificate:nobody was granted nothing
+        assert await status("producer") == 401
+        assert await status("producer", *known, token="wrong") == 401  # whoever shows a token is known by it alone
+
+
 async def test_a_stock_client_comes_in_by_its_certificate(tmp_path: Path) -> None:
     async with trusting(tmp_path, tls_client_roles=("billing=writer@acme",)) as at:
         certificate = at.certificate("billing")
@@ -218,4 +283,11 @@ def test_settings_that_could_identify_nobody_are_refused(tmp_path: Path) -> None
     for file in (empty, tmp_path / "missing.pem"):
         settings = Settings(data_dir=str(tmp_path), tls="self-signed", tls_client_ca_file=str(file))
         with pytest.raises(ConfigError, match="tls_client_ca_file"):
+            server_context(settings, identifies_clients=True)
+    authority = tmp_path / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(str(authority))
+    for file in (empty, authority):
+        lists = {"tls_client_ca_file": str(authority), "tls_client_crl_file": str(file)}
+        settings = Settings(data_dir=str(tmp_path), tls="self-signed", **lists)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="tls_client_crl_file"):
             server_context(settings, identifies_clients=True)

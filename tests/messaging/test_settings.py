@@ -135,3 +135,37 @@ def test_a_redis_url_is_that_of_a_server() -> None:
     with pytest.raises(ConfigError, match=r"redis_url = http://\.\.\. is not the URL") as refused:
         load({}, redis_url="http://user:secret@h")
     assert "secret" not in str(refused.value)
+
+
+INTERNAL: dict[str, str] = {
+    "internal_tls_cert_file": "{service}.pem",
+    "internal_tls_key_file": "{service}.key",
+    "internal_tls_ca_file": "ca.pem",
+}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"broker_rpc_host": "0.0.0.0"}, ["broker_rpc_host", "0.0.0.0", *INTERNAL]),
+        ({"broker_rpc_host": ""}, ["broker_rpc_host", *INTERNAL]),
+        ({"web_internal_host": "10.0.0.1"}, ["web_internal_host", "10.0.0.1", *INTERNAL]),
+        ({"broker_rpc_url": "http://broker.example:7000"}, ["broker_rpc_url", "broker.example", *INTERNAL]),
+        ({"broker_rpc_url": "https://127.0.0.1:7000"}, ["broker_rpc_url", *INTERNAL]),
+        ({"broker_rpc_url": "http://127.0.0.1:7000", **INTERNAL}, ["broker_rpc_url", "https://"]),
+        ({"web_internal_url": "http://web.example:8080"}, ["web_internal_url", "web.example", *INTERNAL]),
+        ({"internal_tls_cert_file": "broker.pem"}, list(INTERNAL)),
+        ({"tls_client_crl_file": "revoked.pem"}, ["tls_client_crl_file", "tls_client_ca_file"]),
+    ],
+)
+def test_between_our_processes_nothing_leaves_the_machine_in_the_clear(values: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Settings(**values)  # type: ignore[arg-type]
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_with_certificates_our_processes_may_be_on_several_machines() -> None:
+    apart = {"broker_rpc_host": "0.0.0.0", "web_internal_host": "::", "broker_rpc_url": "https://broker.example:7000"}
+    assert Settings(**apart, **INTERNAL, web_internal_url="https://web.example:7001").internal_tls  # type: ignore[arg-type]
+    assert not Settings(broker_rpc_url="http://127.0.0.1:7000", broker_rpc_host="::1").internal_tls

@@ -232,6 +232,9 @@ def test_the_feed_is_for_processes_of_ours(world: World, tmp_path: Any) -> None:
         response = get("/internal/v1/feed?since=0", token)
         assert response.status_code == 401, token
         assert response.json()["code"] == "authentication_failed"
+    for name in ("web", "worker", "cli"):  # processes of ours that have no need of it
+        response = get("/internal/v1/feed?since=0", service_token(settings, name))
+        assert (response.status_code, response.json()["code"]) == (403, "not_authorized"), name
     response = get("/internal/v1/feed?since=2", service_token(settings, "broker"))
     assert response.status_code == 200
     found = msgspec.json.decode(response.content, type=FeedApply)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -38,6 +38,12 @@ def bearer_token(scope: Scope) -> str | None:
         return None
     scheme, _, token = value.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def peer_certificate(scope: Scope) -> Mapping[str, Any] | None:
+    """That which the peer of this connection presented and the handshake verified, as `ssl` has it (`http_server.protocol`)."""
+    certificate: Mapping[str, Any] | None = scope.get("state", {}).get("peer_certificate")
+    return certificate
 
 
 def path_parts(scope: Scope) -> list[str]:

@@ -36,6 +36,9 @@ class EdgeBroker(Protocol):
     async def authenticate(self, token: str | None, local: bool, address: str = "") -> Principal:
         """Who has this token; None: nobody, who may be anonymous where it is `local`. Raises `AuthenticationFailed`."""
 
+    def authenticate_certificate(self, certificate: Mapping[str, Any]) -> Principal:
+        """Who presented it. Raises `AuthenticationFailed`."""
+
     def sign_in_failed(self, error: AuthenticationFailed, address: str) -> None:
         """For the audit log."""
 

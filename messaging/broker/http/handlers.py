@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from messaging.adminrpc.callers import require_call
 from messaging.adminrpc.methods import FEED_APPLY, METHODS
 from messaging.broker.http.asgi import (
     JSON,
@@ -20,11 +21,13 @@ from messaging.broker.http.asgi import (
     caller_is_local,
     client_address,
     error_body,
+    peer_certificate,
     read_body,
     while_connected,
 )
 from messaging.broker.http.context import EdgeContext
 from messaging.errors import AuthenticationFailed, InvalidValue, MagnetarError, NotFound, NotReady
+from messaging.identity.certificates import check_process_certificate
 from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
 from messaging.permissions.decision import allowed, require
@@ -87,11 +90,14 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
     if token is None:
         raise AuthenticationFailed("the admin RPC requires a service token: use the public API instead")
     principal = context.verifier.verify(token, context.clock_ms())
+    if context.settings.internal_tls:
+        check_process_certificate(principal, peer_certificate(request.scope), context.clock_ms())
     name = request.values["method"]
     method = METHODS.get(name)
     require(context.broker.grants, principal, method.permission if method is not None else BROKER_HTTP[RPC_PATTERN])
     if method is None or name not in context.edge.methods:
         raise NotFound(f"the admin RPC has no method {name[:80]!r}: check that broker and caller have the same release")
+    require_call(principal, name)
     body = await read_body(request.receive, RPC_BODY_BYTES_MAX, RPC_BODY_TIMEOUT_S)
     try:
         message = msgspec.json.decode(body or b"{}", type=method.request)

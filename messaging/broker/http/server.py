@@ -18,6 +18,7 @@ from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.samples import connection_samples, request_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.identity import ServiceVerifier
+from messaging.internal_tls import internal_server_context
 from messaging.settings import Settings
 
 GRACE_S = 2  # what open requests get to finish when the broker stops
@@ -80,7 +81,8 @@ async def start_http(
 ) -> HttpListeners:
     """Serves the admin RPC on `rpc_sock` and WebSockets on `ws_sock`, both bound already; returns when both accept.
 
-    `tls_context` is for the public listener; the admin RPC is plain on loopback. The sockets belong to the listeners from here on.
+    `tls_context` is for the public listener; the admin RPC has one of its own where the settings name its certificate. The sockets
+    belong to the listeners from here on. Raises `ConfigError` for a certificate that cannot be used.
     """
     counters = EdgeCounters()
     context = EdgeContext(
@@ -97,7 +99,9 @@ async def start_http(
             advertised = urlsplit(settings.broker_rpc_url).hostname or settings.broker_rpc_host
             rpc_hosts = RpcHostView(settings.broker_rpc_host, advertised, settings.allowed_hosts)
             app = rpc_app(replace(context, hosts=rpc_hosts))
-            listeners.rpc_port = await listeners._listen(app, rpc_sock, settings, None, ws=False)
+            listeners.rpc_port = await listeners._listen(
+                app, rpc_sock, settings, internal_server_context(settings, "broker"), ws=False
+            )
         if ws_sock is not None:
             listeners.ws_port = await listeners._listen(public_app(context), ws_sock, settings, tls_context, ws=True)
     except BaseException:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -219,6 +219,9 @@ class Broker:
 
     async def authenticate(self, token: str | None, local: bool, address: str = "") -> Principal:
         return await self.access.authenticate(token, local, address)
+
+    def authenticate_certificate(self, certificate: Mapping[str, Any] | None) -> Principal:
+        return self.access.authenticate_certificate(certificate)
 
     async def authorize(self, principal: Principal, action: Action, resource: Resource) -> None:
         try:

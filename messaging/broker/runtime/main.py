@@ -272,13 +272,14 @@ def _addresses(
 ) -> Addresses:
     host = f"[{settings.client_host}]" if ":" in settings.client_host else settings.client_host
     plain_host = host if settings.plain_host == settings.host else settings.plain_host
-    rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0") else settings.broker_rpc_host
+    rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0", "::") else settings.broker_rpc_host
+    rpc_host = f"[{rpc_host}]" if ":" in rpc_host else rpc_host
     web = f"{'https' if settings.tls != 'off' else 'http'}://{host}:{settings.web_port}" if settings.web_port else ""
     return Addresses(
         broker_url=f"pulsar://{plain_host}:{plain.getsockname()[1]}",
         broker_url_tls=f"pulsar+ssl://{host}:{secure.getsockname()[1]}" if secure else "",
         ws_url=f"{'wss' if settings.tls != 'off' else 'ws'}://{host}:{web_socket.getsockname()[1]}",
-        rpc_url=f"http://{rpc_host}:{rpc.getsockname()[1]}",
+        rpc_url=f"{'https' if settings.internal_tls else 'http'}://{rpc_host}:{rpc.getsockname()[1]}",
         http_url=web if settings.tls == "off" else "",
         http_url_tls=web if settings.tls != "off" else "",
     )

@@ -11,7 +11,7 @@ from controlplane.cli.options import settings_options
 
 @click.group()
 def keys() -> None:
-    """Manage the superuser token and the signing keys."""
+    """Manage the superuser token, the signing keys and the keys of our own processes."""
 
 
 @keys.command("list")
@@ -51,6 +51,33 @@ def keys_retire_signing(key_id: str, **overrides: str | None) -> None:
 
     signing_keys.retire(load(os.environ, **overrides), key_id)
     click.echo(f"key {key_id} was retired: tokens that it signed are refused, and their connections are closed within seconds")
+
+
+@keys.command("rotate-service")
+@click.argument("name", metavar="web|worker|broker|cli")
+@settings_options()
+def keys_rotate_service(name: str, **overrides: str | None) -> None:
+    """Create a key with which this process identifies itself to the others. The former key is accepted too until it is retired."""
+    from messaging.identity import service_keys
+    from messaging.settings import load
+
+    made = service_keys.rotate(load(os.environ, **overrides), name)
+    click.echo(
+        f"{name} signs with key {made} within half a minute; its former keys are accepted until you retire them with "
+        f"`magnetar keys retire-service {name}`. On other machines, replace secrets/identity/{name}.pub by this one first"
+    )
+
+
+@keys.command("retire-service")
+@click.argument("name", metavar="web|worker|broker|cli")
+@settings_options()
+def keys_retire_service(name: str, **overrides: str | None) -> None:
+    """Refuse the former keys of this process; only the newest is accepted."""
+    from messaging.identity import service_keys
+    from messaging.settings import load
+
+    retired = service_keys.retire(load(os.environ, **overrides), name)
+    click.echo(f"{retired} former key{'s' * (retired != 1)} of {name} {'are' if retired != 1 else 'is'} refused from now on")
 
 
 @keys.command("rotate-superuser")

@@ -248,7 +248,7 @@ def test_a_restarted_broker_is_found_at_its_new_port(tmp_path: Path) -> None:
 
 
 def test_the_url_comes_from_the_setting_or_the_file(tmp_path: Path) -> None:
-    assert broker_rpc_url(Settings(data_dir=str(tmp_path), broker_rpc_url="http://broker:1")) == "http://broker:1"
+    assert broker_rpc_url(Settings(data_dir=str(tmp_path), broker_rpc_url="http://127.0.0.1:1")) == "http://127.0.0.1:1"
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "broker.json").write_text('{"pid": 1}')
     with pytest.raises(errors.NotReady, match="KeyError"):

@@ -24,7 +24,7 @@ from tests.messaging.identity.keys import NOW_MS, NOW_S, own_key
 def test_secrets_are_private_complete_and_kept(settings: Settings) -> None:
     folder = identity.secrets_path(settings)
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    pairs = {f"identity/{name}.{kind}" for name in ("web", "worker", "broker") for kind in ("key", "pub")}
+    pairs = {f"identity/{name}.{kind}" for name in ("web", "worker", "broker", "cli") for kind in ("key", "pub")}
     rest = {
         "audit-signing.pem",
         "audit-verify.pem",

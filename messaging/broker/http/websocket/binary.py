@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from messaging.broker.http.asgi import JSON, Receive, Scope, Send, caller_is_local, client_address, error_body, header
+from messaging.broker.http.asgi import (
+    JSON,
+    Receive,
+    Scope,
+    Send,
+    caller_is_local,
+    client_address,
+    error_body,
+    header,
+    peer_certificate,
+)
 from messaging.broker.http.context import BinaryConnection, EdgeContext, MakeConnection
 from messaging.broker.http.websocket.link import BAD_DATA, GOING_AWAY, NORMAL
 from messaging.broker.http.websocket.memory import MessageThrottle
@@ -30,8 +40,8 @@ class WebSocketTransport(asyncio.Transport):
     """What a connection of the binary protocol writes to, over ASGI. `local` False hides the own address, so that the peer counts
     as one from elsewhere, whatever the address of the proxy."""
 
-    def __init__(self, peer: tuple[str, int], own: tuple[str, int] | None) -> None:
-        super().__init__({"peername": peer, "sockname": own})
+    def __init__(self, peer: tuple[str, int], own: tuple[str, int] | None, certificate: Mapping[str, Any] | None = None) -> None:
+        super().__init__({"peername": peer, "sockname": own, "peercert": certificate})
         self.cut = asyncio.get_running_loop().create_future()  # resolved when the WebSocket is to end at once
         self._unsent: deque[bytes | memoryview] = deque()
         self._unsent_bytes = 0
@@ -171,7 +181,8 @@ async def _serve(context: EdgeContext, make: MakeConnection, scope: Scope, recei
     client = scope.get("client") or ("?", 0)
     address = client_address(scope, context.settings.trusted_proxies) or str(client[0])
     own = scope.get("server") if caller_is_local(scope, context.settings.host) else None
-    transport = WebSocketTransport((address, int(client[1])), None if own is None else (str(own[0]), int(own[1] or 0)))
+    bound = None if own is None else (str(own[0]), int(own[1] or 0))
+    transport = WebSocketTransport((address, int(client[1])), bound, peer_certificate(scope))
     connection = make(tls)
     limits = MessageLimits(context, connection, scope.get("state", {}))
     context.counters.opened["binary"] += 1

@@ -16,7 +16,17 @@ from urllib.parse import quote
 import msgspec
 
 from messaging.broker.core.partition_routing import PartitionRouter
-from messaging.broker.http.asgi import Receive, Scope, Send, bearer_token, caller_is_local, client_address, header, path_parts
+from messaging.broker.http.asgi import (
+    Receive,
+    Scope,
+    Send,
+    bearer_token,
+    caller_is_local,
+    client_address,
+    header,
+    path_parts,
+    peer_certificate,
+)
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
@@ -257,7 +267,12 @@ async def _open(
         query_token = query.pop("token", "")
         local = caller_is_local(scope, context.settings.host)
         address = client_address(scope, context.settings.trusted_proxies)
-        principal = await context.broker.authenticate(token if token is not None else query_token or None, local, address)
+        token = token if token is not None else query_token or None
+        certificate = peer_certificate(scope)
+        if token is None and certificate:
+            principal = context.broker.authenticate_certificate(certificate)
+        else:
+            principal = await context.broker.authenticate(token, local, address)
         principal = replace(principal, address=address)
         _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))

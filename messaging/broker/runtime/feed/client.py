@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from messaging.adminrpc.feed import ANSWER_BYTES_MAX, FeedApply
+from messaging.errors import NotReady
 from messaging.identity import service_token
+from messaging.internal_tls import internal_client_tls, require_service
 from messaging.settings import Settings
 
 PULL_TIMEOUT_S = 3.0
@@ -20,7 +23,7 @@ def fetch(settings: Settings, since: int, feed_id: str, after: str) -> FeedApply
 
     Blocks. Raises `OSError`, `http.client.HTTPException`, and `ValueError` for an answer that is none."""
     query = urlencode({"since": since, "feed_id": feed_id, "after": after})
-    data = _get(f"{_internal_url(settings)}/internal/v1/feed?{query}", service_token(settings, "broker"))
+    data = _get(settings, f"{_internal_url(settings)}/internal/v1/feed?{query}", service_token(settings, "broker"))
     return msgspec.json.decode(data, type=FeedApply)
 
 
@@ -31,11 +34,25 @@ def _internal_url(settings: Settings) -> str:
     return str(run["internal_url"]).rstrip("/")
 
 
-def _get(url: str, token: str) -> bytes:
+def _get(settings: Settings, url: str, token: str) -> bytes:
     parts = urlsplit(url)
-    make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = make(parts.hostname or "", parts.port, timeout=PULL_TIMEOUT_S)
+    connection: http.client.HTTPConnection
+    tls = internal_client_tls(settings, "broker") if parts.scheme == "https" else None
+    if tls is not None:
+        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=PULL_TIMEOUT_S, context=tls.context())
+    elif settings.internal_tls:
+        raise OSError(f"{url} is without TLS: restart the web process, which listens with it")
+    elif parts.scheme == "https":
+        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=PULL_TIMEOUT_S)
+    else:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=PULL_TIMEOUT_S)
     try:
+        connection.connect()
+        if tls is not None and isinstance(connection.sock, ssl.SSLSocket):
+            try:
+                require_service(connection.sock, "web", url)
+            except NotReady as error:
+                raise OSError(error.message) from None
         connection.request("GET", f"{parts.path}?{parts.query}", headers={"Authorization": f"Bearer {token}"})
         response = connection.getresponse()
         data = response.read(ANSWER_BYTES_MAX + 1)

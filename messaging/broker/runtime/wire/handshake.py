@@ -51,7 +51,7 @@ async def authenticate(service: Broker, connection: Connection, body: pb.AuthRes
 
 async def _principal(service: Broker, connection: Connection, method: str, data: bytes) -> Principal:
     if method == "tls":  # its data is empty: the handshake brought what identifies the peer
-        return service.access.authenticate_certificate(connection.transport.get_extra_info("peercert"))
+        return service.authenticate_certificate(connection.transport.get_extra_info("peercert"))
     return await service.authenticate(_token(method, data), connection.local, connection.address)
 
 

@@ -1,0 +1,53 @@
+"""Which process may make which call: the list of each service identity, and nothing else is answered to it.
+
+A new method stands on the list of every process that calls it; a test finds methods that are on none. `web` serves people, so it
+has whatever the console and the APIs offer, and none of what only tasks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from messaging.adminrpc.methods import METHODS
+from messaging.errors import NotAuthorized
+from messaging.permissions.model import SERVICE_ROLE_PREFIX, Principal
+
+FEED_PAGE = "GET /internal/v1/feed"  # of the web process; every other call is a method of the broker
+FEED = frozenset({"feed.apply", "feed.pull"})  # whoever changes what the feed is about tells the broker
+TASKS = frozenset(
+    {
+        "audit.take",
+        "compaction.abort",
+        "compaction.begin",
+        "compaction.commit",
+        "compaction.due",
+        "compaction.read",
+        "compaction.write",
+        "keys.take_uses",
+        "maintenance.run",
+        "maintenance.topics",
+        "policies.append_events",
+        "redrive.move",
+        "redrive.prepare",
+        "usage.flush",
+    }
+)
+
+CALLS: Mapping[str, frozenset[str]] = {
+    "web": frozenset(METHODS) - TASKS,
+    "worker": TASKS | FEED | {"ceilings.used", "redrive.scan", "status", "topics.figures", "topics.times"},
+    "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
+    "broker": frozenset({FEED_PAGE}),
+}
+
+
+def callers_of(call: str) -> list[str]:
+    return [name for name, calls in CALLS.items() if call in calls]
+
+
+def require_call(principal: Principal, call: str) -> None:
+    """Raises `NotAuthorized` unless the call is on the list of this process."""
+    name = principal.role.removeprefix(SERVICE_ROLE_PREFIX)
+    if call not in CALLS.get(name, ()):
+        may = " and ".join(callers_of(call))
+        raise NotAuthorized(f"{principal.role} may not call {call}: only {may} may")
