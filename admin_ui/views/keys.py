@@ -14,7 +14,7 @@ from django.urls import reverse
 from admin_ui import api_calls, broker
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import Call, calls_of, followed, show_calls
-from admin_ui.forms import ConfirmForm
+from admin_ui.form_pages import confirm_page
 from admin_ui.key_forms import KeyForm, LeakedTokenForm
 from admin_ui.key_view import views_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
@@ -163,19 +163,10 @@ def add_admin_role(actor: Actor, tenant: str, role: str) -> None:
 @page
 def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpResponse:
     key = key_of(key_id)
-    form = ConfirmForm(request.POST or None, expected=key.name)
-    if request.method == "POST" and form.is_valid():
-        try:
-            revoke_key(request.actor, tenant, key.id)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"Key {key.name} was revoked. Its token is no longer valid.")
-            return HttpResponseRedirect(reverse("console:keys", args=[tenant]))
-    return show(
+    return confirm_page(
         request,
-        "pages/confirm.html",
         navigation(request, "keys", tenant),
+        lambda: revoke_key(request.actor, tenant, key.id),
         crumbs=above(tenant),
         heading=f"Revoke key {key.name}",
         impact=[
@@ -183,10 +174,10 @@ def key_revoke(request: ConsoleRequest, tenant: str, key_id: str) -> HttpRespons
             "The grants of its role remain and apply to other keys with the same name.",
         ],
         name=key.name,
-        form=form,
         submit="Revoke key",
-        cancel_url=reverse("console:keys", args=[tenant]),
-        calls=calls_of(request, [api_calls.revoke_key(tenant, key.id)]),
+        done=f"Key {key.name} was revoked. Its token is no longer valid.",
+        back=reverse("console:keys", args=[tenant]),
+        calls=[api_calls.revoke_key(tenant, key.id)],
     )
 
 

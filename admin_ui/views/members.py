@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import carried_out
 from admin_ui.forms import InviteForm, MemberForm
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.sign_in import mail
@@ -51,15 +52,9 @@ def members(request: ConsoleRequest, tenant: str) -> HttpResponse:
 def member_set(request: ConsoleRequest, tenant: str) -> HttpResponse:
     """Adds somebody who has an account, or changes what a member may do."""
     form = MemberForm(request.POST or None, roles=_roles())
-    if request.method == "POST" and form.is_valid():
-        try:
-            username, role = form.cleaned_data["username"], form.cleaned_data["role"]
-            set_member(request.actor, tenant, username, role, *_scope_of(username, role))
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"{username} is {role} of {tenant}.")
-            return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+    if carried_out(request, form, lambda: _set(request, tenant, form)):
+        show_message(request, f"{form.cleaned_data['username']} is {form.cleaned_data['role']} of {tenant}.")
+        return HttpResponseRedirect(reverse("console:members", args=[tenant]))
     return show(
         request,
         "pages/form.html",
@@ -137,6 +132,11 @@ def invitation_revoke(request: ConsoleRequest, tenant: str) -> HttpResponse:
     else:
         show_message(request, f"The invitation of {invitation.email} was revoked.")
     return HttpResponseRedirect(reverse("console:members", args=[tenant]))
+
+
+def _set(request: ConsoleRequest, tenant: str, form: MemberForm) -> None:
+    username, role = form.cleaned_data["username"], form.cleaned_data["role"]
+    set_member(request.actor, tenant, username, role, *_scope_of(username, role))
 
 
 def _scope_of(username: str, role: str) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.action_texts import TEXTS
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.forms import PLAIN, ConfirmForm, EntityField
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
-from messaging.errors import MagnetarError
+from admin_ui.form_pages import carried_out, confirm_page
+from admin_ui.forms import PLAIN, EntityField
+from admin_ui.pages import crumbs, navigation, show, show_message
 from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, CUSTOM_ACTIONS, OF_TENANT, complete, known
 from tenants.actions.custom_roles import delete_custom_role, set_custom_role
@@ -81,28 +81,19 @@ def role(request: ConsoleRequest, tenant: str, role: str) -> HttpResponse:
 
 @page
 def role_delete(request: ConsoleRequest, tenant: str, role: str) -> HttpResponse:
-    row, back = _own(role), reverse("console:roles", args=[tenant])
-    form = ConfirmForm(request.POST or None, expected=row.name)
-    if request.method == "POST" and form.is_valid():
-        try:
-            delete_custom_role(request.actor, tenant, row.name)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"Role {row.name} was deleted.")
-            return HttpResponseRedirect(back)
-    return show(
+    row = _own(role)
+    return confirm_page(
         request,
-        "pages/confirm.html",
         navigation(request, "roles", tenant),
+        lambda: delete_custom_role(request.actor, tenant, row.name),
         crumbs=_above(tenant),
         heading=f"Delete role {row.name}",
         impact=["A role that somebody has cannot be deleted: give them another one first."],
         name=row.name,
-        form=form,
         submit="Delete role",
-        cancel_url=back,
-        calls=calls_of(request, [api_calls.delete_role(tenant, row.name)]),
+        done=f"Role {row.name} was deleted.",
+        back=reverse("console:roles", args=[tenant]),
+        calls=[api_calls.delete_role(tenant, row.name)],
     )
 
 
@@ -117,19 +108,10 @@ def _edit(request: ConsoleRequest, tenant: str, row: CustomRole | None) -> HttpR
         cleaned = form.cleaned_data
         called = api_calls.set_role(tenant, cleaned.get("name", ""), form.ordered(), cleaned.get("description", ""))
         return show_calls(request, [called])
-    if request.method == "POST" and form.is_valid():
-        name = form.cleaned_data["name"]
-        try:
-            if row is None and CustomRole.objects.filter(name=name).exists():
-                form.add_error("name", "There is a role of this name: change it there, or choose another name.")
-            else:
-                set_custom_role(request.actor, tenant, name, form.ordered(), form.cleaned_data["description"])
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        if not form.errors:
-            done = "is in effect for everybody who has it" if row else "was created"
-            show_message(request, f"Role {name} {done}.")
-            return HttpResponseRedirect(reverse("console:roles", args=[tenant]))
+    if carried_out(request, form, lambda: _set(request, tenant, row, form)):
+        done = "is in effect for everybody who has it" if row else "was created"
+        show_message(request, f"Role {form.cleaned_data['name']} {done}.")
+        return HttpResponseRedirect(reverse("console:roles", args=[tenant]))
     shown = api_calls.set_role(tenant, row.name if row else "", row.actions if row else [], row.description if row else "")
     return show(
         request,
@@ -140,6 +122,14 @@ def _edit(request: ConsoleRequest, tenant: str, row: CustomRole | None) -> HttpR
         row=row,
         calls=calls_of(request, [shown]),
     )
+
+
+def _set(request: ConsoleRequest, tenant: str, row: CustomRole | None, form: RoleForm) -> None:
+    name = form.cleaned_data["name"]
+    if row is None and CustomRole.objects.filter(name=name).exists():
+        form.add_error("name", "There is a role of this name: change it there, or choose another name.")
+    else:
+        set_custom_role(request.actor, tenant, name, form.ordered(), form.cleaned_data["description"])
 
 
 def _own(name: str) -> CustomRole:

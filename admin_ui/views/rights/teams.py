@@ -14,7 +14,8 @@ from django.urls import reverse
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.forms import PLAIN, ConfirmForm, EntityField
+from admin_ui.form_pages import carried_out, confirm_page
+from admin_ui.forms import PLAIN, EntityField
 from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from messaging.errors import MagnetarError
 from messaging.permissions.roles import BUILT_IN, OWNER
@@ -135,28 +136,19 @@ def team(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
 
 @page
 def team_delete(request: ConsoleRequest, tenant: str, team: str) -> HttpResponse:
-    row, back = _team(team), reverse("console:teams", args=[tenant])
-    form = ConfirmForm(request.POST or None, expected=row.name)
-    if request.method == "POST" and form.is_valid():
-        try:
-            delete_team(request.actor, tenant, row.name)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"Team {row.name} was deleted.")
-            return HttpResponseRedirect(back)
-    return show(
+    row = _team(team)
+    return confirm_page(
         request,
-        "pages/confirm.html",
         navigation(request, "teams", tenant),
+        lambda: delete_team(request.actor, tenant, row.name),
         crumbs=_above(tenant),
         heading=f"Delete team {row.name}",
         impact=["Its members lose at once what they have through it. They remain members of the tenant."],
         name=row.name,
-        form=form,
         submit="Delete team",
-        cancel_url=back,
-        calls=calls_of(request, [api_calls.delete_team(tenant, row.name)]),
+        done=f"Team {row.name} was deleted.",
+        back=reverse("console:teams", args=[tenant]),
+        calls=[api_calls.delete_team(tenant, row.name)],
     )
 
 
@@ -172,18 +164,10 @@ def _edit(request: ConsoleRequest, tenant: str, row: Team | None) -> HttpRespons
         cleaned = form.cleaned_data
         called = api_calls.set_team(tenant, cleaned.get("name", ""), form.roles(), cleaned.get("description", ""))
         return show_calls(request, [called])
-    if request.method == "POST" and form.is_valid():
+    if carried_out(request, form, lambda: _set(request, tenant, row, form)):
         name = form.cleaned_data["name"]
-        try:
-            if row is None and Team.objects.filter(name=name).exists():
-                form.add_error("name", "There is a team of this name: change it there, or choose another name.")
-            else:
-                set_team(request.actor, tenant, name, form.roles(), form.cleaned_data["description"])
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        if not form.errors:
-            show_message(request, f"Team {name} was {'changed, in effect for all its members' if row else 'created'}.")
-            return HttpResponseRedirect(reverse("console:team", args=[tenant, name]))
+        show_message(request, f"Team {name} was {'changed, in effect for all its members' if row else 'created'}.")
+        return HttpResponseRedirect(reverse("console:team", args=[tenant, name]))
     roles = (
         [RoleOfTeam(role.role, (role.namespace_id or "").partition("/")[2], role.topics) for role in row.roles.all()] if row else []
     )
@@ -197,6 +181,14 @@ def _edit(request: ConsoleRequest, tenant: str, row: Team | None) -> HttpRespons
         namespaces=[each.local for each in Namespace.objects.order_by("name")[:OFFERED_MAX]],
         calls=calls_of(request, [api_calls.set_team(tenant, row.name if row else "", roles, row.description if row else "")]),
     )
+
+
+def _set(request: ConsoleRequest, tenant: str, row: Team | None, form: TeamForm) -> None:
+    name = form.cleaned_data["name"]
+    if row is None and Team.objects.filter(name=name).exists():
+        form.add_error("name", "There is a team of this name: change it there, or choose another name.")
+    else:
+        set_team(request.actor, tenant, name, form.roles(), form.cleaned_data["description"])
 
 
 def _team(name: str) -> Team:

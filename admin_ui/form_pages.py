@@ -1,0 +1,62 @@
+"""What pages with one form have in common: it is carried out and leads elsewhere, or is shown again with what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from django import forms
+from django.http import HttpResponse, HttpResponseRedirect
+
+from admin_ui.access import ConsoleRequest
+from admin_ui.calls import Call, calls_of
+from admin_ui.forms import ConfirmForm
+from admin_ui.pages import Navigation, explain, show, show_message
+from messaging.errors import MagnetarError
+
+
+def carried_out(request: ConsoleRequest, form: forms.Form, act: Callable[[], object]) -> bool:
+    """Whether the form was sent, is valid, and `act` did what it says. What `act` refuses, or adds to the form itself, is an error
+    of the form."""
+    if request.method != "POST" or not form.is_valid():
+        return False
+    try:
+        act()
+    except MagnetarError as error:
+        form.add_error(None, explain(error))
+    return not form.errors
+
+
+def confirm_page(
+    request: ConsoleRequest,
+    nav: Navigation,
+    act: Callable[[], object],
+    *,
+    crumbs: list[tuple[str, str]],
+    heading: str,
+    impact: list[str],
+    name: str,
+    submit: str,
+    done: str,
+    back: str,
+    cancel: str = "",
+    calls: Sequence[Call] = (),
+) -> HttpResponse:
+    """Asks for `name` before something is gone for good. `done` is said at `back`; `cancel` leads there too, if it names no other
+    page."""
+    form = ConfirmForm(request.POST or None, expected=name)
+    if carried_out(request, form, act):
+        show_message(request, done)
+        return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/confirm.html",
+        nav,
+        crumbs=crumbs,
+        heading=heading,
+        impact=impact,
+        name=name,
+        form=form,
+        submit=submit,
+        cancel_url=cancel or back,
+        calls=calls_of(request, calls) if calls else [],
+    )
