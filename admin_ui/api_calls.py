@@ -1,4 +1,5 @@
-"""Which requests of /api/v1 the forms about keys, roles and ceilings make: `admin_ui.calls` writes them down."""
+"""Which requests of /api/v1 the forms about keys, roles, issuers, ceilings and audit streams make: `admin_ui.calls` writes them
+down."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from admin_ui.calls import Call
+from tenants.actions.issuers import IssuerTerms
 from tenants.actions.keys import KeyUse
 from tenants.actions.teams import RoleOfTeam
 
@@ -152,6 +154,41 @@ def set_ceilings(tenant: str, changes: Mapping[str, Any]) -> Call:
         dict(changes),
         command=("ceilings", "set", *words, "--tenant", tenant) if words else (),
     )
+
+
+def set_issuer(tenant: str, name: str, terms: IssuerTerms) -> Call:
+    name = name or NOT_NAMED
+    body = {**terms._asdict(), "roles": dict(terms.roles)}
+    words = ["--issuer", terms.issuer, "--audience", terms.audience, "--jwks-url", terms.jwks_url]
+    for value, key in terms.roles.items():
+        words += ["--role", f"{value}={key}"]
+    words += ["--role-claim", terms.role_claim, "--clock-skew-s", str(terms.clock_skew_s)]
+    plain = not any("=" in value for value in terms.roles)  # the command takes the first "=" for the end of the value
+    command = ("issuers", "set", name, *words, "--tenant", tenant) if plain else ()
+    return Call("PUT", ("tenants", tenant, "issuers", name), "issuers.set", (tenant, name), body, command=command)
+
+
+def delete_issuer(tenant: str, name: str) -> Call:
+    path = ("tenants", tenant, "issuers", name)
+    return Call("DELETE", path, "issuers.delete", (tenant, name), command=("issuers", "delete", name, "--tenant", tenant))
+
+
+def set_audit_stream(tenant: str, url: str, *, oldest: bool) -> Call:
+    """`tenant` "": of the platform."""
+    body: dict[str, Any] = {"url": url or "https://HOST/PATH"} | ({"from_oldest": True} if oldest else {})
+    path, client, arguments = _audit_stream(tenant)
+    return Call("PUT", path, f"{client}.set_stream", arguments, body)
+
+
+def delete_audit_stream(tenant: str) -> Call:
+    path, client, arguments = _audit_stream(tenant)
+    return Call("DELETE", path, f"{client}.delete_stream", arguments)
+
+
+def _audit_stream(tenant: str) -> tuple[Sequence[str], str, Sequence[str]]:
+    if not tenant:
+        return ("audit", "stream"), "audit", ()
+    return ("tenants", tenant, "audit", "stream"), "tenant_audit", (tenant,)
 
 
 def explain(tenant: str, asked: Mapping[str, str]) -> Call:

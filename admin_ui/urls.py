@@ -10,6 +10,7 @@ from admin_ui.addresses import TopicConverter
 from admin_ui.views import (
     alerts,
     audit,
+    audit_streams,
     billing,
     budgets,
     ceilings,
@@ -37,7 +38,7 @@ from admin_ui.views import (
     usage,
     usage_runs,
 )
-from admin_ui.views.rights import access, roles, teams
+from admin_ui.views.rights import access, roles, teams, token_issuers
 
 register_converter(TopicConverter, "topic")
 
@@ -62,6 +63,10 @@ urlpatterns = [
     path(f"{_TENANT}/delete", tenants.tenant_delete, name="tenant_delete"),
     path(f"{_TENANT}/audit", audit.audit, name="audit"),
     path(f"{_TENANT}/audit/export", audit.audit_export, name="audit_export"),
+    path(f"{_TENANT}/audit/stream", audit_streams.audit_stream, name="audit_stream"),
+    path(f"{_TENANT}/audit/stream/delete", audit_streams.audit_stream_delete, name="audit_stream_delete"),
+    path("audit/stream", audit_streams.platform_audit_stream, name="platform_audit_stream"),
+    path("audit/stream/delete", audit_streams.platform_audit_stream_delete, name="platform_audit_stream_delete"),
     path("audit", audit.platform_audit, name="platform_audit"),
     path("audit/export", audit.platform_audit_export, name="platform_audit_export"),
     path("audit/chain", audit.audit_chain, name="audit_chain"),
@@ -89,6 +94,10 @@ urlpatterns = [
     path(f"{_TENANT}/teams/<str:team>", teams.team, name="team"),
     path(f"{_TENANT}/teams/<str:team>/change", teams.team_edit, name="team_edit"),
     path(f"{_TENANT}/teams/<str:team>/delete", teams.team_delete, name="team_delete"),
+    path(f"{_TENANT}/issuers", token_issuers.token_issuers, name="token_issuers"),
+    path(f"{_TENANT}/new-issuer", token_issuers.token_issuer_create, name="token_issuer_create"),
+    path(f"{_TENANT}/issuers/<str:issuer>", token_issuers.token_issuer, name="token_issuer"),
+    path(f"{_TENANT}/issuers/<str:issuer>/delete", token_issuers.token_issuer_delete, name="token_issuer_delete"),
     path(f"{_TENANT}/access", access.access, name="access"),
     path(f"{_TENANT}/ceilings", ceilings.ceilings, name="ceilings"),
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),

@@ -16,6 +16,7 @@ from admin_ui import api_calls
 from admin_ui.calls import Call, written
 from controlplane.cli import main
 from controlplane.cli.remote import contexts
+from tenants.actions.issuers import IssuerTerms
 from tenants.actions.keys import KeyUse
 from tenants.actions.teams import RoleOfTeam
 from tests.support.fake_api import PREFIX, Asked, FakeApi, fake_api
@@ -42,6 +43,15 @@ CALLS = {
     "plain team": api_calls.set_team("acme", "payments", [RoleOfTeam("billing")], ""),
     "no team": api_calls.delete_team("acme", "payments"),
     "team member": api_calls.add_team_member("acme", "payments", "ann b"),
+    "issuer": api_calls.set_issuer("acme", "corp", IssuerTerms("https://login", "magnetar", "https://login/keys", {"a b": "app"})),
+    "particular issuer": api_calls.set_issuer(
+        "acme", "corp", IssuerTerms("https://login", "magnetar", "https://login/keys", {"cn=x": "app"}, "groups", 0)
+    ),
+    "no issuer": api_calls.delete_issuer("acme", "corp"),
+    "audit stream": api_calls.set_audit_stream("acme", "https://siem.example/in", oldest=True),
+    "no audit stream": api_calls.delete_audit_stream("acme"),
+    "audit stream of the platform": api_calls.set_audit_stream("", "https://siem.example/in", oldest=False),
+    "no audit stream of the platform": api_calls.delete_audit_stream(""),
     "admin roles": api_calls.set_admin_roles("acme", ["boss@acme"]),
 }
 ANSWER = {

@@ -22,11 +22,12 @@ from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from tenants.access import platform_actor
 from tenants.actions import create_key, set_custom_role, set_team
-from tenants.models import Tenant, User
+from tenants.models import Tenant, TokenIssuer, User
 from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
 from tests.support.billing.billing_rows import APRIL, MARCH, run_of, with_plan
+from workers.audit_streams.actions import set_stream
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
 from workers.billing.reports import make
@@ -41,6 +42,7 @@ FILLING: dict[str, object] = {
     "run_id": "r1",
     "role": "keeper",
     "team": "payments",
+    "issuer": "corp",
     "pk": 999_999,
     "secret": "nothing",
     "job": "j1",
@@ -110,6 +112,12 @@ def address(name: str) -> str:
         filling = {**filling, **budget_and_report_of_acme()}
     if "role" in pattern.pattern.converters:
         set_custom_role(platform_actor(), "acme", "keeper", ["produce"])
+    if "issuer" in pattern.pattern.converters:
+        TokenIssuer.unscoped.create(
+            tenant_id="acme", name="corp", issuer="i", audience="a", jwks_url="https://i/", roles={"v": "app"}
+        )
+    if name.endswith("audit_stream_delete"):
+        set_stream(platform_actor(), "" if "platform" in name else "acme", "https://siem.example/in", oldest=False)
     if "team" in pattern.pattern.converters:
         set_team(platform_actor(), "acme", "payments", [])
     if "job" in pattern.pattern.converters:

@@ -33,6 +33,8 @@ PAGES = (
     "/tenants/acme/new-key",
     "/tenants/acme/new-namespace",
     "/tenants/acme/delete",
+    "/tenants/acme/issuers",
+    "/tenants/acme/audit/stream",
     "/new-tenant",
     "/tenants/globex/namespaces/edge",
     "/new-price-plan",
