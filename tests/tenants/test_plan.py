@@ -142,3 +142,58 @@ def test_what_is_no_file_is_refused_before_anything_is_changed(olga: World) -> N
     for given in ("a: [", "tenant: acme\nnamespace: {}", "- a"):
         assert run("apply", "-", "--yes", given=given).exit_code == 64, given
     assert run("plan", "-", given="tenant: other").exit_code == 4  # which olga cannot see
+
+
+PEOPLE = """
+tenant: acme
+namespaces:
+  orders:
+    topics:
+      new: {partitions: 0, schema: {type: AVRO, schema: {type: record, name: order, fields: [{name: id, type: string}]}}}
+roles:
+  keeper: {description: keeps keys, actions: [key_admin, produce]}
+members:
+  olga: owner
+  tom: {role: keeper, namespace: orders, topics: new*}
+teams:
+  payments: {description: pays, roles: [viewer, {role: developer, namespace: orders}], members: [tom]}
+"""
+
+
+def test_people_roles_teams_and_schemas_are_made_once_and_exported(olga: World) -> None:
+    planned = run("plan", "-", given=PEOPLE)
+    assert planned.exit_code == 2 and "+ role keeper" in planned.output and "~ member tom" in planned.output, planned.output
+    assert not olga.broker.topics
+    applied = run("apply", "-", "--yes", given=PEOPLE)
+    assert applied.exit_code == 0, applied.output
+    again = run("plan", "-", "--prune", given=PEOPLE)
+    assert (again.exit_code, again.output) == (0, "no changes\n")
+    exported = yaml.safe_load(run("export").output)
+    said = yaml.safe_load(PEOPLE)
+    assert exported["members"] == said["members"]
+    assert set(exported["roles"]["keeper"]["actions"]) >= {"key_admin", "produce"}
+    assert sorted(exported["teams"]["payments"]["members"]) == ["tom"]
+    assert exported["namespaces"]["orders"]["topics"]["new"]["schema"] == said["namespaces"]["orders"]["topics"]["new"]["schema"]
+    assert run("plan", "-", "--prune", given=yaml.safe_dump(exported)).exit_code == 0
+    fewer = said | {"teams": {"others": None}, "members": {"olga": "owner"}, "roles": {"second": {"actions": ["produce"]}}}
+    assert run("apply", "-", "--yes", "--prune", given=yaml.safe_dump(fewer)).exit_code == 0
+    assert run("plan", "-", "--prune", given=yaml.safe_dump(fewer)).output == "no changes\n"
+    assert "tom" not in run("export").output
+
+
+def test_a_file_gives_nobody_more_than_its_author_has_and_leaves_an_owner(
+    olga: World, caller: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("apply", "-", "--yes", given="tenant: acme\nmembers: {olga: viewer}").exit_code != 0  # the last owner
+    people = "tenant: acme\nroles: {people: {actions: [tenant_admin]}}\nmembers: {tom: people}"
+    assert run("apply", "-", "--yes", given=people).exit_code == 0
+    monkeypatch.setattr("messaging.client.admin.Admin", lambda url, token: Resources(InProcess(caller("tom"))))
+    for more in (
+        "members: {tom: owner}",
+        "roles: {mine: {actions: [produce]}}",
+        "teams: {mine: {roles: [developer], members: [tom]}}",
+        "members: {olga: viewer}",
+    ):
+        refused = run("apply", "-", "--yes", given=f"tenant: acme\n{more}")
+        assert refused.exit_code != 0 and "0 of " in refused.output, more + refused.output
+        assert "can do more than you can" in refused.output or "you lack" in refused.output, more + refused.output

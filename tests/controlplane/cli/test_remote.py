@@ -197,3 +197,47 @@ def test_help_loads_neither_django_nor_the_sdk() -> None:
     code = "import sys, controlplane.cli; print(sorted({'django', 'websockets', 'msgspec', 'messaging.client'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_teams_from_the_command_line(api: FakeApi) -> None:
+    team = {"name": "payments", "description": "pays", "roles": [{"role": "viewer"}], "member_count": 1, "created_at": "now"}
+    api.answer("PUT", "tenants/acme/teams/payments", (200, team))
+    given = ("--role", "developer@orders/pay-*", "--role", "viewer@*/x", "--role", "billing", "--description", "pays")
+    assert run("teams", "set", "payments", *given).exit_code == 0
+    roles = [
+        {"role": "developer", "namespace": "orders", "topics": "pay-*"},
+        {"role": "viewer", "topics": "x"},
+        {"role": "billing"},
+    ]
+    assert api.asked[-1].body == {"roles": roles, "description": "pays"}
+    for wrong in ("@orders", "viewer@"):
+        refused = run("teams", "set", "payments", "--role", wrong)
+        assert (refused.exit_code, len(api.asked)) == (64, 1) and "ROLE@NAMESPACE/PATTERN" in refused.output
+    api.answer("GET", "tenants/acme/teams?limit=1000", (200, {"items": [team], "next": None}))
+    assert "payments" in run("teams", "list").output
+    api.answer("PUT", "tenants/acme/teams/payments/members/ann", (200, {"username": "ann"}))
+    assert run("teams", "add", "payments", "ann").exit_code == 0
+    api.answer("DELETE", "tenants/acme/teams/payments/members/ann", (204, None))
+    assert run("teams", "remove", "payments", "ann").exit_code == 0
+    api.answer("DELETE", "tenants/acme/teams/payments", (204, None))
+    assert run("teams", "delete", "payments").exit_code == 0
+    assert (api.asked[-1].method, api.asked[-1].path) == ("DELETE", "tenants/acme/teams/payments")
+
+
+def test_issuers_from_the_command_line(api: FakeApi) -> None:
+    issuer = {"name": "corp", "issuer": "https://login", "audience": "magnetar", "key_ids": ["e1"], "problem": ""}
+    api.answer("PUT", "tenants/acme/issuers/corp", (200, issuer))
+    terms = ("--issuer", "https://login", "--audience", "magnetar", "--jwks-url", "https://login/keys")
+    assert run("issuers", "set", "corp", *terms, "--role", "orders=app", "--clock-skew-s", "5").exit_code == 0
+    assert api.asked[-1].body == {
+        **{"issuer": "https://login", "audience": "magnetar", "jwks_url": "https://login/keys"},
+        **{"roles": {"orders": "app"}, "role_claim": "sub", "clock_skew_s": 5},
+    }
+    refused = run("issuers", "set", "corp", *terms, "--role", "orders")
+    assert (refused.exit_code, len(api.asked)) == (64, 1) and "VALUE=KEY" in refused.output
+    assert run("issuers", "set", "corp", *terms).exit_code != 0, "an issuer without roles is of no use"
+    api.answer("GET", "tenants/acme/issuers?limit=1000", (200, {"items": [issuer], "next": None}))
+    assert "https://login" in run("issuers", "list").output
+    api.answer("DELETE", "tenants/acme/issuers/corp", (204, None))
+    assert run("issuers", "delete", "corp").exit_code == 0
+    assert api.asked[-1].method == "DELETE"

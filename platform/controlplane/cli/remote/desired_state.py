@@ -12,6 +12,7 @@
         topics:
           new:
             partitions: 4
+            schema: {type: JSON, schema: {type: record, name: order, fields: []}}
             policies: {message_ttl_s: 3600}
             properties: {team: payments}
             grants: {}
@@ -22,10 +23,17 @@
         expires_at: 2027-01-01T00:00:00Z
         scope: [{actions: [produce], namespace: orders, topics: new}]
         networks: [192.0.2.0/24]
+    roles:
+      keeper: {description: keeps keys, actions: [key_admin, produce]}
+    members:
+      ann: {role: developer, namespace: orders, topics: new-*}
+      bob: viewer
+    teams:
+      payments: {roles: [{role: keeper}], members: [ann]}
 
 What the file does not name is left alone: a namespace, a topic, a field. Within a field that it names, what is not there is
-removed: a policy, a grant. `prune` also deletes topics and subscriptions of the namespaces that it names, and revokes keys if it
-names any.
+removed: a policy, a grant, a role or member of a team. `prune` also deletes topics and subscriptions of the namespaces that it
+names, and revokes keys, deletes roles and teams, and removes members, each if it names any.
 """
 
 from __future__ import annotations
@@ -33,16 +41,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any
 
-Json = dict[str, Any]
-Verb = Literal["create", "change", "delete"]
+from controlplane.cli.remote.desired_parts import Change, Json, WrongFile, field_change, named, object_of, texts_of
+from controlplane.cli.remote.desired_rights import Rights, exported_rights, parsed_rights, removed_rights, rights_changes
+from controlplane.cli.remote.desired_schemas import parsed_schema, schema_changes, shown_schema
+
 KEY_FIELDS = ("expires_at", "scope", "networks")
 USE_FIELDS = ("actions", "namespace", "topics")
-
-
-class WrongFile(Exception):
-    """What is wrong with the file, where, and what to do."""
+RIGHTS = ("roles", "members", "teams")
 
 
 @dataclass
@@ -59,6 +66,7 @@ class Topic:
     properties: dict[str, str] | None = None
     grants: dict[str, list[str]] | None = None
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    schemas: list[Json] = field(default_factory=list)  # versions, newest last; of a file the one that it says
 
 
 @dataclass
@@ -77,41 +85,7 @@ class Tenant:
     labels: dict[str, str] | None = None
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     keys: dict[str, list[Json]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Change:
-    """`kind`: namespace, topic, subscription, key; or what of one of them: policies, labels, grants, properties, partitions.
-    `place`: () of the tenant, (namespace,), (namespace, topic) or (namespace, topic, subscription); (name,) of a key."""
-
-    verb: Verb
-    kind: str
-    place: tuple[str, ...]
-    before: Any = None
-    after: Any = None
-
-    @property
-    def name(self) -> str:
-        return "/".join(self.place) or "of the tenant"
-
-    def __str__(self) -> str:
-        mark = {"create": "+", "change": "~", "delete": "-"}[self.verb]
-        return f"{mark} {self.kind} {self.name}"
-
-    def lines(self) -> Iterator[str]:
-        """The difference, for people."""
-        yield str(self)
-        if isinstance(self.before, dict) and isinstance(self.after, dict):
-            for key in sorted({*self.before, *self.after}):
-                old, new = self.before.get(key), self.after.get(key)
-                if key not in self.before:
-                    yield f"    + {key}: {new}"
-                elif key not in self.after:
-                    yield f"    - {key}: {old}"
-                elif old != new:
-                    yield f"    ~ {key}: {old} -> {new}"
-        elif self.verb == "change":
-            yield f"    {self.before} -> {self.after}"
+    rights: Rights = field(default_factory=Rights)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------------------
@@ -119,42 +93,45 @@ class Change:
 
 def parsed(document: Any) -> Tenant:
     """Raises `WrongFile` that names the place."""
-    top = _object(document, "the file", ("tenant", "policies", "labels", "namespaces", "keys"))
+    top = object_of(document, "the file", ("tenant", "policies", "labels", "namespaces", "keys", *RIGHTS))
     if not isinstance(top.get("tenant"), str) or not top["tenant"]:
         raise WrongFile("tenant is missing: name the tenant")
-    tenant = Tenant(top["tenant"], _policies(top, ""), _texts(top, "", "labels"))
-    for name, given in _named(top.get("namespaces"), "namespaces"):
+    tenant = Tenant(top["tenant"], _policies(top, ""), texts_of(top, "", "labels"))
+    for name, given in named(top.get("namespaces"), "namespaces"):
         tenant.namespaces[name] = _namespace(given, f"namespaces.{name}.")
-    for name, given in _named(top.get("keys"), "keys"):
+    for name, given in named(top.get("keys"), "keys"):
         if "/" in name or name.startswith("."):
             raise WrongFile(f"keys has the name {name!r}, which is no name of a key")  # and would be one of a file
         tenant.keys[name] = [key_fields(given, f"keys.{name}")]
+    tenant.rights = parsed_rights(top)
     return tenant
 
 
 def _namespace(given: Any, at: str) -> Namespace:
-    body = _object(given, at, ("policies", "grants", "topics"))
+    body = object_of(given, at, ("policies", "grants", "topics"))
     namespace = Namespace(_policies(body, at), _grants(body, at))
-    for name, topic in _named(body.get("topics"), f"{at}topics"):
+    for name, topic in named(body.get("topics"), f"{at}topics"):
         namespace.topics[name] = _topic(topic, f"{at}topics.{name}.")
     return namespace
 
 
 def _topic(given: Any, at: str) -> Topic:
-    body = _object(given, at, ("partitions", "policies", "properties", "grants", "subscriptions"))
+    body = object_of(given, at, ("partitions", "policies", "properties", "grants", "subscriptions", "schema"))
     partitions = body.get("partitions")
     if partitions is not None and (isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 0):
         raise WrongFile(f"{at}partitions is {partitions!r}: give a number, 0 for a topic that is not partitioned")
-    topic = Topic(partitions, _policies(body, at), _texts(body, at, "properties"), _grants(body, at))
-    for name, subscription in _named(body.get("subscriptions"), f"{at}subscriptions"):
+    topic = Topic(partitions, _policies(body, at), texts_of(body, at, "properties"), _grants(body, at))
+    for name, subscription in named(body.get("subscriptions"), f"{at}subscriptions"):
         place = f"{at}subscriptions.{name}."
-        topic.subscriptions[name] = Subscription(_texts(_object(subscription, place, ("properties",)), place, "properties"))
+        topic.subscriptions[name] = Subscription(texts_of(object_of(subscription, place, ("properties",)), place, "properties"))
+    if body.get("schema") is not None:
+        topic.schemas = [parsed_schema(body["schema"], f"{at}schema")]
     return topic
 
 
 def key_fields(given: Any, at: str) -> Json:
     """Those of a key that `given` says, in the form in which they are compared. Raises `WrongFile`."""
-    body = dict(_object(given, at, KEY_FIELDS))
+    body = dict(object_of(given, at, KEY_FIELDS))
     if body.get("expires_at") is not None:
         body["expires_at"] = _time(body["expires_at"], f"{at}.expires_at")
     for name in ("scope", "networks"):
@@ -166,54 +143,21 @@ def key_fields(given: Any, at: str) -> Json:
 
 
 def _use(given: Any, at: str) -> Json:
-    body = _object(given, at, USE_FIELDS)
+    body = object_of(given, at, USE_FIELDS)
     actions = body.get("actions")
     if not isinstance(actions, list) or not all(isinstance(action, str) for action in actions):
         raise WrongFile(f"{at} has no list of actions, such as [produce, consume]")
     return {"actions": sorted(actions), "namespace": body.get("namespace") or "", "topics": body.get("topics") or ""}
 
 
-def _object(given: Any, at: str, names: tuple[str, ...]) -> Json:
-    place = at.removesuffix(".")
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise WrongFile(f"{place} is not an object: use {', '.join(names)}")
-    for name in given:
-        if name not in names:
-            raise WrongFile(f"{place} has the unknown field {name!r}: use {', '.join(names)}")
-    return given
-
-
-def _named(given: Any, at: str) -> Iterator[tuple[str, Any]]:
-    if given is None:
-        return
-    if not isinstance(given, dict):
-        raise WrongFile(f"{at} is not an object of names")
-    for name, value in given.items():
-        if not isinstance(name, str) or not name:
-            raise WrongFile(f"{at} has the name {name!r}, which is no text: put it in quotes")
-        yield name, value
-
-
 def _policies(body: Json, at: str) -> Json | None:
-    return None if "policies" not in body else dict(_named(body["policies"], f"{at}policies"))
-
-
-def _texts(body: Json, at: str, field_name: str) -> dict[str, str] | None:
-    if field_name not in body:
-        return None
-    pairs = dict(_named(body[field_name], f"{at}{field_name}"))
-    for name, value in pairs.items():
-        if not isinstance(value, str):
-            raise WrongFile(f"{at}{field_name}.{name} is {value!r}, which is no text: put it in quotes")
-    return pairs
+    return None if "policies" not in body else dict(named(body["policies"], f"{at}policies"))
 
 
 def _grants(body: Json, at: str) -> dict[str, list[str]] | None:
     if "grants" not in body:
         return None
-    grants = dict(_named(body["grants"], f"{at}grants"))
+    grants = dict(named(body["grants"], f"{at}grants"))
     for role, actions in grants.items():
         if not isinstance(actions, list) or not all(isinstance(action, str) for action in actions):
             raise WrongFile(f"{at}grants.{role} is not a list of actions, such as [produce, consume]")
@@ -241,25 +185,27 @@ def changes(desired: Tenant, actual: Tenant, *, prune: bool = False) -> list[Cha
 
 
 def _changes(desired: Tenant, actual: Tenant, *, prune: bool) -> Iterator[Change]:
-    yield from _field("policies", (), desired.policies, actual.policies)
-    yield from _field("labels", (), desired.labels, actual.labels)
+    yield from field_change("policies", (), desired.policies, actual.policies)
+    yield from field_change("labels", (), desired.labels, actual.labels)
     for name, namespace in desired.namespaces.items():
         present = actual.namespaces.get(name)
         if present is None:
             yield Change("create", "namespace", (name,))
             present = Namespace({}, {})
-        yield from _field("policies", (name,), namespace.policies, present.policies)
+        yield from field_change("policies", (name,), namespace.policies, present.policies)
         for local, topic in namespace.topics.items():
             yield from _topic_changes((name, local), topic, present.topics.get(local))
-        yield from _field("grants", (name,), namespace.grants, present.grants)
+        yield from field_change("grants", (name,), namespace.grants, present.grants)
         if prune:
             yield from (Change("delete", "topic", (name, each)) for each in present.topics if each not in namespace.topics)
+    yield from rights_changes(desired.rights, actual.rights)  # where roles hold is there now
     for name, (key,) in desired.keys.items():
         yield from _key_changes(name, key, actual.keys.get(name, []))
     if prune and desired.keys:
         yield from (Change("delete", "key", (name,)) for name in actual.keys if name not in desired.keys)
     if prune:
         yield from _pruned_subscriptions(desired, actual)
+        yield from removed_rights(desired.rights, actual.rights)
 
 
 def _topic_changes(place: tuple[str, ...], topic: Topic, present: Topic | None) -> Iterator[Change]:
@@ -273,15 +219,16 @@ def _topic_changes(place: tuple[str, ...], topic: Topic, present: Topic | None) 
                 "more, never fewer, and one that is not partitioned stays so"
             )
         yield Change("change", "partitions", place, present.partitions, topic.partitions)
-    yield from _field("policies", place, topic.policies, present.policies)
-    yield from _field("properties", place, topic.properties, present.properties)
-    yield from _field("grants", place, topic.grants, present.grants)
+    yield from field_change("policies", place, topic.policies, present.policies)
+    yield from field_change("properties", place, topic.properties, present.properties)
+    yield from field_change("grants", place, topic.grants, present.grants)
+    yield from schema_changes(place, topic.schemas, present.schemas)
     for name, subscription in topic.subscriptions.items():
         existing = present.subscriptions.get(name)
         if existing is None:
             yield Change("create", "subscription", (*place, name), after=subscription.properties or {})
         else:
-            yield from _field("subscription properties", (*place, name), subscription.properties, existing.properties)
+            yield from field_change("subscription properties", (*place, name), subscription.properties, existing.properties)
 
 
 def _key_changes(name: str, key: Json, present: list[Json]) -> Iterator[Change]:
@@ -302,11 +249,6 @@ def _pruned_subscriptions(desired: Tenant, actual: Tenant) -> Iterator[Change]:
                     yield Change("delete", "subscription", (name, local, each))
 
 
-def _field(kind: str, place: tuple[str, ...], wanted: Json | None, present: Json | None) -> Iterator[Change]:
-    if wanted is not None and dict(wanted) != dict(present or {}):
-        yield Change("change", kind, place, dict(present or {}), dict(wanted))
-
-
 # --- writing ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -315,7 +257,7 @@ def exported(tenant: Tenant) -> Json:
     namespaces = {name: _without_nothing(_shown_namespace(namespace)) for name, namespace in sorted(tenant.namespaces.items())}
     keys = {name: _shown_key(versions[-1]) for name, versions in sorted(tenant.keys.items())}
     fields = {"policies": tenant.policies, "labels": tenant.labels, "namespaces": namespaces, "keys": keys}
-    return {"tenant": tenant.name} | _without_nothing(fields)
+    return {"tenant": tenant.name} | _without_nothing(fields | exported_rights(tenant.rights))
 
 
 def _shown_namespace(namespace: Namespace) -> Json:
@@ -334,6 +276,7 @@ def _shown_topic(topic: Topic) -> Json:
         "properties": topic.properties,
         "grants": topic.grants,
         "subscriptions": subscriptions,
+        "schema": shown_schema(topic.schemas),
     }
 
 

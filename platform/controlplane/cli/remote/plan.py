@@ -11,27 +11,29 @@ from urllib.parse import unquote
 import click
 
 from controlplane.cli.remote.command import EXIT_USAGE, Failed, Remote, RemoteCommand, remote, with_errors
+from controlplane.cli.remote.desired_parts import Change, WrongFile
 from controlplane.cli.remote.desired_state import (
     KEY_FIELDS,
-    Change,
     Namespace,
     Subscription,
     Tenant,
     Topic,
-    WrongFile,
     changes,
     exported,
     key_fields,
     parsed,
 )
 from controlplane.cli.remote.output import show_json
+from controlplane.cli.remote.plan_rights import actual_rights, make_rights
 
 Admin = Any  # `messaging.client.admin.Admin`, which is imported when it is needed
 
 EXIT_DIFFERENCE = 2
 FILE_BYTES_MAX = 8 << 20
 FILE = click.argument("file", type=click.File("r", encoding="utf-8"))
-PRUNE = click.option("--prune", is_flag=True, help="Also delete topics, subscriptions and keys that the file does not name.")
+PRUNE = click.option(
+    "--prune", is_flag=True, help="Also delete what the file does not name: topics, subscriptions, keys, roles, members, teams."
+)
 
 
 @click.command(cls=RemoteCommand)
@@ -143,7 +145,8 @@ def _json(change: Change) -> dict[str, Any]:
 
 
 def _actual(admin: Admin, tenant: str, wanted: Tenant | None) -> Tenant:
-    """The tenant as it is: all of it, or as far as `wanted` names it. Calls: three for a namespace, four for a topic."""
+    """The tenant as it is: all of it, or as far as `wanted` names it. Calls: three for a namespace, four or five for a
+    topic."""
     actual = Tenant(tenant)
     if wanted is None or wanted.policies is not None:
         actual.policies = admin.tenants.policies(tenant)
@@ -158,6 +161,7 @@ def _actual(admin: Admin, tenant: str, wanted: Tenant | None) -> Tenant:
         for key in sorted(valid, key=lambda key: key["created_at"]):
             fields = key_fields({name: key[name] for name in KEY_FIELDS}, key["name"])
             actual.keys.setdefault(key["name"], []).append(fields)
+    actual.rights = actual_rights(admin, tenant, None if wanted is None else wanted.rights)
     return actual
 
 
@@ -171,13 +175,15 @@ def _actual_namespace(admin: Admin, tenant: str, row: Any, wanted: Namespace | N
             continue
         local = unquote(rest.split("/", 2)[2])
         if wanted is None or local in wanted.topics:
-            namespace.topics[local] = _actual_topic(admin, tenant, name, local, topic["partitions"])
+            namespace.topics[local] = _actual_topic(
+                admin, tenant, name, local, topic["partitions"], schemas=wanted is None or bool(wanted.topics[local].schemas)
+            )
         else:
             namespace.topics[local] = Topic(topic["partitions"])
     return namespace
 
 
-def _actual_topic(admin: Admin, tenant: str, namespace: str, topic: str, partitions: int) -> Topic:
+def _actual_topic(admin: Admin, tenant: str, namespace: str, topic: str, partitions: int, *, schemas: bool) -> Topic:
     at = (tenant, namespace, topic)
     return Topic(
         partitions,
@@ -185,6 +191,7 @@ def _actual_topic(admin: Admin, tenant: str, namespace: str, topic: str, partiti
         admin.topics.properties(*at)["properties"],
         _sorted(admin.topic_permissions.list(*at)["permissions"]),
         {each["name"]: Subscription(each["properties"]) for each in admin.subscriptions.each(*at) if each["durable"]},
+        list(admin.schemas.each(*at)) if schemas else [],
     )
 
 
@@ -221,6 +228,10 @@ def _make(admin: Admin, tenant: str, change: Change, tokens_dir: Path | None) ->
             admin.tenants.set_labels(tenant, {"labels": body})
         case "grants", _:
             _change_grants(admin, tenant, namespace, topic, change)
+        case "schema", _:
+            admin.schemas.create(tenant, namespace, topic, body)
+        case (("role" | "member" | "team" | "members"), _):
+            make_rights(admin, tenant, change)
         case "key", "create":
             _create_key(admin, tenant, change, tokens_dir)
         case "key", _:
