@@ -178,8 +178,10 @@ def _search(db: sqlite3.Connection, domain: str, tenant: str, words: str, limit:
 
 
 def forget_leftovers(db: sqlite3.Connection) -> None:
-    """Values of topics (their keys are a word, a colon and the topic's name) that do not exist: earlier versions left them."""
-    of_a_topic = "instr(key, '://') > 0 and (length(value) = 0 or substr(key, instr(key, ':') + 1) not in (select name from topic))"
+    """Values of topics (their keys are a word, a colon or a slash, and the topic's name) that do not exist: earlier versions left
+    them."""
+    separator = "case when instr(key, ':') < instr(key, '://') then instr(key, ':') else instr(key, '/') end"
+    of_a_topic = f"instr(key, '://') > 0 and (length(value) = 0 or substr(key, {separator} + 1) not in (select name from topic))"
     db.execute(f"delete from value where {of_a_topic}")
 
 

@@ -286,12 +286,12 @@ async def test_leftovers_of_deleted_topics_of_earlier_versions_go_with_a_start(t
     await store.start()
     assert await store.acquire(WHOLE) == FENCE
     await store.cas_topic(FENCE, TopicRecord("persistent://a/b/there"))
-    kept = {"dedup:persistent://a/b/there": b"1", "cursor-ledgers": b"[1]"}
-    left = {"dedup:persistent://a/b/gone": b"1", "dedup:persistent://a/b/ended": b""}
+    kept = {"dedup:persistent://a/b/there": b"1", "delayed/persistent://a/b/there": b"1", "cursor-ledgers": b"[1]"}
+    left = {"dedup:persistent://a/b/gone": b"1", "delayed/persistent://a/b/gone": b"1", "dedup:persistent://a/b/ended": b""}
     for key, value in (kept | left).items():
         await store.put_value(FENCE, key, value)
     await store.stop()
     await store.start()
     assert {key: await store.get_value(key) for key in kept} == kept
-    assert [await store.get_value(key) for key in left] == [None, None]
+    assert [await store.get_value(key) for key in left] == [None, None, None]
     await store.stop()
