@@ -122,6 +122,10 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:namespace_delete"): Action.NAMESPACE_ADMIN,
     ("GET", "console:quick_start"): Action.TENANT_ADMIN,
     ("POST", "console:quick_start"): Action.TENANT_ADMIN,
+    ("GET", "console:recycle_bin"): Action.NAMESPACE_READ,
+    ("POST", "console:recycled_restore"): Action.TOPIC_ADMIN,
+    ("GET", "console:recycled_purge"): Action.TOPIC_ADMIN,
+    ("POST", "console:recycled_purge"): Action.TOPIC_ADMIN,
     # Topics
     ("GET", "console:topic_create"): Action.TOPIC_ADMIN,
     ("POST", "console:topic_create"): Action.TOPIC_ADMIN,
@@ -306,6 +310,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:quick_start"): "key.create",
     ("POST", "console:topic_create"): "topic.create",
     ("POST", "console:topic_delete"): "topic.delete",
+    ("POST", "console:recycled_restore"): "topic.restore",
+    ("POST", "console:recycled_purge"): "topic.purge",
     ("POST", "console:dead_letter_policy"): "subscription.set_dead_letter_policy",
     ("POST", "console:usage_compute"): "usage.compute",
     ("POST", "console:task_decide"): "task",  # .requeue or .discard

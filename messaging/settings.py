@@ -24,6 +24,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
 Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
+RecycleBinHours = Annotated[int, Meta(ge=0, le=8_760)]  # a year
 Percent = Annotated[int, Meta(ge=1, le=100)]
 Entries = Annotated[int, Meta(ge=1, le=1 << 30)]  # of a ledger: their ids stay below 2^32
 TopicPartitions = Annotated[int, Meta(ge=1, le=10_000)]  # as messaging.limits.sizes
@@ -168,11 +169,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     topics_per_namespace_max: Positive = 150_000  # the same per namespace
     subscriptions_per_topic_max: Positive = 10_000  # including readers
     partitions_per_topic_max: TopicPartitions = 10_000  # more are refused
+    recycle_bin_topics_per_tenant_max: Positive = 20_000  # in the recycle bin, partitions one by one; more are not deleted
     auto_created_topics_per_second: Positive = 100  # per tenant; further clients have to retry
     auto_created_topics_burst: Positive = 10_000  # allowed at once, for the first start of an application
     compactions_at_once: CompactionsAtOnce = 2  # topics a worker compacts at a time, each of another tenant
     topic_compaction_retain_null_key: bool = False  # compaction keeps messages without a key; else it removes them
     # Policy defaults
+    recycle_bin_retention_hours: RecycleBinHours = 0  # how long deleted topics can be restored; 0: they are deleted at once
     message_ttl_s: Counted = 0  # 0: messages do not expire
     retention_time_min: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages; -1: unlimited
     retention_size_mb: Annotated[int, Meta(ge=-1)] = 0  # of acknowledged messages per topic; -1: unlimited

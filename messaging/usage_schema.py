@@ -40,7 +40,8 @@ COLUMNS: tuple[tuple[str, str], ...] = (
     ("seq", "int64"),
     ("tenant", "string"),
     ("namespace", "string"),  # tenant/namespace; "" for meters of a tenant, and for API calls that name none
-    ("topic", "string"),  # full name; "" for meters of a tenant, and for API calls that name none
+    # Full name; of a topic in the recycle bin its place there; "" for meters of a tenant, and for API calls that name none
+    ("topic", "string"),
     ("meter", "string"),
     ("value", "int64"),
     ("cumulative", "int64"),

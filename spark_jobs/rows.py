@@ -201,6 +201,9 @@ def _groups(rows: Rows) -> tuple[Codes, Ints]:
     return group, np.concatenate([example, places[first]])
 
 
+DOMAINS = ("persistent", "non-persistent", "recycled")  # the last one of topics in the recycle bin
+
+
 def _problem_of_texts(series: str, values: tuple[str, ...]) -> int:
     of = dict(zip(ATTRIBUTES, values, strict=True))
     tenant, namespace, topic = of["tenant"], of["namespace"], of["topic"]
@@ -216,6 +219,6 @@ def _problem_of_texts(series: str, values: tuple[str, ...]) -> int:
         return GOOD if not namespace or namespace.startswith(f"{tenant}/") else OTHER_TENANT
     if not namespace.startswith(f"{tenant}/"):
         return OTHER_TENANT
-    if not topic.startswith((f"persistent://{namespace}/", f"non-persistent://{namespace}/")):
+    if not topic.startswith(tuple(f"{domain}://{namespace}/" for domain in DOMAINS)):
         return OTHER_NAMESPACE
     return GOOD

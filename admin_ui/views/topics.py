@@ -18,6 +18,7 @@ from messaging.adminrpc.methods import MESSAGES_TRACE, TOPICS_PARTITIONED_STATS,
 from messaging.adminrpc.topics import PartitionsGet, TopicRef
 from messaging.errors import InvalidName, MagnetarError, NotFound
 from messaging.protocol.names import TopicName, parse_topic
+from tenants.actions.recycle_bin import retention_hours
 from tenants.actions.topics import create_topic, delete_topic
 from tenants.names import trace_of
 
@@ -128,7 +129,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
 @page
 def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
-    found = _look(name)
+    found, hours = _look(name), retention_hours(name)
     form = ConfirmForm(request.POST or None, expected=topic)
     if request.method == "POST" and form.is_valid():
         try:
@@ -136,11 +137,15 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Topic {topic} was deleted.")
+            show_message(request, f"Topic {topic} was deleted." + (" It is in the recycle bin." if hours else ""))
             return HttpResponseRedirect(reverse("console:namespace", args=[tenant, namespace]))
     stats = found["stats"]
     impact = ["All its messages are deleted permanently, acknowledged or not."]
-    if not name.persistent:
+    if hours:
+        impact[0] = (
+            f"It goes to the recycle bin of the namespace, and is deleted permanently after {hours} hour{'s' * (hours != 1)}."
+        )
+    elif not name.persistent:
         impact[0] = "It is not persistent: there are no messages to delete."
     elif found["partitions"]:
         impact[0] = f"All messages of its {found['partitions']} partitions are deleted permanently, acknowledged or not."
@@ -149,7 +154,7 @@ def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: st
     else:
         impact.append(
             f"{len(stats.producers)} producers and {len(stats.consumers)} consumers are disconnected; "
-            f"{len(stats.subscriptions)} subscriptions are deleted."
+            f"{len(stats.subscriptions)} subscriptions are {'kept with it' if hours else 'deleted'}."
         )
     impact.append("If the namespace allows auto-creation, a client that reconnects creates an empty topic of the same name.")
     return show(

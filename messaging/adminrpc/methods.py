@@ -53,6 +53,14 @@ from messaging.adminrpc.messages import (
     MessagesPublished,
 )
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.recycle_bin import (
+    RecycleBinExpire,
+    RecycleBinExpired,
+    RecycleBinList,
+    RecycledAnswer,
+    RecycledPage,
+    RecycledRef,
+)
 from messaging.adminrpc.redrive import RedriveFoundPage, RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan, RedriveTarget
 from messaging.adminrpc.schemas import SchemaCompatible, SchemaDelete, SchemaGet, SchemaGiven, SchemaVersionAnswer, SchemaVersions
 from messaging.adminrpc.status import BrokerStatus
@@ -85,6 +93,7 @@ from messaging.adminrpc.topics import (
     TerminatedPartitions,
     TopicCreate,
     TopicDelete,
+    TopicDeleted,
     TopicLookup,
     TopicNames,
     TopicProperties,
@@ -106,7 +115,7 @@ FEED_PULL = Method("feed.pull", Request, FeedVersion)
 
 TOPICS_LIST = Method("topics.list", TopicsList, TopicNames, long_read=True)
 TOPICS_CREATE = Method("topics.create", TopicCreate, Empty, long_change=True, idempotent=False)
-TOPICS_DELETE = Method("topics.delete", TopicDelete, Empty, long_change=True)
+TOPICS_DELETE = Method("topics.delete", TopicDelete, TopicDeleted, long_change=True)
 TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions)
 TOPICS_UPDATE_PARTITIONS = Method("topics.update_partitions", PartitionsUpdate, Empty, long_change=True)
 # Plain topics, partitions, and partitioned topics.
@@ -151,6 +160,12 @@ CHANGES_OUTCOME = Method("changes.outcome", ChangeRef, Answer)
 NAMESPACES_LIVE = Method("namespaces.live", TopicsList, NamespaceLive, long_read=True)
 # Of a namespace that does not exist: what was made while it was deleted.
 NAMESPACES_PURGE = Method("namespaces.purge", TopicsList, Empty, long_change=True)
+
+RECYCLE_BIN_LIST = Method("recycle_bin.list", RecycleBinList, RecycledPage, long_read=True)
+RECYCLE_BIN_GET = Method("recycle_bin.get", RecycledRef, RecycledAnswer)
+RECYCLE_BIN_RESTORE = Method("recycle_bin.restore", RecycledRef, Empty, long_change=True, idempotent=False)
+RECYCLE_BIN_PURGE = Method("recycle_bin.purge", RecycledRef, Empty, long_change=True)
+RECYCLE_BIN_EXPIRE = Method("recycle_bin.expire", RecycleBinExpire, RecycleBinExpired)
 
 SUBSCRIPTIONS_LIST = Method("subscriptions.list", TopicRef, SubscriptionNames, long_read=True)
 SUBSCRIPTIONS_CREATE = Method("subscriptions.create", SubscriptionCreate, SubscriptionMoved, long_change=True, idempotent=False)

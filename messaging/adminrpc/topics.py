@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,11 +34,24 @@ class TopicCreate(Request, kw_only=True):
 
 
 class TopicDelete(Request, kw_only=True):
-    """Without `force`: precondition_failed while producers or consumers are connected. `partitioned`: all partitions too."""
+    """Without `force`: precondition_failed while producers or consumers are connected. `partitioned`: all partitions too.
+
+    `recycle`: it goes to the recycle bin, if a policy says so, with what the control plane has set on it."""
 
     topic: fields.Topic
     force: bool = False
     partitioned: bool = False
+    recycle: bool = False
+    deleted_by: fields.Owner = ""
+    policies: Annotated[dict[str, Any], fields.POLICIES] = {}
+    subscription_policies: fields.Subscriptions = {}
+
+
+class TopicDeleted(Answer, kw_only=True):
+    """`recycle_id` is "" for one that was deleted for good."""
+
+    recycle_id: str = ""
+    expires_ms: int = 0
 
 
 class TopicsList(Request, kw_only=True):

@@ -37,6 +37,7 @@ Positive = Annotated[int, Meta(ge=1, le=_LIMIT)]
 CountOrUnlimited = Annotated[int, Meta(ge=-1, le=_LIMIT)]
 Tick = Annotated[int, Meta(ge=1, le=TICK_MS_MAX)]
 Seconds = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+RecycleBinHours = Annotated[int, Meta(ge=0, le=8_760)]  # a year
 Partitions = Annotated[int, Meta(ge=0, le=PARTITIONS_MAX)]
 Rate = Annotated[float, Meta(ge=0, le=_LIMIT)]
 QuotaAction = Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"]

@@ -164,6 +164,18 @@ TABLE = (
         "A nearer level may take it back with false.",
         enforced_by="messaging.policies.protection:check_deletable",
     ),
+    Policy(
+        name="recycle_bin_retention_hours",
+        kind=m.RecycleBinHours,
+        unit="hours",
+        setting="recycle_bin_retention_hours",
+        label="Recycle bin",
+        phrase="for {}",
+        words={0: "not at all"},
+        meaning="How long a topic that somebody deletes can be restored, with its messages and subscriptions; 0: it is deleted at "
+        "once. The value that is in force at the deletion counts.",
+        enforced_by="messaging.broker.runtime.topics.recycle_bin:RecycleBin.place_for",
+    ),
     # Storage
     *(
         Policy(

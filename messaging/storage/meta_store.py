@@ -26,6 +26,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from messaging.storage.ledger_store import EARLIEST, Fence, Position
+from messaging.storage.recycled_topic import PREFIX, RecycledTopic, ValueKeys
 
 
 class MetaConflict(Exception):
@@ -117,6 +118,13 @@ class PartitionedRecord:
     version: int = 0  # 0: not stored yet; each write raises it by one
     growing_to: int = 0  # while partitions are being added: how many there will be; nobody sees them before
     deleting: bool = False  # its partitions are going one by one, and none is made any more
+    recycling: RecycledTopic | None = None  # while it is `deleting`: they go to the recycle bin
+    restoring: RecycledTopic | None = None  # its partitions are coming back from there one by one; nobody sees it before
+
+    @property
+    def unfinished(self) -> bool:
+        """A change of its partitions was begun."""
+        return bool(self.growing_to or self.deleting or self.restoring)
 
     @property
     def partitions_reserved(self) -> int:
@@ -238,7 +246,7 @@ class MetaStore(Protocol):
         """The same for versions of schemas, deletions included."""
 
     async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
-        """Those of a tenant's persistent topics, by name, beginning after `after`."""
+        """Those of a tenant's persistent topics, by name, beginning after `after`; at last those in the recycle bin, by place."""
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
         """The same over all namespaces: for maintenance, which covers topics whether loaded or not."""
@@ -249,7 +257,8 @@ class MetaStore(Protocol):
 
     async def referenced_ledgers(self, *, after: str = "", limit: int = 1000) -> tuple[list[int], str | None]:
         """The ids of the ledgers in the records of up to `limit` topics, by name, beginning after `after`, as they are at one
-        moment; and the `after` of the next page, None after the last one."""
+        moment; and the `after` of the next page, None after the last one. Those in the recycle bin come last, so one that is
+        recycled meanwhile is on a page, whereas one that is restored may be on none."""
 
     async def get_partitioned(self, name: str) -> PartitionedRecord | None: ...
     async def cas_partitioned(self, fence: Fence, record: PartitionedRecord) -> PartitionedRecord:
@@ -258,7 +267,7 @@ class MetaStore(Protocol):
 
     async def delete_partitioned(self, fence: Fence, name: str) -> None: ...
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
-        """Those of all namespaces that are growing or being deleted."""
+        """Those of all namespaces that are growing, being deleted or being restored."""
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]: ...
 
@@ -304,3 +313,38 @@ class MetaStore(Protocol):
     async def put_value(self, fence: Fence, key: str, value: bytes) -> None: ...
     async def delete_value(self, fence: Fence, key: str) -> None:
         """Idempotent."""
+
+    async def recycle(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        """Moves what is stored of a topic, or of a partitioned one itself, to its place in the recycle bin: its record,
+        subscriptions with their ids, schema and `values`. `listed`: the bin lists `record` from now on, with the number and the
+        size of all that lies at its places. One commit. What is gone already is passed over."""
+
+    async def restore(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        """The way back. `listed`: the bin lists it no longer; a partitioned topic it lists until `end_restore`, and that is
+        `restoring` from now on. One commit. Raises `MetaConflict` if something has the name, or, where `listed`, if the bin does
+        not list it any more."""
+
+    async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
+        """All partitions are back: the partitioned topic is `restoring` no longer, and the bin lists it no longer. One commit.
+        Raises `MetaConflict` if it is not coming back."""
+
+    async def get_recycled(self, recycle_id: str) -> RecycledTopic | None:
+        """Also one that is being purged."""
+
+    async def list_recycled(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[RecycledTopic]:
+        """Those deleted in ``tenant/namespace`` that can be restored, by id, beginning after `after`."""
+
+    async def expired_recycled(self, now_ms: int, limit: int) -> list[RecycledTopic]:
+        """Those of all namespaces whose time is over, or that are being purged."""
+
+    async def count_recycled(self, tenant: str) -> int:
+        """How many of a tenant's topics lie in the bin, partitions one by one."""
+
+    async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
+        """Where topics lie in the bin, sorted: places that begin with `within`, which ends with a slash."""
+
+    async def begin_purge(self, fence: Fence, recycle_id: str) -> None:
+        """It cannot be restored any more. Idempotent. Raises `MetaConflict` if the bin does not have it."""
+
+    async def forget_recycled(self, fence: Fence, record: RecycledTopic) -> None:
+        """The bin lists it no longer. What lay at its places is deleted before. Idempotent."""

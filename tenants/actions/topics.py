@@ -38,12 +38,24 @@ def create_topic(actor: Actor, topic: TopicName, partitions: int | None = None, 
 
 
 def delete_topic(actor: Actor, topic: TopicName, *, force: bool = False, partitioned: bool = False) -> None:
-    """Raises `TopicNotFound`, `DeletionProtected`, `NotReady`; without `force` `PreconditionFailed` while clients are connected."""
+    """It goes to the recycle bin, where a policy says so. Raises `TopicNotFound`, `DeletionProtected`, `NotReady`,
+    `PreconditionFailed` where the bin is full and, without `force`, while clients are connected."""
     require(actor, Action.TOPIC_ADMIN, topic_resource(topic))
     check_topic(topic)
-    broker.rpc().call(TOPICS_DELETE, TopicDelete(topic=str(topic), force=force, partitioned=partitioned))
+    own = TopicPolicies.unscoped.filter(topic=str(topic)).first()
+    deletion = TopicDelete(
+        topic=str(topic),
+        force=force,
+        partitioned=partitioned,
+        recycle=True,
+        deleted_by=actor.principal.role,
+        policies={} if own is None else own.policies,
+        subscription_policies={} if own is None else own.subscriptions,
+    )
+    recycle_id = broker.rpc().call(TOPICS_DELETE, deletion).recycle_id
     forget_topic_policies(topic)
-    record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, {"force": force})
+    after = {"force": force, "recycle_id": recycle_id} if recycle_id else {"force": force}
+    record(actor, "topic.delete", topic.tenant, str(topic), {"partitioned": partitioned}, after)
 
 
 def forget_topic_policies(topic: TopicName, created_ms: int | None = None) -> bool:

@@ -46,6 +46,7 @@ FILLING: dict[str, object] = {
     "pk": 999_999,
     "secret": "nothing",
     "job": "j1",
+    "recycled": "x1",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -180,6 +181,8 @@ def test_what_each_person_gets(
         expected = "403"  # no tenant in the address: there is nothing to hide
     monkeypatch.setattr("admin_ui.views.usage.request_usage_run", lambda requested_by: "run-1")  # there is no worker here
     broker.real.add(PLACED, "s")
+    if "recycled" in pattern_of(name).pattern.converters:
+        broker.real.recycle(PLACED, str(FILLING["recycled"]))
     if name.startswith("mfa_"):
         have_second_factors(person)
     where = address(name)

@@ -13,6 +13,8 @@ from spark_jobs.inputs import read_inputs
 from tests.spark_jobs.job import Job
 from tests.spark_jobs.usage_files import HOUR_MS, MINUTE_MS, NEW, NOON_MS, OLD, golden, record, reference, write_all
 
+RECYCLED = "recycled://acme/orders/1-a/new"
+
 
 def quarantined(job: Job) -> list[dict[str, Any]]:
     files = (job.directory / "hours").glob("quarantine*/*.json")
@@ -53,13 +55,14 @@ def test_records_that_break_the_rules_are_quarantined(job: Job) -> None:
         record("messages_in", 16, NOON_MS, seq=4)._replace(series="messages_in|another"),
         record("messages_in", 32, NOON_MS, seq=5)._replace(namespace="acme/other"),
         record("likes", 64, NOON_MS),
+        record("messages_in", 2, NOON_MS, topic=RECYCLED),
     ]
     write_all(records, job.raw)
     result = job.run()
     assert result.quarantined == {"invalid": 6}
     for row in quarantined(job):
         assert record_at(job, row["file"], row["row"]) == {name: row[name] for name, _ in COLUMNS}
-    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0)}
+    assert job.hours() == {(NOON_MS, NEW): (1, 0, 0, 0, 0, 0), (NOON_MS, RECYCLED): (2, 0, 0, 0, 0, 0)}
 
 
 def test_a_lost_file_shows_as_a_hole_and_a_file_not_read_does_not(job: Job) -> None:

@@ -16,6 +16,7 @@ FILLING = {
     "kind": "topics",
     "topic": "t",
     "subscription": "s",
+    "recycle_id": "x1",
     "role": "r",
     "cluster": "standalone",
     "group": "g",

@@ -61,6 +61,8 @@ OF_OWNERS: dict[str, Act] = {
     "trim_topic": lambda actor: actions.trim_topic(actor, parse_topic("acme/orders/old")),
     "compact_topic": lambda actor: actions.compact_topic(actor, parse_topic("acme/orders/old")),
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
+    "restore_topic": lambda actor: actions.restore_topic(actor, "acme/orders", "x1"),
+    "purge_topic": lambda actor: actions.purge_topic(actor, "acme/orders", "x1"),
 }
 IDEMPOTENT = ("revoke_permission", "unrestrict_subscription", "remove_topic_policies")
 WITHOUT_ACTOR = {"topic_policies", "forget_topic_policies", "granting"}  # a look-up, what follows, a part
@@ -80,6 +82,8 @@ def ready(world: World) -> World:
     TeamMember.unscoped.create(team=team, user=User.objects.get(username="olga"))
     Key.unscoped.create(id="k1", name="app", role="app@acme", tenant_id="acme")
     world.broker.add("persistent://acme/orders/old")
+    world.broker.add("persistent://acme/orders/gone")
+    world.broker.recycle("persistent://acme/orders/gone", "x1")
     return world
 
 

@@ -222,3 +222,14 @@ def test_a_done_run_is_not_passed_over_later(environment: Environment, clock: Cl
     running(clock)
     assert expire(environment) == {"outcome": "done before"}
     assert TaskRun.objects.get(task_id="run-1").outcome == "succeeded"
+
+
+def test_what_was_in_the_recycle_bin_for_its_time_is_deleted(environment: Environment, broker: WorkerBroker, clock: Clock) -> None:
+    for name in ("a", "b"):
+        broker.real.add(f"persistent://acme/orders/{name}")
+        broker.real.recycle(f"persistent://acme/orders/{name}", name)  # for an hour
+        clock.advance(60)
+    assert expire_messages(environment, "run", lambda: None)["purged_topics"] == 0
+    clock.advance(3480)
+    assert expire_messages(environment, "run", lambda: None)["purged_topics"] == 1
+    assert broker.real.run(broker.real.meta.recycled_places()) == ["recycled://acme/orders/b/b"]

@@ -1,4 +1,4 @@
-"""Applies TTL, retention and the deletion of what nobody uses to all topics, loaded or not."""
+"""Applies TTL, retention and the deletion of what nobody uses to all topics, loaded or not, and empties the recycle bin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from messaging.adminrpc.maintenance import MaintenanceRun, MaintenanceTopics
-from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS
+from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS, RECYCLE_BIN_EXPIRE
+from messaging.adminrpc.recycle_bin import RecycleBinExpire
 from messaging.errors import MagnetarError
 from tenants.actions.topics import forget_policies_of_gone_topics
 from workers.environment import Environment
@@ -60,6 +61,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         after = page.next_after
     return {
         "topics": topics,
+        "purged_topics": _purge_expired(environment, renew, failed),
         "forgotten_policies": forget_policies_of_gone_topics(environment.rpc, renew),
         "expired_entries": expired,
         "trimmed_ledgers": trimmed,
@@ -71,3 +73,16 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
         "failures": failures,
         "failed": failed,
     }
+
+
+def _purge_expired(environment: Environment, renew: Callable[[], None], failed: dict[str, str]) -> int:
+    """Deletes what has been in the recycle bin for as long as it was to be. What fails is tried again by the next run."""
+    purged = 0
+    while True:
+        renew()
+        done = environment.rpc.call(RECYCLE_BIN_EXPIRE, RecycleBinExpire())
+        purged += done.purged
+        for topic, why in list(done.failed.items())[: max(0, FAILURES_TOLD_MAX - len(failed))]:
+            failed[topic] = why
+        if not done.purged:
+            return purged

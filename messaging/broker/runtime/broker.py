@@ -164,6 +164,7 @@ class Broker:
             ),
             subscriptions_max=settings.subscriptions_per_topic_max,
             partitions_max=settings.partitions_per_topic_max,
+            recycled_topics_max=settings.recycle_bin_topics_per_tenant_max,
             acknowledges_parts=settings.acknowledgment_at_batch_index_level,
             enabled_domains=enabled_domains(settings),
             delayed_delivery_strict=settings.delayed_delivery_strict,
@@ -198,6 +199,7 @@ class Broker:
         topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add, self.dead_letters.recover]
         topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
         topics.on_deleted.append(self.idle_topics.deleted)
+        topics.recycle_bin.on_restored.append(self.idle_topics.restored)
         topics.on_list_changed.append(self.topic_watches.list_changed)
         topics.services.events.on_dead_letters_due.append(self.dead_letters.due)
 

@@ -58,6 +58,12 @@ class IdleTopics:
             self.known_since_ms = self._storage.safe_expiry_ms()
         self._unloaded_ms[hash(topic.text)] = topic.idle.topic_ms
 
+    def restored(self, topic: str) -> None:
+        """It is back from the recycle bin, where nobody could use it: that counts as a use."""
+        self._loads += 1
+        self._due.pop(hash(topic), None)
+        self._unloaded_ms[hash(topic)] = self._storage.safe_expiry_ms()
+
     def deleted(self, topic: str) -> None:
         self._due.pop(hash(topic), None)
         self._unloaded_ms.pop(hash(topic), None)

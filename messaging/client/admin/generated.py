@@ -704,6 +704,11 @@ class PageOfPricePlanShape(TypedDict):
     next: str | None
 
 
+class PageOfRecycledTopicShape(TypedDict):
+    items: list[RecycledTopicShape]
+    next: str | None
+
+
 class PageOfRedriveOutcomeShape(TypedDict):
     items: list[RedriveOutcomeShape]
     next: str | None
@@ -935,6 +940,16 @@ class PublishedShape(TypedDict):
 class ReasonShape(TypedDict):
     rule: str
     text: str
+
+
+class RecycledTopicShape(TypedDict):
+    recycle_id: str
+    topic: str
+    partitions: int
+    storage_bytes: int
+    deleted_at: str
+    expires_at: str
+    deleted_by: str
 
 
 class RedriveDryRun(TypedDict):
@@ -2204,6 +2219,67 @@ class PricePlans:
     def create(self, body: NewPricePlanRequest, *, idempotency_key: str | None = None) -> PricePlanShape:
         """Publish a version of a price plan; it can never be changed."""
         answer: PricePlanShape = self._http.send("POST", "price-plans", body=body, idempotency_key=idempotency_key)
+        return answer
+
+
+class RecycleBin:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, namespace: str, *, after: str | None = None, limit: int | None = None) -> PageOfRecycledTopicShape:
+        """Deleted topics that can be restored, by time of deletion."""
+        answer: PageOfRecycledTopicShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/recycle-bin", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, namespace: str) -> Iterator[RecycledTopicShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, namespace, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, namespace: str, recycle_id: str) -> RecycledTopicShape:
+        """A deleted topic."""
+        answer: RecycledTopicShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/recycle-bin/{segment(recycle_id)}"
+        )
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        namespace: str,
+        recycle_id: str,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> Outcome | None:
+        """Delete a topic for good that is in the recycle bin."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/recycle-bin/{segment(recycle_id)}",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def restore(
+        self, tenant: str, namespace: str, recycle_id: str, *, dry_run: bool | None = None, idempotency_key: str | None = None
+    ) -> Outcome:
+        """Restore a deleted topic with its messages, subscriptions, schema and policies."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/recycle-bin/{segment(recycle_id)}/restore",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
         return answer
 
 
@@ -4173,6 +4249,7 @@ class Resources:
         self.plans = Plans(http)
         self.platform = Platform(http)
         self.price_plans = PricePlans(http)
+        self.recycle_bin = RecycleBin(http)
         self.redrives = Redrives(http)
         self.report_schedules = ReportSchedules(http)
         self.reports = Reports(http)

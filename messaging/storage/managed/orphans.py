@@ -13,7 +13,8 @@ mistaken for an orphan, although topics are loaded, trimmed, deleted and recreat
 - references are read after the ids. A ledger without one either had none when this owner started, or was removed from its topic's
   list meanwhile in order to be deleted. A topic that is deleted and recreated under its name has new ledgers only, and whoever
   deleted it drops the old ones;
-- a topic that exists throughout is on exactly one page, because pages are ordered by name. Each page is a consistent read.
+- a topic that exists throughout is on exactly one page, because pages are ordered by name. Each page is a consistent read. One that
+  is recycled meanwhile moves to the last pages, so it is on one at least; none is restored meanwhile (`Storage.references`).
 
 A ledger that its topic deletes first is deleted twice, which is allowed.
 
@@ -67,7 +68,10 @@ async def collect_left(storage: Storage) -> Collected:
     """Deletes some of the ledgers that this owner has left, except those that a record refers to. Raises `StoreError`: what was not
     decided stays left."""
     sizes_bytes: list[int] = []
-    for ledger_id, topic in list(storage.left.items())[:DELETES_MAX]:
+    for ledger_id in list(storage.left)[:DELETES_MAX]:
+        topic = storage.left.get(ledger_id)  # only now: the record may have got another name
+        if topic is None:
+            continue
         stored = await storage.meta.get_topic(topic) if topic else None
         if stored is None or ledger_id not in stored.ledger_ids:
             size_bytes = await _delete(storage, ledger_id)
@@ -82,9 +86,10 @@ async def _unnamed(storage: Storage) -> list[int]:
     named = bytearray(len(stored_ids))
     _mark(stored_ids, named, await cursor_ledgers(storage.meta, storage.owned.name))
     after: str | None = ""
-    while after is not None:
-        ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
-        _mark(stored_ids, named, ledger_ids)
+    async with storage.references:
+        while after is not None:
+            ledger_ids, after = await storage.meta.referenced_ledgers(after=after)
+            _mark(stored_ids, named, ledger_ids)
     unnamed: list[int] = []
     at = named.find(0)
     while at >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,10 @@ class Storage:
     background tasks, the disk space reserve, counters of damage.
 
     `left`: ledgers of this owner that are to be deleted later (`managed.orphans`). With the name of a topic: only if its record
-    does not refer to it."""
+    does not refer to it.
+
+    `references`: held while all references to ledgers are read, and while a topic comes back from the recycle bin: it could pass
+    behind the reader, and its ledgers would look like orphans."""
 
     ledgers: LedgerStore
     meta: MetaStore
@@ -38,6 +42,7 @@ class Storage:
     reserve: DiskReserve = NO_RESERVE
     damage: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(DAMAGE, 0)))
     left: dict[int, str] = field(default_factory=dict)
+    references: asyncio.Lock = field(default_factory=asyncio.Lock)
     next_commit: NextCommit = field(default_factory=NextCommit)
     _interned: dict[tuple[tuple[str, str], ...], dict[str, str]] = field(default_factory=dict)
 
@@ -77,3 +82,11 @@ class Storage:
         """To be deleted later; beyond `LEFT_MAX`, after the next start."""
         if len(self.left) < LEFT_MAX:
             self.left[ledger_id] = topic
+
+    def take_left(self, topic: str) -> list[int]:
+        """The ledgers that are left only if the record of this topic does not refer to them; they are left no longer. For a record
+        that gets another name: `leave` follows."""
+        ledger_ids = [ledger_id for ledger_id, name in self.left.items() if name and name == topic]
+        for ledger_id in ledger_ids:
+            del self.left[ledger_id]
+        return ledger_ids

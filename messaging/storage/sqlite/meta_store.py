@@ -28,7 +28,8 @@ from messaging.storage.meta_store import (
     tenant_of,
     version_conflict,
 )
-from messaging.storage.sqlite import tables
+from messaging.storage.recycled_topic import PREFIX, RECYCLED, RecycledTopic, ValueKeys
+from messaging.storage.sqlite import recycling, tables
 from messaging.storage.sqlite.thread import SqliteThread
 
 T = TypeVar("T")
@@ -185,8 +186,8 @@ class SqliteMetaStore:
         return await self._call(lambda db: tables.topic_records(db, tenant, after, limit), tenant)
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
-        sql = "select name from topic where name > ? order by name limit ?"
-        return await self._call(lambda db: [name for (name,) in db.execute(sql, (after, limit))])
+        sql = "select name from topic where name > ? and name < ? order by name limit ?"
+        return await self._call(lambda db: [name for (name,) in db.execute(sql, (after, RECYCLED, limit))])  # places come last
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
         return await self._call(lambda db: tables.search(db, tenant, words, limit), tenant)
@@ -224,8 +225,9 @@ class SqliteMetaStore:
 
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
         def run(db: sqlite3.Connection) -> list[PartitionedRecord]:
-            records = (tables.partitioned_of(row) for row in db.execute("select record from partitioned order by name"))
-            return [record for record in records if record.growing_to or record.deleting]
+            sql = "select record from partitioned where name < ? order by name"
+            records = (tables.partitioned_of(row) for row in db.execute(sql, (RECYCLED,)))
+            return [record for record in records if record.unfinished]
 
         return await self._call(run)
 
@@ -328,3 +330,33 @@ class SqliteMetaStore:
 
     async def delete_value(self, fence: Fence, key: str) -> None:
         await self._change(fence, lambda db: db.execute("delete from value where key = ?", (key,)) and None, tenant_of(key))
+
+    async def recycle(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        await self._change(fence, lambda db: recycling.recycle(db, name, record, values, listed), tenant_of(name))
+
+    async def restore(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        await self._change(fence, lambda db: recycling.restore(db, name, record, values, listed), tenant_of(name))
+
+    async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
+        return await self._change(fence, lambda db: recycling.end_restore(db, name, record), tenant_of(name))
+
+    async def get_recycled(self, recycle_id: str) -> RecycledTopic | None:
+        return await self._call(lambda db: recycling.get(db, recycle_id))
+
+    async def list_recycled(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[RecycledTopic]:
+        return await self._call(lambda db: recycling.listed(db, namespace, after, limit), namespace.partition("/")[0])
+
+    async def expired_recycled(self, now_ms: int, limit: int) -> list[RecycledTopic]:
+        return await self._call(lambda db: recycling.expired(db, now_ms, limit))
+
+    async def count_recycled(self, tenant: str) -> int:
+        return await self._call(lambda db: recycling.count(db, tenant), tenant)
+
+    async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
+        return await self._call(lambda db: recycling.places(db, within, after, limit), tenant_of(within))
+
+    async def begin_purge(self, fence: Fence, recycle_id: str) -> None:
+        await self._change(fence, lambda db: recycling.begin_purge(db, recycle_id))
+
+    async def forget_recycled(self, fence: Fence, record: RecycledTopic) -> None:
+        await self._change(fence, lambda db: recycling.forget(db, record), tenant_of(record.name))

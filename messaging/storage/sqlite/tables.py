@@ -13,6 +13,7 @@ import msgspec
 from messaging.atomic_files import make_directory
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
+from messaging.storage.recycled_topic import RECYCLED
 from messaging.storage.sqlite.thread import shrink_log
 
 FORMAT_VERSION = 1
@@ -30,6 +31,11 @@ create table if not exists schema_version (
     topic text not null, version integer not null, namespace text not null, record blob not null, primary key (topic, version))
     without rowid;
 create index if not exists schema_namespace on schema_version (namespace, topic);
+create table if not exists recycled (
+    id text primary key, namespace text not null, expires_ms integer not null, topics integer not null, record blob not null)
+    without rowid;
+create index if not exists recycled_namespace on recycled (namespace, id);
+create index if not exists recycled_expiry on recycled (expires_ms);
 create table if not exists fence (scope text primary key, epoch integer not null) without rowid;
 create table if not exists value (key text primary key, value blob not null) without rowid;
 """
@@ -116,25 +122,27 @@ def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
 def count_of_namespaces(db: sqlite3.Connection, table: str, tenant: str) -> dict[str, int]:
     """The rows of each namespace of a tenant."""
     sql = f"select namespace, count(*) from {table} where namespace >= ? and namespace < ? group by namespace"
-    return dict(db.execute(sql, _namespaces_of(tenant)).fetchall())
+    return dict(db.execute(sql, namespaces_of(tenant)).fetchall())
 
 
 def count_partitions(db: sqlite3.Connection, tenant: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     sql = "select namespace, record from partitioned where namespace >= ? and namespace < ?"
-    for namespace, record in db.execute(sql, _namespaces_of(tenant)):
+    for namespace, record in db.execute(sql, namespaces_of(tenant)):
         counts[namespace] = counts.get(namespace, 0) + partitioned_of((record,)).partitions_reserved
     return counts
 
 
 def topic_records(db: sqlite3.Connection, tenant: str, after: str, limit: int) -> list[TopicRecord]:
-    begin, end = f"persistent://{tenant}/", f"persistent://{tenant}0"  # "0" follows "/"
     sql = "select name, record from topic where name > ? and name < ? order by name limit ?"
-    rows = db.execute(sql, (max(begin, after), end, limit))
+    rows: list[tuple[str, bytes]] = []
+    for domain in ("persistent", RECYCLED):
+        begin, end = f"{domain}://{tenant}/", f"{domain}://{tenant}0"  # "0" follows "/"
+        rows += db.execute(sql, (max(begin, after), end, limit - len(rows)))
     return [replace(topic_decoder.decode(record), name=name) for name, record in rows]
 
 
-def _namespaces_of(tenant: str) -> tuple[str, str]:
+def namespaces_of(tenant: str) -> tuple[str, str]:
     return f"{tenant}/", f"{tenant}0"  # "0" follows "/"
 
 

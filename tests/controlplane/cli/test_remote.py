@@ -241,3 +241,17 @@ def test_issuers_from_the_command_line(api: FakeApi) -> None:
     api.answer("DELETE", "tenants/acme/issuers/corp", (204, None))
     assert run("issuers", "delete", "corp").exit_code == 0
     assert api.asked[-1].method == "DELETE"
+
+
+def test_the_recycle_bin_is_listed_restored_and_purged(api: FakeApi) -> None:
+    item = {"recycle_id": "0001-a", "topic": "persistent://acme/orders/t", "partitions": 0, "storage_bytes": 7}
+    item |= {"deleted_at": "2026-11-26T10:00:00Z", "expires_at": "2026-11-27T10:00:00Z", "deleted_by": "user:olga"}
+    api.answer("GET", f"{N}/recycle-bin?limit=1000", (200, {"items": [item], "next": None}))
+    listed = run("recycle-bin", "list", "orders")
+    assert listed.exit_code == 0 and "persistent://acme/orders/t" in listed.output and "user:olga" in listed.output
+    restored = {**OUTCOME, "dry_run": False, "action": "topic.restore", "affected": {"partitions": 0}, "moved": []}
+    api.answer("POST", f"{N}/recycle-bin/0001-a/restore?dry_run=false", (200, restored))
+    assert run("recycle-bin", "restore", "acme/orders", "0001-a").exit_code == 0
+    api.answer("DELETE", f"{N}/recycle-bin/0001-a?dry_run=true", (200, {**OUTCOME, "action": "topic.purge", "moved": []}))
+    dry = run("recycle-bin", "purge", "acme/orders", "0001-a", "--dry-run")
+    assert dry.exit_code == 0 and api.asked[-1].path.endswith("dry_run=true") and "topic.purge" in dry.output

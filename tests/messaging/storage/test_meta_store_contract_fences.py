@@ -8,10 +8,14 @@ import pytest
 
 from messaging.storage.ledger_store import EARLIEST, WHOLE, Fence, Fenced
 from messaging.storage.meta_store import LedgerRecord, MetaStore, PartitionedRecord, SubscriptionRecord, TopicRecord
+from messaging.storage.recycled_topic import RecycledTopic
 from tests.support.storage.owning import FENCE
 
 TOPIC = "persistent://acme/orders/in"
 PARTITIONED = "persistent://acme/orders/parts"
+GONE = "persistent://acme/orders/gone"
+RECYCLED = RecycledTopic("1", GONE, 1, 5)
+COMING = RecycledTopic("2", f"{PARTITIONED}-coming", 1, 5, partitions=1)
 Change = Callable[[MetaStore, Fence, SubscriptionRecord], Awaitable[object]]
 
 CHANGES: dict[str, Change] = {
@@ -31,12 +35,20 @@ CHANGES: dict[str, Change] = {
     "delete_schema_versions": lambda store, fence, _: store.delete_schema_versions(fence, TOPIC),
     "put_value": lambda store, fence, _: store.put_value(fence, "key", b"new"),
     "delete_value": lambda store, fence, _: store.delete_value(fence, "key"),
+    "recycle": lambda store, fence, _: store.recycle(fence, TOPIC, RecycledTopic("9", TOPIC, 1, 5), values=(), listed=True),
+    "restore": lambda store, fence, _: store.restore(fence, GONE, RECYCLED, values=(), listed=True),
+    "end_restore": lambda store, fence, _: store.end_restore(fence, COMING.name, COMING),
+    "begin_purge": lambda store, fence, _: store.begin_purge(fence, RECYCLED.recycle_id),
+    "forget_recycled": lambda store, fence, _: store.forget_recycled(fence, RECYCLED),
 }
 
 
 async def filled(store: MetaStore) -> SubscriptionRecord:
     await store.cas_topic(FENCE, TopicRecord(TOPIC))
     await store.cas_partitioned(FENCE, PartitionedRecord(PARTITIONED, 2))
+    await store.cas_topic(FENCE, TopicRecord(GONE))
+    await store.recycle(FENCE, GONE, RECYCLED, values=(), listed=True)
+    await store.cas_partitioned(FENCE, PartitionedRecord(COMING.name, 1, restoring=COMING))
     await store.put_value(FENCE, "key", b"old")
     await store.add_schema_version(FENCE, TOPIC, 0, b"old")
     return await store.create_subscription(FENCE, TOPIC, "s", created_ms=1, mark_delete=EARLIEST, properties={})
@@ -45,7 +57,8 @@ async def filled(store: MetaStore) -> SubscriptionRecord:
 async def content(store: MetaStore) -> list[object]:
     topics = [await store.get_topic(name) for name in await store.list_all_topics()]
     rest = [await store.subscriptions(TOPIC), await store.get_value("key"), await store.schema_versions(TOPIC)]
-    return [topics, await store.get_partitioned(PARTITIONED), *rest]
+    partitioned = [await store.get_partitioned(name) for name in (PARTITIONED, COMING.name)]
+    return [topics, partitioned, await store.list_recycled("acme/orders"), *rest]
 
 
 @pytest.mark.parametrize("change", CHANGES)

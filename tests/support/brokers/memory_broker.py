@@ -40,6 +40,7 @@ from messaging.permissions.model import Principal
 from messaging.protocol.names import parse_topic
 from messaging.settings import load
 from messaging.storage.ledger_store import LATEST
+from messaging.storage.recycled_topic import RecycledTopic, Recycling
 from tests.support.brokers.broker_over import broker_over
 from tests.support.brokers.storage_broker import Inbox, Sender
 from tests.support.loop_thread import in_waiting_thread, shared_loop
@@ -223,6 +224,12 @@ class MemoryBroker(TypedCalls):
         self.run(self.service.topics.partitioned.create(name, partitions, {}))
         for index in range(partitions):
             self.add(str(name.of_partition(index)), *subscriptions)
+
+    def recycle(self, topic: str, recycle_id: str) -> None:
+        """The topic, which exists, is deleted, and can be restored for an hour under this id."""
+        now_ms = self._now_ms()
+        into = Recycling(RecycledTopic(recycle_id, topic, now_ms, now_ms + 3_600_000, "user:olga"))
+        self.run(self.service.topics.delete(parse_topic(topic), force=True, into=into))
 
     def have(self, namespace: str, topics: Collection[str], partitioned: Mapping[str, int]) -> None:
         """The namespace has these topics and no other: those that are too much go, whoever is connected to them."""

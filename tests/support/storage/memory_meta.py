@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import (
+    NO_TIMES,
     MetaConflict,
     PartitionedRecord,
     SearchResult,
@@ -20,6 +23,7 @@ from messaging.storage.meta_store import (
     partitioning_conflict,
     version_conflict,
 )
+from messaging.storage.recycled_topic import PREFIX, RecycledTopic, ValueKeys, is_place
 
 
 class MemoryMetaStore:
@@ -35,6 +39,7 @@ class MemoryMetaStore:
         self._by_id: dict[int, tuple[str, str]] = {}
         self.values: dict[str, bytes] = {}
         self._schemas: dict[str, list[bytes]] = {}
+        self._recycled: dict[str, RecycledTopic] = {}
 
     async def start(self) -> None:
         return None
@@ -83,46 +88,53 @@ class MemoryMetaStore:
         for key in [key for key in self._subscriptions if key[0] == name]:
             self._by_id.pop(self._subscriptions.pop(key).subscription_id)
 
+    def _named(self) -> list[str]:
+        """Without those in the recycle bin."""
+        return [name for name in self._topics if not is_place(name)]
+
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
-        return sorted(name for name in self._topics if name > after and namespace_of(name) == namespace)[:limit]
+        return sorted(name for name in self._named() if name > after and namespace_of(name) == namespace)[:limit]
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
-        namespaces = map(namespace_of, self._topics)
+        namespaces = map(namespace_of, self._named())
         return dict(Counter(namespace for namespace in namespaces if namespace.startswith(f"{tenant}/")))
 
     async def count_subscriptions(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
-        namespaces = (namespace_of(topic) for topic, _ in self._subscriptions)
+        namespaces = (namespace_of(topic) for topic, _ in self._subscriptions if not is_place(topic))
         return dict(Counter(namespace for namespace in namespaces if namespace.startswith(f"{tenant}/")))
 
     async def count_partitions(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
         counts = Counter[str]()
         for record in self._partitioned.values():
-            counts[namespace_of(record.name)] += record.partitions_reserved
+            if not is_place(record.name):
+                counts[namespace_of(record.name)] += record.partitions_reserved
         return {namespace: count for namespace, count in counts.items() if namespace.startswith(f"{tenant}/")}
 
     async def count_schemas(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)
         counts = Counter[str]()
         for name, versions in self._schemas.items():
-            counts[namespace_of(name)] += len(versions)
+            if not is_place(name):
+                counts[namespace_of(name)] += len(versions)
         return {namespace: count for namespace, count in counts.items() if namespace.startswith(f"{tenant}/")}
 
     async def topic_records(self, tenant: str, *, after: str = "", limit: int = 200) -> list[TopicRecord]:
         await asyncio.sleep(0)
-        names = sorted(name for name in self._topics if name.startswith(f"persistent://{tenant}/") and name > after)
+        of_tenant = (f"persistent://{tenant}/", f"{PREFIX}{tenant}/")
+        names = sorted(name for name in self._topics if name.startswith(of_tenant) and name > after)
         return [self._topics[name] for name in names[:limit]]
 
     async def list_all_topics(self, *, after: str = "", limit: int = 1000) -> list[str]:
-        return sorted(name for name in self._topics if name > after)[:limit]
+        return sorted(name for name in self._named() if name > after)[:limit]
 
     async def search(self, tenant: str, words: str, limit: int) -> SearchResult:
         await asyncio.sleep(0)
 
         def is_of_it(topic: str) -> bool:
-            return namespace_of(topic).startswith(f"{tenant}/") if tenant else True
+            return not is_place(topic) and (namespace_of(topic).startswith(f"{tenant}/") if tenant else True)
 
         def has(name: str) -> bool:
             return words in name.partition("://")[2].lower()
@@ -158,7 +170,7 @@ class MemoryMetaStore:
         return written
 
     async def unfinished_partitioned(self) -> list[PartitionedRecord]:
-        return [record for record in self._partitioned.values() if record.growing_to or record.deleting]
+        return [record for name, record in self._partitioned.items() if record.unfinished and not is_place(name)]
 
     async def delete_partitioned(self, fence: Fence, name: str) -> None:
         self._check(fence)
@@ -166,7 +178,8 @@ class MemoryMetaStore:
         self._schemas.pop(name, None)
 
     async def list_partitioned(self, namespace: str) -> list[PartitionedRecord]:
-        return [record for name, record in sorted(self._partitioned.items()) if namespace_of(name) == namespace]
+        records = sorted(self._partitioned.items())
+        return [record for name, record in records if namespace_of(name) == namespace and not is_place(name)]
 
     async def subscriptions(self, topic: str) -> list[SubscriptionRecord]:
         await asyncio.sleep(0)
@@ -221,7 +234,7 @@ class MemoryMetaStore:
         return [len(record) for record in self._schemas.get(topic, ())]
 
     async def topics_with_schemas(self, namespace: str) -> list[str]:
-        return sorted(topic for topic in self._schemas if namespace_of(topic) == namespace)
+        return sorted(topic for topic in self._schemas if namespace_of(topic) == namespace and not is_place(topic))
 
     async def add_schema_version(self, fence: Fence, topic: str, version: int, record: bytes) -> None:
         await asyncio.sleep(0)
@@ -244,3 +257,101 @@ class MemoryMetaStore:
     async def delete_value(self, fence: Fence, key: str) -> None:
         self._check(fence)
         self.values.pop(key, None)
+
+    # --- the recycle bin
+
+    def _move(self, name: str, new: str, values: ValueKeys) -> None:
+        if name in self._topics:
+            self._topics[new] = replace(self._topics.pop(name), name=new)
+        if name in self._partitioned:
+            self._partitioned[new] = replace(self._partitioned.pop(name), name=new)
+        if name in self._schemas:
+            self._schemas[new] = self._schemas.pop(name)
+        for key in [key for key in self._subscriptions if key[0] == name]:
+            record = self._subscriptions[new, key[1]] = replace(self._subscriptions.pop(key), topic=new)
+            self._by_id[record.subscription_id] = (new, key[1])
+        for value in values:
+            if value(name) in self.values:
+                self.values[value(new)] = self.values.pop(value(name))
+
+    async def recycle(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        await asyncio.sleep(0)
+        self._check(fence)
+        place = record.place_of(name)
+        self._move(name, place, values)
+        if place in self._partitioned:
+            self._partitioned[place] = replace(self._partitioned[place], deleting=False, recycling=None)
+        if listed:
+            topics = [self._topics[text] for text in await self.recycled_places(within=record.places, limit=1 << 30)]
+            size_bytes = sum(ledger.length_bytes for topic in topics for ledger in topic.ledgers)
+            self._recycled[record.recycle_id] = structs.replace(record, topics=len(topics), stored_bytes=size_bytes)
+
+    async def restore(self, fence: Fence, name: str, record: RecycledTopic, *, values: ValueKeys, listed: bool) -> None:
+        await asyncio.sleep(0)
+        self._check(fence)
+        place = record.place_of(name)
+        stored = self._recycled.get(record.recycle_id)
+        if listed and (stored is None or stored.purging):
+            raise MetaConflict(f"{record.recycle_id} is not in the recycle bin any more")
+        if place in self._partitioned:
+            why = f"topic {name} exists already" if name in self._partitioned else partitioning_conflict(name, self._topics)
+        else:
+            why = creation_conflict(name, self._partitioned.get)
+        if not why and name in self._topics:
+            why = f"topic {name} exists already"
+        if not why and name in self._schemas:
+            why = f"topic {name} was given a schema after it had been deleted"
+        if why:
+            raise MetaConflict(why)
+        if listed and place not in self._partitioned:
+            del self._recycled[record.recycle_id]
+        for key in [key for key in self._subscriptions if key[0] == name]:
+            self._by_id.pop(self._subscriptions.pop(key).subscription_id)
+        for value in values:
+            self.values.pop(value(name), None)
+        self._move(place, name, values)
+        if name in self._topics:
+            back = self._topics[name]
+            self._topics[name] = replace(back, version=back.version + 1, idle_since=NO_TIMES)
+        if name in self._partitioned:
+            parent = self._partitioned[name]
+            self._partitioned[name] = replace(parent, version=parent.version + 1, restoring=record)
+
+    async def end_restore(self, fence: Fence, name: str, record: RecycledTopic) -> PartitionedRecord:
+        self._check(fence)
+        parent = self._partitioned.get(name)
+        if parent is None or parent.restoring is None or parent.restoring.recycle_id != record.recycle_id:
+            raise MetaConflict(f"{name} is not being restored")
+        self._recycled.pop(record.recycle_id, None)
+        written = self._partitioned[name] = replace(parent, version=parent.version + 1, restoring=None)
+        return written
+
+    async def get_recycled(self, recycle_id: str) -> RecycledTopic | None:
+        return self._recycled.get(recycle_id)
+
+    async def list_recycled(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[RecycledTopic]:
+        records = sorted(self._recycled.items())
+        return [each for key, each in records if key > after and each.namespace == namespace and not each.purging][:limit]
+
+    async def expired_recycled(self, now_ms: int, limit: int) -> list[RecycledTopic]:
+        records = sorted(self._recycled.values(), key=lambda each: each.expires_ms)
+        return [each for each in records if each.expires_ms <= now_ms][:limit]
+
+    async def count_recycled(self, tenant: str) -> int:
+        return sum(each.topics for each in self._recycled.values() if each.namespace.startswith(f"{tenant}/"))
+
+    async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
+        return sorted(name for name in self._topics if name.startswith(within) and name > after)[:limit]
+
+    async def begin_purge(self, fence: Fence, recycle_id: str) -> None:
+        self._check(fence)
+        if recycle_id not in self._recycled:
+            raise MetaConflict(f"{recycle_id} is not in the recycle bin any more")
+        self._recycled[recycle_id] = structs.replace(self._recycled[recycle_id], expires_ms=0)
+
+    async def forget_recycled(self, fence: Fence, record: RecycledTopic) -> None:
+        self._check(fence)
+        place = record.place_of(record.name)
+        self._partitioned.pop(place, None)
+        self._schemas.pop(place, None)
+        self._recycled.pop(record.recycle_id, None)

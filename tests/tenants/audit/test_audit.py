@@ -165,6 +165,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.add(TARGET)
         world.broker.add(TOPIC, "s")
         world.broker.publish(TOPIC, b"stored bytes")
+    if row[1].startswith("api:recycled-topic"):
+        world.broker.recycle(TOPIC, "x1")
     if row[1].startswith("api:delayed"):
         world.broker.publish_messages(TOPIC, OutgoingMessage(b"later", key="k", deliver_at_ms=wall_ms() + 3_600_000))
     Tenant.unscoped.get_or_create(name="acme")

@@ -66,6 +66,10 @@ class EffectivePolicies:
         """What was set on it does not apply to a later topic of the same name. The control plane forgets it too, a little later."""
         self._view.topic_deleted(str(name))
 
+    def topic_restored(self, name: TopicName) -> None:
+        """The topic that was deleted last is there again, with what was set on it."""
+        self._view.topic_restored(str(name))
+
     def message_ttl_s(self, name: TopicName) -> int:
         """0: messages do not expire. Called for every dispatch."""
         if name.local == CHANGE_EVENTS:

@@ -100,6 +100,13 @@ class ControlView(InheritedGrants):
             self._deleted[text] = state
             self.resolved_policies.clear()
 
+    def topic_restored(self, text: str) -> None:
+        """It is back from the recycle bin: what was set on it applies again, if the control plane has not forgotten it."""
+        state = self._deleted.pop(text, None)
+        if state is not None:
+            self._keep_topic(text, state)
+            self.resolved_policies.clear()
+
     def version_of(self, feed: FeedApply) -> int:
         """The version held of the feed that this page is of; 0 of one that is not followed."""
         return self.version if feed.feed_id in ("", self.feed_id) else 0

@@ -18,6 +18,7 @@ from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
+from messaging.broker.runtime.admin.recycle_bin import RecycleBinHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.stats.topic_stats import TopicStatsHandlers
@@ -39,6 +40,7 @@ class AdminHandlers:
         self.feed = FeedHandlers(broker)
         self.namespaces = NamespaceHandlers(broker)
         self.topics = TopicHandlers(broker)
+        self.recycle_bin = RecycleBinHandlers(broker)
         self.schemas = SchemaHandlers(broker)
         self.topic_stats = TopicStatsHandlers(broker)
         scans = FairTurns(SCANS_MAX)

@@ -67,7 +67,8 @@ class NamespaceHandlers:
 
     @answers(NAMESPACES_PURGE)
     async def purge(self, request: TopicsList) -> Empty:
-        """Deletes what is left in a namespace that does not exist. Raises `PreconditionFailed` for one that does."""
+        """Deletes what is left in a namespace that does not exist, and in its recycle bin. Raises `PreconditionFailed` for one that
+        does."""
         namespace = str(parse_namespace(request.namespace))
         partitioned = [topic.name for topic in await self._broker.storage.meta.list_partitioned(namespace)]
         for text in (*partitioned, *await self._names(namespace)):
@@ -85,6 +86,8 @@ class NamespaceHandlers:
         for text in await self._broker.storage.meta.topics_with_schemas(namespace):
             if namespace not in self._broker.access.view.namespaces:
                 await self._broker.schemas.delete(parse_topic(text), "", force=True)
+        if namespace not in self._broker.access.view.namespaces:
+            await self._broker.topics.recycle_bin.purge_namespace(namespace)
         if namespace in self._broker.access.view.namespaces:
             raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")
         return Empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import structlog
 
 from messaging.adminrpc.base import Empty
@@ -30,6 +31,7 @@ from messaging.adminrpc.topics import (
     TerminatedPartitions,
     TopicCreate,
     TopicDelete,
+    TopicDeleted,
     TopicLookup,
     TopicProperties,
     TopicPropertiesChange,
@@ -50,6 +52,7 @@ from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_reserved
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
+from messaging.storage.recycled_topic import Recycling
 
 log = structlog.get_logger("broker.topics")
 
@@ -74,15 +77,21 @@ class TopicHandlers:
         return Empty()
 
     @answers(TOPICS_DELETE)
-    async def delete(self, request: TopicDelete) -> Empty:
-        name = await topic_name(self._broker, request.topic)
+    async def delete(self, request: TopicDelete) -> TopicDeleted:
+        name, topics = await topic_name(self._broker, request.topic), self._broker.topics
+        if not request.partitioned and name.partition < 0 and await topics.partitioned.get(name) is not None:
+            raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
+        recycled = None
+        if request.recycle:
+            kept = msgspec.json.encode({"policies": request.policies, "subscriptions": request.subscription_policies})
+            recycled = await topics.recycle_bin.place_for(name, request.deleted_by, kept)
         if request.partitioned:
-            await self._broker.topics.partitioned.delete(name, force=request.force)
+            await topics.partitioned.delete(name, force=request.force, recycled=recycled)
         else:
-            if name.partition < 0 and await self._broker.topics.partitioned.get(name) is not None:
-                raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
-            await self._broker.topics.delete(name, force=request.force)
-        return Empty()
+            await topics.delete(name, force=request.force, into=None if recycled is None else Recycling(recycled))
+        if recycled is None:
+            return TopicDeleted()
+        return TopicDeleted(recycle_id=recycled.recycle_id, expires_ms=recycled.expires_ms)
 
     @answers(TOPICS_PARTITIONS)
     async def partitions(self, request: PartitionsGet) -> Partitions:

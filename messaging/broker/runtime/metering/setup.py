@@ -11,6 +11,7 @@ from messaging.broker.runtime.metering.stored import open_bytes
 from messaging.broker.runtime.metering.totals import TenantTotals, totals_at_rest
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
+from messaging.storage.meta_store import TopicRecord, tenant_of
 
 PAGE_TOPICS = 200
 
@@ -26,6 +27,8 @@ def meter_usage(service: Broker, raw_directory: Path) -> None:
     )
     metering.tenants = TenantTotals(service.peers.shares.by_tenant_and_key, partial(_tenant_uid, service))
     service.topics.on_deleted.append(metering.deleted)
+    service.topics.recycle_bin.on_gone.append(metering.deleted)
+    service.topics.recycle_bin.on_stored.append(partial(_rests, service))
 
 
 async def meter_stored_topics(service: Broker) -> None:
@@ -39,13 +42,31 @@ async def meter_stored_topics(service: Broker) -> None:
                 unsealed_bytes = await open_bytes(service.storage, record)
                 if record.ledgers[-1].last_entry is None and await meta.get_topic(name) is None:  # deleted meanwhile
                     continue
-                if name not in service.topics.loaded and service.metering.usage is not None:
-                    tenant_uid = service.access.view.tenant_uid(name.partition("://")[2].partition("/")[0])
-                    service.metering.usage.rest(totals_at_rest(record, unsealed_bytes, tenant_uid))
+                if name not in service.topics.loaded:
+                    _rests(service, record, unsealed_bytes)
         if len(names) < PAGE_TOPICS:
-            return
+            break
         after = names[-1]
         await asyncio.sleep(0)
+    await _meter_recycled_topics(service)
+
+
+async def _meter_recycled_topics(service: Broker) -> None:
+    """What lies in the recycle bin is stored, too."""
+    meta, after = service.storage.meta, ""
+    while places := await meta.recycled_places(after=after, limit=PAGE_TOPICS):
+        for place in places:
+            record = await meta.get_topic(place)
+            if record is not None:
+                _rests(service, record)
+        after = places[-1]
+        await asyncio.sleep(0)
+
+
+def _rests(service: Broker, record: TopicRecord, unsealed_bytes: int = 0) -> None:
+    if service.metering.usage is not None:
+        tenant_uid = service.access.view.tenant_uid(tenant_of(record.name))
+        service.metering.usage.rest(totals_at_rest(record, unsealed_bytes, tenant_uid))
 
 
 def _tenant_uid(service: Broker, tenant: str) -> str | None:

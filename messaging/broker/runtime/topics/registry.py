@@ -8,15 +8,13 @@ from typing import Any
 
 import structlog
 
-from messaging.broker.core.dead_letters.dead_entries import key_of as dead_letters_key_of
-from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.listing import unstored_names
 from messaging.broker.runtime.topics.opening import check_enabled, make_topic, open_topic
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.topics.persistent import PersistentTopic, persistent
-from messaging.broker.runtime.topics.producers import deduplication, stored_moves
 from messaging.broker.runtime.topics.recovery import TopicRecovery
+from messaging.broker.runtime.topics.recycle_bin import VALUE_KEYS, RecycleBin
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import Conflict, MagnetarError, NotReady, PreconditionFailed, TopicNotFound
@@ -24,6 +22,7 @@ from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import CHANGE_EVENTS
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.meta_store import MetaConflict, TopicRecord
+from messaging.storage.recycled_topic import Recycling
 
 log = structlog.get_logger("broker.topics")
 
@@ -39,6 +38,7 @@ class Topics:
         self.meta = services.stores.storage.meta
         self.reservations = TopicReservations(services)
         self.partitioned = Partitions(self)
+        self.recycle_bin = RecycleBin(self)
         self.loaded: dict[str, Topic] = {}
         self._loaded_of: dict[str, dict[str, Topic]] = {}  # the same topics by namespace
         self._loading: dict[str, asyncio.Task[Topic]] = {}
@@ -166,9 +166,10 @@ class Topics:
         return text in self.loaded or await self.meta.get_topic(text) is not None
 
     async def created_ms(self, name: TopicName) -> int | None:
-        """Of a topic, a partition or a partitioned topic; None: there is none of this name. Raises `NotReady`, `StorageFailed`."""
+        """Of a topic, a partition or a partitioned topic, or of one that is being deleted or restored; None: there is none of that
+        name. Raises `NotReady`, `StorageFailed`."""
         try:
-            record = await self.partitioned.get(name) or await self.meta.get_topic(str(name))
+            record = await self.meta.get_partitioned(str(name)) or await self.meta.get_topic(str(name))
         except StoreError as error:
             raise refusal_of(error, f"topic {name} cannot be read") from error
         if record is not None:
@@ -219,12 +220,13 @@ class Topics:
         if topic is not None:
             await self._end(topic, why or NotReady(f"topic {name} was unloaded: reconnect"), delete=False)
 
-    async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool) -> None:
-        """Callers that ask for the topic in the meantime wait until it can be loaded or created again."""
+    async def _end(self, topic: Topic, why: MagnetarError, *, delete: bool, into: Recycling | None = None) -> None:
+        """Callers that ask for the topic in the meantime wait until it can be loaded or created again. `into`: where a topic goes
+        that is deleted."""
         closing = self._closing.get(topic.text)
         if closing is None:
             topic.begin_close(why)  # without awaiting, so nobody finds it open afterwards
-            closing = self._begin(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete))
+            closing = self._begin(topic.text, "delete" if delete else "unload", self._close(topic, delete=delete, into=into))
         try:
             await asyncio.shield(closing)
         except StoreError as error:
@@ -236,15 +238,15 @@ class Topics:
         closing.add_done_callback(lambda _: self._closing.pop(text, None))
         return closing
 
-    async def _close(self, topic: Topic, *, delete: bool) -> None:
+    async def _close(self, topic: Topic, *, delete: bool, into: Recycling | None) -> None:
         try:
             try:
                 await topic.close()
             except Exception as error:  # it can no longer be used; its cursors are saved or kept by the cursor log
                 log.error("topic.close_failed", topic=topic.text, error=str(error), exc_info=not isinstance(error, StoreError))
             if delete and topic.ledger.recorded:
-                await self._remove(topic.name)
-                for subscription in topic.subscriptions.table.values():
+                await self._remove(topic.name, into)
+                for subscription in topic.subscriptions.table.values() if into is None else ():
                     self.services.stores.cursors.forget(subscription.subscription_id)
         finally:
             if self.loaded.get(topic.text) is topic:
@@ -253,12 +255,15 @@ class Topics:
             for tell in self.on_unloaded:  # counted last, to include what became durable during the close
                 tell(topic)
 
-    async def _remove(self, name: TopicName) -> None:
+    async def _remove(self, name: TopicName, into: Recycling | None) -> None:
         """Deletes the record first, then the ledgers: a crash in between leaves orphans, never a topic with missing ledgers."""
         text = str(name)
         record = await self.meta.get_topic(text)
-        values = (deduplication.key_of(text), dead_letters_key_of(text), delay_overrides.key_of(text), stored_moves.key_of(text))
-        await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
+        if into is not None:
+            await self.recycle_bin.take(text, record, into)
+        else:
+            values = [key(text) for key in VALUE_KEYS]
+            await self.meta.delete_topic(self.services.stores.storage.fence, text, values=values)
         self.services.policies.topic_deleted(name)
         self.services.limits.subscription_counts.forget(name.tenant)
         self.services.limits.ceilings.schemas.counts.forget(name.tenant)
@@ -267,7 +272,7 @@ class Topics:
             self.list_changed(name, False)
         for tell in self.on_deleted:
             tell(text)
-        for ledger_id in record.ledger_ids if record else ():
+        for ledger_id in record.ledger_ids if record and into is None else ():
             await self.services.stores.storage.delete_ledger(ledger_id)
 
     async def delete_unused(self, topic: Topic) -> bool:
@@ -277,8 +282,9 @@ class Topics:
         await self._end(topic, TopicNotFound(f"topic {topic.text} was deleted because it was inactive"), delete=True)
         return True
 
-    async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, `PreconditionFailed` while producers or consumers are connected (unless `force`).
+    async def delete(self, name: TopicName, *, force: bool, into: Recycling | None = None) -> None:
+        """`into`: where it goes; None: it is deleted for good. Raises `TopicNotFound`, `PreconditionFailed` while producers or
+        consumers are connected (unless `force`).
 
         A topic that is not loaded is deleted without loading it, so one that cannot be opened can still be deleted.
         """
@@ -288,15 +294,15 @@ class Topics:
         topic = self.loaded.get(text)
         if topic is None:
             try:
-                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(name)))
+                await asyncio.shield(self._begin(text, "delete", self._delete_unloaded(name, into)))
             except StoreError as error:
                 raise refusal_of(error, f"topic {text} cannot be deleted") from error
             return
         if not force:
             topic.check_unused()
-        await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True)
+        await self._end(topic, TopicNotFound(f"topic {text} was deleted"), delete=True, into=into)
 
-    async def _delete_unloaded(self, name: TopicName) -> None:
+    async def _delete_unloaded(self, name: TopicName, into: Recycling | None) -> None:
         text = str(name)
         if await self.meta.get_topic(text) is None:
             if not name.persistent:
@@ -304,8 +310,8 @@ class Topics:
             raise TopicNotFound(f"topic {text} does not exist")
         self.services.memory.delayed_counts.deleted(text)
         subscriptions = await self.meta.subscriptions(text)
-        await self._remove(name)
-        for stored in subscriptions:
+        await self._remove(name, into)
+        for stored in subscriptions if into is None else ():
             self.services.stores.cursors.forget(stored.subscription_id)
 
     async def close_all(self, why: MagnetarError) -> None:

@@ -58,6 +58,7 @@ class Limits:
     key_shared: KeySharedSettings
     subscriptions_max: int  # of one topic
     partitions_max: int  # the same
+    recycled_topics_max: int  # in the recycle bin of a tenant, partitions one by one
     acknowledges_parts: bool  # the setting `acknowledgment_at_batch_index_level`
     enabled_domains: Mapping[str, bool]  # the settings `enable_persistent_topics` and `enable_non_persistent_topics`
     delayed_delivery_strict: bool  # no message is delivered before its delivery time

@@ -12,11 +12,20 @@ from messaging.broker.runtime.turn_slices import all_in_slices
 from messaging.protocol.names import TopicName
 from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.meta_store import MetaConflict, MetaStore, TopicRecord
+from messaging.storage.recycled_topic import RecycledTopic, Recycling
 
 # Of one partition, in units of `core/turns/command_costs.py`.
 MAKE_COST, DELETE_COST, READ_COST = 500, 1_000, 100
 
 Carried = dict[str, dict[str, str]]  # subscription -> its properties
+
+
+class Bin(Protocol):
+    """The recycle bin (`topics/recycle_bin.py`)."""
+
+    async def take(self, name: str, record: TopicRecord | None, into: Recycling) -> None: ...
+
+    async def bring_back(self, name: TopicName, record: RecycledTopic, *, listed: bool) -> None: ...
 
 
 class TopicStore(Protocol):
@@ -27,11 +36,14 @@ class TopicStore(Protocol):
     loaded: dict[str, Topic]
     reservations: TopicReservations
 
+    @property
+    def recycle_bin(self) -> Bin: ...
+
     async def get(self, name: TopicName, *, create: bool) -> Topic: ...
 
     async def exists(self, name: TopicName) -> bool: ...
 
-    async def delete(self, name: TopicName, *, force: bool) -> None: ...
+    async def delete(self, name: TopicName, *, force: bool, into: Recycling | None = None) -> None: ...
 
     def list_changed(self, name: TopicName, exists: bool) -> None: ...
 

@@ -1,8 +1,8 @@
 """Partitioned topics: creating, growing and deleting them so that neither a crash nor a concurrent request leaves one half done.
 
 A change first records its intent in the partitioned topic's record, then acts, then records the result. Until the result is
-recorded, a growth is invisible, and a deletion keeps clients from creating the partitions again. A change interrupted by a crash is
-completed at the next start, or by the next change.
+recorded, a growth is invisible, a deletion keeps clients from creating the partitions again, and a topic that comes back from the
+recycle bin is not found. A change interrupted by a crash is completed at the next start, or by the next change.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.storage.ledger_store import EARLIEST, StoreError
 from messaging.storage.meta_store import MetaConflict, PartitionedRecord, partitioned_name
+from messaging.storage.recycled_topic import RecycledTopic, Recycling
 
 log = structlog.get_logger("broker.partitions")
 
@@ -44,10 +45,10 @@ class Partitions:
         self._followers: dict[str, set[Callable[[int], None]]] = {}
 
     async def get(self, name: TopicName) -> PartitionedRecord | None:
-        """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted."""
+        """None if no partitioned topic has this name. Raises `TopicNotFound` for one that is being deleted or restored."""
         record = await self._meta.get_partitioned(str(name))
-        if record is not None and record.deleting:
-            raise TopicNotFound(f"partitioned topic {name} is being deleted")
+        if record is not None and (record.deleting or record.restoring):
+            raise TopicNotFound(f"partitioned topic {name} is being {'deleted' if record.deleting else 'restored'}")
         return record
 
     async def check_plain(self, name: TopicName) -> None:
@@ -155,9 +156,9 @@ class Partitions:
                 f"{asked}: max_partitions_per_topic = {limit}, set on the {level}; use fewer, or raise it there"
             )
 
-    async def delete(self, name: TopicName, *, force: bool) -> None:
-        """Raises `TopicNotFound`, `Conflict` for a plain topic, or `PreconditionFailed` while clients are connected to a
-        partition (unless `force`): then nothing is deleted.
+    async def delete(self, name: TopicName, *, force: bool, recycled: RecycledTopic | None = None) -> None:
+        """`recycled`: it goes to the recycle bin; None: for good. Raises `TopicNotFound`, `Conflict` for a plain topic, or
+        `PreconditionFailed` while clients are connected to a partition (unless `force`): then nothing is deleted.
         """
         async with self._alone(name):
             record = await self._meta.get_partitioned(str(name))
@@ -165,17 +166,34 @@ class Partitions:
                 if await self._topics.exists(name):
                     raise Conflict(f"topic {name} is not a partitioned topic: delete it as a plain one")
                 raise TopicNotFound(f"partitioned topic {name} does not exist")
+            if record.restoring is not None:
+                record = await self._finish_restoring(name, record, record.restoring)
             if not record.deleting:
                 if not force:
                     self._check_unused(name, record)
-                record = await self._store(replace(record, deleting=True))
+                record = await self._store(replace(record, deleting=True, recycling=recycled))
                 if not force:  # checked again, now that no new client can attach
                     try:
                         self._check_unused(name, record)
                     except MagnetarError:
-                        await self._store(replace(record, deleting=False))
+                        await self._store(replace(record, deleting=False, recycling=None))
                         raise
             await self._finish_deletion(name, record)
+
+    async def restore(self, name: TopicName, recycled: RecycledTopic) -> None:
+        """Raises `Conflict` where a topic has the name, `PreconditionFailed` where there may be no more."""
+        async with self._alone(name):
+            record = await self._meta.get_partitioned(str(name))
+            if record is None or record.restoring is None or record.restoring.recycle_id != recycled.recycle_id:
+                partitions = recycled.partitions
+                async with self._topics.reservations.reserved(name, partitions), self._ceiling.room(name, partitions):
+                    try:
+                        await self._topics.recycle_bin.bring_back(name, recycled, listed=True)
+                    except MetaConflict as error:
+                        raise Conflict(f"{error}: delete it, then restore {name}") from None
+                record = await self._meta.get_partitioned(str(name))
+                assert record is not None
+            await self._finish_restoring(name, record, recycled)
 
     async def create_missing(self, name: TopicName) -> None:
         """Creates the partitions that do not exist, with the durable subscriptions of the others."""
@@ -201,7 +219,7 @@ class Partitions:
         """Deletes a partitioned topic none of whose partitions exists, unless one is created meanwhile."""
         async with self._alone(name):
             record = await self._meta.get_partitioned(str(name))
-            if record is None or record.deleting or record.growing_to or await self._has_partitions(name):
+            if record is None or record.unfinished or await self._has_partitions(name):
                 return False
             record = await self._store(replace(record, deleting=True))
             if await self._has_partitions(name):
@@ -232,6 +250,8 @@ class Partitions:
                     now = await self._meta.get_partitioned(record.name)
                     if now is not None and now.deleting:
                         await self._finish_deletion(name, now)
+                    elif now is not None and now.restoring is not None:
+                        await self._finish_restoring(name, now, now.restoring)
                     elif now is not None and now.growing_to:
                         await self._finish_growth(name, now)
             except MagnetarError as error:
@@ -285,20 +305,37 @@ class Partitions:
                 loaded.check_unused()
 
     async def _finish_deletion(self, name: TopicName, record: PartitionedRecord) -> None:
+        into = None if record.recycling is None else Recycling(record.recycling, listed=False)
+
         async def remove(index: int) -> None:
             partition = name.of_partition(index)
             try:
-                await self._topics.delete(partition, force=True)
+                await self._topics.delete(partition, force=True, into=into)
             except TopicNotFound:
-                await self._meta.delete_topic(self._fence, str(partition))  # an interrupted growth may have left its subscriptions
+                if into is None:  # an interrupted growth may have left its subscriptions
+                    await self._meta.delete_topic(self._fence, str(partition))
 
         slices = self._topics.services.loops.slices(name.tenant)
         await all_in_slices(slices, range(record.partitions_reserved), DELETE_COST, remove)
         self._remember_deleted(str(name))
         await self._forget(name, record)
 
+    async def _finish_restoring(self, name: TopicName, record: PartitionedRecord, recycled: RecycledTopic) -> PartitionedRecord:
+        async def bring_back(index: int) -> None:
+            partition = name.of_partition(index)
+            if not await self._topics.exists(partition):
+                await self._topics.recycle_bin.bring_back(partition, recycled, listed=False)
+
+        slices = self._topics.services.loops.slices(name.tenant)
+        await all_in_slices(slices, range(record.partitions), DELETE_COST, bring_back)
+        self._deleted.pop(str(name), None)
+        return await self._meta.end_restore(self._fence, str(name), recycled)
+
     async def _forget(self, name: TopicName, record: PartitionedRecord) -> None:
-        await self._meta.delete_partitioned(self._fence, str(name))
+        if record.recycling is None:
+            await self._meta.delete_partitioned(self._fence, str(name))
+        else:
+            await self._topics.recycle_bin.take(str(name), None, Recycling(record.recycling))
         self._ceiling.counts.gone(name.tenant, str(name.namespace), record.partitions_reserved)
         self._topics.services.policies.topic_deleted(name)
 

@@ -1,0 +1,122 @@
+"""The recycle bin of a namespace: what can be restored, restore, delete for good."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.addresses import short_name
+from admin_ui.calls import Call, calls_of
+from admin_ui.forms import ConfirmForm
+from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
+from messaging.adminrpc.recycle_bin import Recycled
+from messaging.errors import MagnetarError, NotFound
+from tenants.actions.recycle_bin import ID_LENGTH_MAX, purge_topic, recycled_topic, recycled_topics, restore_topic
+
+TOPICS_A_PAGE = 100
+
+
+@page
+def recycle_bin(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
+    after = request.GET.get("after", "")[:ID_LENGTH_MAX]
+    items: list[Recycled] = []
+    following = away = ""
+    after = after if after.isascii() else ""
+    try:
+        answer = recycled_topics(request.actor, f"{tenant}/{namespace}", after=after, limit=TOPICS_A_PAGE)
+        items, following = answer.items, answer.next_after
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        away = sentence(error.message)
+    return show(
+        request,
+        "pages/recycle_bin.html",
+        navigation(request, "namespace", tenant, namespace),
+        crumbs=crumbs(tenant, namespace),
+        topics=[_row(item) for item in items],
+        following=following,
+        first=not after,
+        away=away,
+    )
+
+
+def _row(item: Recycled) -> dict[str, Any]:
+    return {
+        "recycle_id": item.recycle_id,
+        "name": short_name(item.topic),
+        "partitions": item.partitions,
+        "stored_bytes": item.stored_bytes,
+        "deleted_at": _time(item.deleted_ms),
+        "expires_at": _time(item.expires_ms),
+        "deleted_by": item.deleted_by,
+    }
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+@page
+def recycled_restore(request: ConsoleRequest, tenant: str, namespace: str, recycled: str) -> HttpResponse:
+    """A button of the list."""
+    back = reverse("console:recycle_bin", args=[tenant, namespace])
+    try:
+        restored = restore_topic(request.actor, f"{tenant}/{namespace}", recycled)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(back)
+    local = short_name(restored.topic)
+    show_message(request, f"Topic {local} was restored, with its messages, subscriptions, schema and policies.")
+    return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, local]))
+
+
+@page
+def recycled_purge(request: ConsoleRequest, tenant: str, namespace: str, recycled: str) -> HttpResponse:
+    name, back = f"{tenant}/{namespace}", reverse("console:recycle_bin", args=[tenant, namespace])
+    try:
+        item = recycled_topic(request.actor, name, recycled)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(back)
+    local = short_name(item.topic)
+    form = ConfirmForm(request.POST or None, expected=local)
+    if request.method == "POST" and form.is_valid():
+        try:
+            purge_topic(request.actor, name, recycled)
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            show_message(request, f"Topic {local} was deleted for good.")
+            return HttpResponseRedirect(back)
+    return show(
+        request,
+        "pages/confirm.html",
+        navigation(request, "namespace", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, ("Recycle bin", back)),
+        heading=f"Delete {local} for good",
+        impact=["All its messages and subscriptions are deleted permanently. It cannot be restored after that."],
+        name=local,
+        form=form,
+        submit="Delete for good",
+        cancel_url=back,
+        calls=calls_of(request, [_purge_call(tenant, namespace, recycled)]),
+    )
+
+
+def _purge_call(tenant: str, namespace: str, recycled: str) -> Call:
+    return Call(
+        "DELETE",
+        ("tenants", tenant, "namespaces", namespace, "recycle-bin", recycled),
+        "recycle_bin.delete",
+        (tenant, namespace, recycled),
+        command=("recycle-bin", "purge", f"{tenant}/{namespace}", recycled),
+    )

@@ -1,0 +1,52 @@
+"""`magnetar recycle-bin`: deleted topics that can be restored."""
+
+from __future__ import annotations
+
+import click
+
+from controlplane.cli.remote.command import DRY_RUN, Remote, RemoteGroup, remote
+from controlplane.cli.remote.output import show_outcome, show_rows
+
+COLUMNS = ("recycle_id", "topic", "partitions", "storage_bytes", "deleted_at", "expires_at", "deleted_by")
+NAMESPACE = click.argument("namespace", metavar="TENANT/NAMESPACE")
+
+
+@click.group("recycle-bin", cls=RemoteGroup)
+def recycle_bin() -> None:
+    """Deleted topics of a namespace that can be restored."""
+
+
+def _parts(at: Remote, namespace: str) -> tuple[str, str]:
+    tenant, slash, local = namespace.partition("/")
+    return (tenant, local) if slash else (at.tenant(), namespace)
+
+
+@recycle_bin.command("list")
+@NAMESPACE
+@remote
+def recycle_bin_list(at: Remote, namespace: str) -> None:
+    """List them, in the order of their deletion."""
+    show_rows(at.admin.recycle_bin.each(*_parts(at, namespace)), COLUMNS, as_json=at.as_json)
+
+
+@recycle_bin.command("restore")
+@NAMESPACE
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycle_bin_restore(at: Remote, namespace: str, recycle_id: str, dry_run: bool) -> None:
+    """Restore a topic with its messages, subscriptions, schema and policies."""
+    told = at.admin.recycle_bin.restore(*_parts(at, namespace), recycle_id, dry_run=dry_run)
+    show_outcome(told, as_json=at.as_json)
+
+
+@recycle_bin.command("purge")
+@NAMESPACE
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycle_bin_purge(at: Remote, namespace: str, recycle_id: str, dry_run: bool) -> None:
+    """Delete a topic for good. This cannot be undone."""
+    told = at.admin.recycle_bin.delete(*_parts(at, namespace), recycle_id, dry_run=dry_run)
+    done = {"dry_run": False, "action": "topic.purge", "resource": recycle_id, "affected": {}}
+    show_outcome(told or done, as_json=at.as_json)
