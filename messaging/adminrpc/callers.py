@@ -27,6 +27,7 @@ TASKS = frozenset(
         "maintenance.run",
         "maintenance.topics",
         "policies.append_events",
+        "recycle_bin.expire",
         "redrive.move",
         "redrive.prepare",
         "usage.flush",
