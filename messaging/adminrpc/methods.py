@@ -93,7 +93,7 @@ from messaging.adminrpc.topics import (
     TerminatedPartitions,
     TopicCreate,
     TopicDelete,
-    TopicDeleted,
+    TopicDeletion,
     TopicLookup,
     TopicNames,
     TopicProperties,
@@ -115,7 +115,7 @@ FEED_PULL = Method("feed.pull", Request, FeedVersion)
 
 TOPICS_LIST = Method("topics.list", TopicsList, TopicNames, long_read=True)
 TOPICS_CREATE = Method("topics.create", TopicCreate, Empty, long_change=True, idempotent=False)
-TOPICS_DELETE = Method("topics.delete", TopicDelete, TopicDeleted, long_change=True)
+TOPICS_DELETE = Method("topics.delete", TopicDelete, TopicDeletion, long_change=True)
 TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions)
 TOPICS_UPDATE_PARTITIONS = Method("topics.update_partitions", PartitionsUpdate, Empty, long_change=True)
 # Plain topics, partitions, and partitioned topics.

@@ -47,7 +47,7 @@ class TopicDelete(Request, kw_only=True):
     subscription_policies: fields.Subscriptions = {}
 
 
-class TopicDeleted(Answer, kw_only=True):
+class TopicDeletion(Answer, kw_only=True):
     """`recycle_id` is "" for one that was deleted for good."""
 
     recycle_id: str = ""

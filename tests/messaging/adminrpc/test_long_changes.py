@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from messaging.adminrpc import calls
-from messaging.adminrpc.base import A, Empty, Method, R
+from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.changes import ChangeRef
 from messaging.adminrpc.client import decode_answer
 from messaging.adminrpc.methods import TOPICS_DELETE
-from messaging.adminrpc.topics import TopicDelete
+from messaging.adminrpc.topics import TopicDelete, TopicDeletion
 from messaging.broker.http.asgi import error_body
 from messaging.caller import Caller, working_for
 from messaging.errors import UnderWay
@@ -47,7 +47,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_change_is_begun_once_and_its_outcome_is_the_answer() -> None:
     """Its caller had 503 after 10 s."""
     broker = Broker(looks=3)
-    assert broker.call(TOPICS_DELETE, DELETE) == Empty()
+    assert broker.call(TOPICS_DELETE, DELETE) == TopicDeletion()
     assert broker.asked == ["topics.delete", *["changes.outcome"] * 3]
 
 

@@ -84,8 +84,7 @@ def test_a_topic_that_took_the_name_keeps_it_and_its_policies(world: World, olga
     olga("PATCH", f"{AT_TOPIC}/policies", {"message_ttl_s": 77})
     olga("DELETE", AT_TOPIC)
     at = f"{BIN}/{items(olga)[0]['recycle_id']}"
-    world.broker.service.storage.clock_ms = lambda: world.broker._now_ms() + 5  # made at another time
-    world.broker.service.topics.services.clock_ms = world.broker.service.storage.clock_ms
+    world.broker.ahead_s = 5.0  # the next one is made at another time
     world.broker.add(TOPIC)
     olga("PATCH", f"{AT_TOPIC}/policies", {"message_ttl_s": 5})
     for address in (f"{at}/restore", f"{at}/restore?dry_run=true"):

@@ -31,7 +31,7 @@ from messaging.adminrpc.topics import (
     TerminatedPartitions,
     TopicCreate,
     TopicDelete,
-    TopicDeleted,
+    TopicDeletion,
     TopicLookup,
     TopicProperties,
     TopicPropertiesChange,
@@ -77,7 +77,7 @@ class TopicHandlers:
         return Empty()
 
     @answers(TOPICS_DELETE)
-    async def delete(self, request: TopicDelete) -> TopicDeleted:
+    async def delete(self, request: TopicDelete) -> TopicDeletion:
         name, topics = await topic_name(self._broker, request.topic), self._broker.topics
         if not request.partitioned and name.partition < 0 and await topics.partitioned.get(name) is not None:
             raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
@@ -90,8 +90,8 @@ class TopicHandlers:
         else:
             await topics.delete(name, force=request.force, into=None if recycled is None else Recycling(recycled))
         if recycled is None:
-            return TopicDeleted()
-        return TopicDeleted(recycle_id=recycled.recycle_id, expires_ms=recycled.expires_ms)
+            return TopicDeletion()
+        return TopicDeletion(recycle_id=recycled.recycle_id, expires_ms=recycled.expires_ms)
 
     @answers(TOPICS_PARTITIONS)
     async def partitions(self, request: PartitionsGet) -> Partitions:
