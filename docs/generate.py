@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from controlplane import permissions
-from docs import admin_api_page, limits_page
+from docs import admin_api_page, limits_page, sdk_reference_page
 from messaging import metrics, settings
 from messaging.permissions import table
 from messaging.permissions.audited import (
@@ -218,6 +218,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "permissions.md": permissions_page,
     "policies.md": policies_page,
+    "sdk-reference.md": lambda: sdk_reference_page.page(_NOTE.format(source="messaging/client/")),
 }
 
 

@@ -44,6 +44,16 @@ def of_http(settings: Settings) -> int:
     return HTTP_LISTENERS * (settings.http_connections_max + RESERVED)
 
 
+def of_web(settings: Settings) -> int:
+    """Descriptors that a web process needs."""
+    return FILES + of_http(settings) + 2 * settings.web_websockets_max
+
+
+def tunnels_fitting(settings: Settings, limit: int) -> int:
+    """How many WebSockets a web process with this limit of open files can pass on: two connections each."""
+    return max(0, min(settings.web_websockets_max, (limit - FILES - of_http(settings)) // 2))
+
+
 def fitting(settings: Settings, limit: int) -> Settings:
     """`settings` with as many connections as a broker with this limit of open files can have. Raises `ConfigError`."""
     if limit >= of_broker(settings):

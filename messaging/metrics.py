@@ -220,6 +220,15 @@ _TABLE = (
     ),
     Metric("magnetar_http_connections_turned_away_total", "counter", "connections", _LISTENER, "Refused because all were busy."),
     Metric("magnetar_http_connections_unread_total", "counter", "connections", _LISTENER, "Closed with unread responses."),
+    Metric(
+        "magnetar_http_tunnels", "gauge", "connections", _LISTENER, "WebSockets of clients that the web process passes on.", "web"
+    ),
+    Metric(
+        "magnetar_http_tunnels_opened_total", "counter", "connections", _LISTENER, "WebSockets that it began to pass on.", "web"
+    ),
+    Metric(
+        "magnetar_http_tunnels_refused_total", "counter", "connections", _LISTENER, "Refused because too many were open.", "web"
+    ),
     Metric("magnetar_http_unread_bytes", "gauge", "bytes", _LISTENER, "Responses that slow peers have not read."),
     Metric("magnetar_http_requests_running", "gauge", "requests", _LANE, "Requests in progress."),
     Metric("magnetar_http_requests_waiting", "gauge", "requests", _LANE, "Waiting requests."),

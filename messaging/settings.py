@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     broker_rpc_host: str = "127.0.0.1"  # address of the admin RPC, used by the platform's own processes only
     broker_rpc_port: Port = 0  # 0: a free port, written to DATA_DIR/run/broker.json
     broker_rpc_url: str = ""  # how web and workers reach the broker; empty: read from DATA_DIR/run/broker.json
+    broker_ws_url: str = ""  # to which the web process passes WebSockets on (ws://host:port); empty: DATA_DIR/run/broker.json
     web_internal_url: str = ""  # how brokers reach the web process; empty: read from DATA_DIR/run/web.json
     web_internal_host: str = "127.0.0.1"  # address of the listener for brokers, where it is not `host` without TLS
     web_internal_port: Port = 0  # 0: a free port, written to DATA_DIR/run/web.json
@@ -107,6 +108,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     liveness_ms: Positive = 5_000  # how long a client has to respond when another client asks for what it holds
     handshake_ms: Positive = 10_000  # a connection without a CONNECT by then is closed
     http_connections_max: Positive = 512  # per HTTP listener, besides WebSockets; beyond it an idle connection makes room
+    web_websockets_max: Counted = 2_000  # of clients on the web port, passed on to the broker; 0: none
     http_requests_max: Positive = 32  # that the web process handles at the same time
     http_requests_waiting_max: Positive = 512  # that wait to be handled; further ones are refused with 503
     http_header_timeout_ms: Positive = 10_000  # a connection that has not sent a complete request header by then is closed
@@ -255,6 +257,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             networks(self.trusted_proxies)
         except ValueError as error:
             raise ConfigError(f"trusted_proxies: {error}; give addresses (10.0.0.5) or networks (10.0.0.0/8)") from None
+        if self.broker_ws_url and not _is_origin(self.broker_ws_url, ("ws", "wss")):
+            raise ConfigError(f"broker_ws_url = {self.broker_ws_url[:80]!r} is not like ws://broker.example.com:8081: name no path")
         if self.console_url and not _is_origin(self.console_url):
             raise ConfigError(f"console_url = {self.console_url[:80]!r} is not like https://console.example.com: name no path")
         if self.redis_url and self.redis_url.partition("://")[0] not in ("redis", "rediss", "redis+socket", "unix"):
@@ -320,12 +324,12 @@ def _scheme_and_host(url: str) -> tuple[str, str]:
         return "", ""
 
 
-def _is_origin(url: str) -> bool:
+def _is_origin(url: str, schemes: tuple[str, ...] = ("http", "https")) -> bool:
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
     bare = url == f"{parts.scheme}://{parts.netloc}" and "@" not in url
-    return bare and parts.scheme in ("http", "https") and bool(parts.hostname)
+    return bare and parts.scheme in schemes and bool(parts.hostname)
 
 
 _KEYS = frozenset(Settings.__struct_fields__)

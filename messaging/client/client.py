@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from messaging.client.addresses import Address, parse_addresses
 from messaging.client.arguments import ConsumerArguments, ProducerArguments, consumer_options, producer_options
+from messaging.client.backoff import Backoff, retryable
 from messaging.client.consuming.consumer import Consumer
 from messaging.client.consuming.dead_letters import DeadLetters, Sender
 from messaging.client.consuming.options import ConsumerOptions
@@ -29,12 +30,13 @@ from messaging.client.producing.admission import MemoryLimit
 from messaging.client.producing.flushing import Flusher
 from messaging.client.producing.options import ProducerOptions
 from messaging.client.producing.producer import Producer, ProducerServices
-from messaging.client.schemas import BYTES, Schema
+from messaging.client.schemas import BYTES, AutoConsume, AutoProduceBytes, Schema
 from messaging.client.timing import Timing
 from messaging.client.wire.connections import Connections
 from messaging.client.wire.transports import Connector, connector
 from messaging.errors import InvalidValue, MagnetarError
 from messaging.local_caller import is_loopback
+from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 
 logger = logging.getLogger("messaging.client")
@@ -129,6 +131,10 @@ class Client:
 
     async def _open_producer(self, topic: TopicName, options: ProducerOptions, schema: Schema[Any]) -> Producer:
         self._check()
+        if isinstance(schema, AutoConsume):
+            raise InvalidValue("AUTO_CONSUME is for consumers and readers: give the producer a schema, or AUTO_PRODUCE_BYTES")
+        if isinstance(schema, AutoProduceBytes):
+            schema = schema.bound_to(await self._schema_of(topic))
         if self._flusher is None:
             self._flusher = Flusher()
         services = ProducerServices(
@@ -138,6 +144,19 @@ class Client:
         await producer.open()
         self._keep(producer)
         return producer
+
+    async def _schema_of(self, topic: TopicName) -> pb.Schema | None:
+        """The newest, as of the first partition. Tried until a producer would give up, too."""
+        name = str(topic.of_partition(0)) if await self._connections.partitions(str(topic)) else str(topic)
+        give_up_s, backoff = self._timing.now_s() + self._open_timeout_s, Backoff(self._timing.random)
+        while True:
+            try:
+                return await self._connections.schema(name)
+            except MagnetarError as error:
+                delay_s = backoff.next_delay_s()
+                if not retryable(error, opened_before=False) or self._timing.now_s() + delay_s > give_up_s:
+                    raise
+                await self._timing.sleep(delay_s)
 
     # --- consumers
 
@@ -200,6 +219,8 @@ class Client:
         dead_letters: DeadLetters | None,
     ) -> Consumer:
         self._check()
+        if isinstance(schema, AutoProduceBytes):
+            raise InvalidValue("AUTO_PRODUCE_BYTES is for producers: a consumer takes a schema, or AUTO_CONSUME")
         name = subscription_name(subscription)
         services = ConsumerServices(self._connections, self._timing, lambda: next(self._ids), self._open_timeout_s)
         consumer = Consumer(topics, what, name, options, schema, services, dead_letters)

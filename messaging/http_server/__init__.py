@@ -5,6 +5,8 @@ transfer_rate.py      the rate at which a peer must send and receive (pure)
 unread_responses.py   limits on responses that peers do not read (pure)
 protocol.py           one HTTP connection: deadlines and limits
 websocket.py          one WebSocket: limits on what is read before the application takes it
+tunnel.py             WebSockets below a path that another listener serves: bytes are passed on
+tunnel_slots.py       how many of these there may be, and how many of one address (pure)
 request_queue.py      which requests run and which wait; health checks come first
 tls.py                a TLS listener that limits handshakes
 samples.py            metrics of a listener

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.response_writer import PIECE_BYTES, ResponseWriter
 from messaging.http_server.transfer_rate import Transfer, reads_too_slowly
+from messaging.http_server.tunnel import Tunnels
 from messaging.http_server.websocket import WebSocketProtocol
 
 HEAD_BYTES_MAX = 32 << 10  # request line and headers
@@ -27,7 +28,8 @@ def _nothing() -> None: ...
 
 
 class HttpProtocol(H11Protocol):
-    bounds: HttpBounds  # of the listener, in a class made for it
+    bounds: HttpBounds  # of the listener, in a class made for it, as the next
+    tunnels: Tunnels | None = None
     arriving: Callable[[], None] = staticmethod(_nothing)  # gives up the place of the handshake before
     _timer: asyncio.TimerHandle | None = None
     _writing: asyncio.TimerHandle | None = None
@@ -63,12 +65,24 @@ class HttpProtocol(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._stop_timers()
+        if self.tunnels is not None and self.tunnels.serves(event.target):
+            self._open_tunnel(self.tunnels, event)
+            return
         super().handle_websocket_upgrade(event)
         following = self.transport.get_protocol()
         if isinstance(following, WebSocketProtocol):
             following.bounds = self.bounds
             self.bounds.slots.replace(self, following)
             self.bounds.unread.leave(self)
+
+    def _open_tunnel(self, tunnels: Tunnels, event: h11.Request) -> None:
+        peer = self.client[0] if self.client else ""
+        if tunnels.open(self.transport, peer, event, self.bounds, self.server_state):
+            self.connections.discard(self)
+            self.bounds.slots.leave(self)
+            self.bounds.unread.leave(self)
+        else:
+            self.deaf = True
 
     # --- reading
 
@@ -221,5 +235,5 @@ class HttpProtocol(H11Protocol):
             setattr(self, name, None)
 
 
-def protocol_of(bounds: HttpBounds) -> Callable[..., HttpProtocol]:
-    return type("BoundedHttpProtocol", (HttpProtocol,), {"bounds": bounds})
+def protocol_of(bounds: HttpBounds, tunnels: Tunnels | None = None) -> Callable[..., HttpProtocol]:
+    return type("BoundedHttpProtocol", (HttpProtocol,), {"bounds": bounds, "tunnels": tunnels})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from messaging.http_server.bounds import HttpBounds
 from messaging.http_server.request_queue import RequestQueues
+from messaging.http_server.tunnel_slots import TunnelSlots
 from messaging.metrics import Sample
 
 
@@ -16,6 +17,13 @@ def connection_samples(listener: str, bounds: HttpBounds) -> Iterator[Sample]:
     yield Sample("magnetar_http_connections_turned_away_total", bounds.slots.turned_away, labels)
     yield Sample("magnetar_http_unread_bytes", bounds.unread.held_bytes, labels)
     yield Sample("magnetar_http_connections_unread_total", bounds.unread.cut_off, labels)
+
+
+def tunnel_samples(listener: str, slots: TunnelSlots) -> Iterator[Sample]:
+    labels = (listener,)
+    yield Sample("magnetar_http_tunnels", slots.taken, labels)
+    yield Sample("magnetar_http_tunnels_opened_total", slots.opened, labels)
+    yield Sample("magnetar_http_tunnels_refused_total", slots.refused, labels)
 
 
 def request_samples(listener: str, request_queues: RequestQueues) -> Iterator[Sample]:

@@ -20,6 +20,7 @@ from messaging.http_server.connection_slots import ConnectionSlots
 from messaging.http_server.protocol import HEAD_BYTES_MAX, HttpProtocol, protocol_of
 from messaging.http_server.request_queue import App
 from messaging.http_server.tls import BACKLOG, TlsListener
+from messaging.http_server.tunnel import Tunnels
 from messaging.http_server.websocket import WebSocketProtocol
 from messaging.settings import Settings
 
@@ -76,13 +77,14 @@ def http_server(
     websocket_bytes_max: int = 0,
     grace_s: float,
     date_header: bool = False,
+    tunnels: Tunnels | None = None,
 ) -> HttpServer:
     bounds = HttpBounds(
         header_s=settings.http_header_timeout_ms / 1000,
         transfer_s=settings.http_transfer_timeout_ms / 1000,
         slots=ConnectionSlots(connections_max),
     )
-    protocol = protocol_of(bounds)
+    protocol = protocol_of(bounds, tunnels)
     config = uvicorn.Config(
         app,
         interface="asgi3",

@@ -17,12 +17,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from controlplane import bootstrap, current, http_counters
+from controlplane import bootstrap, current, gateway, http_counters
 from messaging import descriptors, logs
 from messaging.atomic_files import replace_file
-from messaging.http_server.samples import connection_samples, request_samples
+from messaging.http_server.samples import connection_samples, request_samples, tunnel_samples
 from messaging.http_server.server import HttpServer, http_server
 from messaging.http_server.tls import BACKLOG
+from messaging.http_server.tunnel import Tunnels
 from messaging.internal_tls import internal_server_context
 from messaging.settings import ConfigError, Settings, load
 from messaging.tls import server_context
@@ -37,7 +38,7 @@ WEBSOCKET_BYTES_MAX = 1 << 16  # of a message that a page sends; messages to pag
 def main(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT; returns 0 after a clean stop. Raises `ConfigError` for problems that the user has to fix."""
     logs.setup("web", settings)
-    descriptors.raise_limit(descriptors.FILES + descriptors.of_http(settings))
+    websockets_max = descriptors.tunnels_fitting(settings, descriptors.raise_limit(descriptors.of_web(settings)))
     logging.getLogger("django.request").setLevel(logging.ERROR)  # refused requests are counted by metrics, not logged
     current.use(settings)
     if not bootstrap.create_tables(settings):
@@ -52,9 +53,9 @@ def main(settings: Settings) -> int:
     try:
         import uvloop
 
-        return uvloop.run(_serve(settings, listeners))
+        return uvloop.run(_serve(settings, listeners, websockets_max))
     except ImportError:
-        return asyncio.run(_serve(settings, listeners))
+        return asyncio.run(_serve(settings, listeners, websockets_max))
     finally:
         for opened, _, _ in listeners:
             opened.close()
@@ -63,11 +64,14 @@ def main(settings: Settings) -> int:
 Listeners = list[tuple[socket.socket, ssl.SSLContext | None, str]]  # the public one, and the one for brokers, if any
 
 
-async def _serve(settings: Settings, listeners: Listeners) -> int:
+async def _serve(settings: Settings, listeners: Listeners, websockets_max: int) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    servers = [(_server(settings, context, name), opened) for opened, context, name in listeners]
+    tunnels = gateway.tunnels(settings, websockets_max)
+    servers = [
+        (_server(settings, context, name, None if name == INTERNAL else tunnels), opened) for opened, context, name in listeners
+    ]
     await asyncio.to_thread(bootstrap.create_first_rows, settings)
     from controlplane.api_calls import ApiMeter
     from controlplane.key_uses import KeyUseWriter
@@ -99,7 +103,7 @@ async def _serve(settings: Settings, listeners: Listeners) -> int:
     return 0 if stopping.is_set() else 1
 
 
-def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> HttpServer:
+def _server(settings: Settings, context: ssl.SSLContext | None, name: str, tunnels: Tunnels | None = None) -> HttpServer:
     from django.urls import get_resolver
 
     from controlplane.asgi import application, of_processes, request_queues
@@ -114,10 +118,13 @@ def _server(settings: Settings, context: ssl.SSLContext | None, name: str) -> Ht
         websocket_bytes_max=WEBSOCKET_BYTES_MAX,
         grace_s=STOP_S,
         date_header=True,
+        tunnels=tunnels,
     )
     if not http_counters.sources:  # all listeners share what stands in line
         http_counters.sources.append(partial(request_samples, name, request_queues))
     http_counters.sources.append(partial(connection_samples, name, server.bounds))
+    if tunnels is not None:
+        http_counters.sources.append(partial(tunnel_samples, name, tunnels.slots))
     return server
 
 

@@ -67,11 +67,39 @@ def test_the_page_on_architecture_names_files_that_are_there(repository: Path) -
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "limits.md", "metrics.md", "permissions.md"])
+@pytest.mark.parametrize("name", ["configuration.md", "limits.md", "metrics.md", "permissions.md", "sdk-reference.md"])
 def test_pages_made_from_the_sources_are_up_to_date(repository: Path, name: str) -> None:
     from docs.generate import PAGES
 
     assert (repository / "docs" / name).read_text() == PAGES[name](), "run make docs"
+
+
+def test_the_reference_of_the_sdk_has_every_name_that_users_can_import() -> None:
+    from docs.sdk_reference_page import undescribed
+
+    assert undescribed() == []
+
+
+def test_what_the_reference_leaves_out_the_blocking_classes_leave_out_too() -> None:
+    from docs.blocking_client import SOURCES
+    from docs.sdk_reference_page import INTERNAL
+
+    for source in SOURCES:
+        assert source.internal - {"run"} == INTERNAL.get(source.name, set()), source.name
+
+
+def test_the_migration_notes_name_what_the_sdk_has(repository: Path) -> None:
+    """Each argument and method in the right column of a table of calls."""
+    from docs.sdk_reference_page import page
+
+    known = set(re.findall(r"\w+", page("")))
+    named: set[str] = set()
+    for line in (repository / "docs" / "sdk-migration.md").read_text().splitlines():
+        cells = line.split(" | ")
+        if len(cells) == 2:
+            named |= {argument or method for argument, method in re.findall(r"(\w+)=|\.(\w+)\(", cells[1])}
+    assert len(named) > 40
+    assert named - known == set()
 
 
 def test_every_decision_has_its_four_parts(repository: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from messaging.http_server.request_queue import RequestQueues
 from messaging.http_server.server import HttpServer, http_server
+from messaging.http_server.tunnel import Tunnels
 from messaging.settings import Settings
 from messaging.tls import server_context
 
@@ -67,7 +68,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(connections_max: int = 8, *, data_dir: str = "unused", **settings: Any) -> AsyncIterator[Running]:
+async def running(
+    connections_max: int = 8, *, data_dir: str = "unused", tunnels: Tunnels | None = None, **settings: Any
+) -> AsyncIterator[Running]:
     app = App()
     configured = Settings(data_dir=data_dir, **settings)
     server = http_server(
@@ -78,6 +81,7 @@ async def running(connections_max: int = 8, *, data_dir: str = "unused", **setti
         websockets=True,
         websocket_bytes_max=MESSAGE_BYTES_MAX,
         grace_s=0.1,
+        tunnels=tunnels,
     )
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))

@@ -12,12 +12,14 @@ from typing import Any, Literal
 import msgspec
 
 from messaging.client.message import Key
+from messaging.client.schemas.primitives import PRIMITIVES
 from messaging.client.schemas.schema import (
     AVRO_TYPE,
     JSON_TYPE,
     KEY_VALUE_TYPE,
     PROTOBUF_NATIVE_TYPE,
     STRING_TYPE,
+    Bytes,
     Schema,
 )
 from messaging.errors import InvalidValue
@@ -26,7 +28,9 @@ from messaging.protocol import pulsar_pb2 as pb
 Encoding = Literal["inline", "separated"]
 Pair = tuple[Any, Any]
 
-_TYPE_NAMES = {STRING_TYPE: "STRING", JSON_TYPE: "JSON", AVRO_TYPE: "AVRO", PROTOBUF_NATIVE_TYPE: "PROTOBUF_NATIVE"}
+_TYPE_NAMES = {STRING_TYPE: "STRING", JSON_TYPE: "JSON", AVRO_TYPE: "AVRO", PROTOBUF_NATIVE_TYPE: "PROTOBUF_NATIVE"} | {
+    schema.description.type: name for name, schema in PRIMITIVES.items() if schema.description is not None
+}
 
 
 class KeyValue(Schema[Pair]):
@@ -52,7 +56,7 @@ class KeyValue(Schema[Pair]):
         return _joined(key_bytes, value_bytes)
 
     def decode(self, payload: bytes) -> Pair:
-        key_bytes, value_bytes = _split(payload)
+        key_bytes, value_bytes = split_pair(payload)
         return self._key.decode_with_key(key_bytes, None), self._value.decode_with_key(value_bytes, None)
 
     def encode_with_key(self, value: Pair | None, key: Key) -> tuple[bytes | None, Key]:
@@ -75,8 +79,8 @@ class KeyValue(Schema[Pair]):
         if self._inline:
             if payload is None:
                 return None
-            key_bytes, value_bytes = _split(payload)
-        key_data, value_data = _split(writer.schema_data)
+            key_bytes, value_bytes = split_pair(payload)
+        key_data, value_data = split_pair(writer.schema_data)
         return (
             _written(self._key, key_bytes, key_data or b""),
             _written(self._value, value_bytes, value_data or b""),
@@ -97,6 +101,8 @@ def _written(schema: Schema[Any], payload: bytes | None, definition: bytes) -> A
 
 def _named(which: str, schema: Schema[Any]) -> dict[str, str]:
     described = schema.description
+    if described is None and not isinstance(schema, Bytes):
+        raise InvalidValue(f"the {which} of a key-value schema cannot be a {type(schema).__name__}: use it for the whole message")
     if described is None:
         name, kind, properties = "Bytes", "BYTES", {}
     elif described.type in _TYPE_NAMES:
@@ -116,7 +122,8 @@ def _joined(key: bytes | None, value: bytes | None) -> bytes:
     return b"".join(b"\xff\xff\xff\xff" if part is None else len(part).to_bytes(4, "big") + part for part in (key, value))
 
 
-def _split(payload: bytes) -> tuple[bytes | None, bytes | None]:
+def split_pair(payload: bytes) -> tuple[bytes | None, bytes | None]:
+    """Of an inline payload, or of the description of both schemas. Raises `InvalidValue`."""
     parts: list[bytes | None] = []
     at = 0
     for _ in range(2):

@@ -16,6 +16,11 @@ from messaging.protocol import pulsar_pb2 as pb
 M = TypeVar("M", bound=Message)
 
 
+class _Definition(msgspec.Struct, rename="camel"):
+    file_descriptor_set: bytes
+    root_message_type_name: str
+
+
 class Protobuf(Schema[M]):
     """`model`: a class that the compiler of Protocol Buffers generated. Raises `InvalidValue` for another."""
 
@@ -32,6 +37,20 @@ class Protobuf(Schema[M]):
             "rootFileDescriptorName": descriptor.file.name,
         }
         self.description = pb.Schema(name=descriptor.name, schema_data=msgspec.json.encode(definition), type=PROTOBUF_NATIVE_TYPE)
+
+    @classmethod
+    def described_by(cls, definition: bytes) -> Protobuf[Any]:
+        """Of a topic's schema, with a class made for its messages. Raises `InvalidValue`."""
+        from google.protobuf import descriptor_pool, message_factory  # only programs that do not know the class need them
+
+        try:
+            described = msgspec.json.decode(definition, type=_Definition)
+            pool = descriptor_pool.DescriptorPool()
+            for file in descriptor_pb2.FileDescriptorSet.FromString(described.file_descriptor_set).file:
+                pool.Add(file)
+            return Protobuf(message_factory.GetMessageClass(pool.FindMessageTypeByName(described.root_message_type_name)))
+        except (ValueError, KeyError, TypeError, DecodeError) as error:  # of msgspec and of the library
+            raise InvalidValue(f"the schema that the message was written with is not of Protocol Buffers: {error}") from None
 
     def encode(self, value: M) -> bytes:
         if not isinstance(value, self._model):

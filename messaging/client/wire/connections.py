@@ -11,7 +11,7 @@ from messaging.client.errors import from_wire
 from messaging.client.failures import ConnectionLost, Unreachable
 from messaging.client.wire.connection import Connection, Token
 from messaging.client.wire.transports import Connector
-from messaging.errors import MagnetarError, PlatformError
+from messaging.errors import MagnetarError, NotFound, PlatformError
 from messaging.protocol import pulsar_pb2 as pb
 
 REDIRECTS_MAX = 20
@@ -135,6 +135,18 @@ class Connections:
         if not url:
             raise Unreachable("the broker that serves the topic has no address for this kind of connection")
         return parse_addresses(url)[0]
+
+    async def schema(self, topic: str) -> pb.Schema | None:
+        """The newest of the topic; None if it has none, or does not exist."""
+        connection = await self.lookup(topic)
+        command = await connection.request(Command.GET_SCHEMA, "get_schema", pb.GetSchema(topic=topic, request_id=0))
+        answer = command.get_schema_response
+        if answer.HasField("error_code"):
+            error = from_wire(answer.error_code, answer.error_message)
+            if isinstance(error, NotFound):
+                return None
+            raise error
+        return answer.schema
 
     async def topics_of(self, namespace: str, *, persistent: bool) -> list[str]:
         """All topics of a namespace, each partition on its own."""

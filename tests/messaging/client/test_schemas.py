@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
 from typing import Any
@@ -11,8 +12,20 @@ import msgspec
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2, type_pb2
 
+from messaging.client import schemas
 from messaging.client.errors import InvalidValue
-from messaging.client.schemas import BYTES, STRING, Avro, Json, KeyValue, Protobuf, Schema
+from messaging.client.schemas import (
+    AUTO_CONSUME,
+    AUTO_PRODUCE_BYTES,
+    BYTES,
+    STRING,
+    AutoProduceBytes,
+    Avro,
+    Json,
+    KeyValue,
+    Protobuf,
+    Schema,
+)
 from messaging.client.schemas.records import record_of
 from messaging.protocol import pulsar_pb2 as pb
 
@@ -198,3 +211,184 @@ def test_what_is_no_pair_is_said() -> None:
         KeyValue(STRING, BYTES, "both")  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="cannot be a KeyValue"):
         KeyValue(schema, BYTES)
+
+
+# --- primitives
+
+UTC = datetime.UTC
+MOMENT = datetime.datetime(2026, 11, 26, 21, 50, 1, 123_456, UTC)
+CUT = MOMENT.replace(microsecond=123_000)
+
+# As Pulsar's Java client writes them: `ByteBuffer`s, which are big-endian.
+PRIMITIVES: list[tuple[str, Any, str, int]] = [
+    ("BOOLEAN", True, "01", 5),
+    ("BOOLEAN", False, "00", 5),
+    ("INT8", -2, "fe", 6),
+    ("INT16", -2, "fffe", 7),
+    ("INT32", 1 << 30, "40000000", 8),
+    ("INT64", -(1 << 63), "8000000000000000", 9),
+    ("FLOAT", 1.5, "3fc00000", 10),
+    ("DOUBLE", -2.5, "c004000000000000", 11),
+    ("DATE", datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "00000000000003e8", 12),
+    ("DATE", datetime.datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), "fffffffffffffc18", 12),
+    ("TIME", datetime.time(0, 0, 1, 2_000), "00000000000003ea", 13),
+    ("TIMESTAMP", datetime.datetime(1970, 1, 2, tzinfo=UTC), "0000000005265c00", 14),
+    ("INSTANT", datetime.datetime(1970, 1, 1, 0, 0, 1, 5, UTC), "000000000000000100001388", 16),
+    ("INSTANT", datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), "ffffffffffffffff3b9ac618", 16),
+    ("LOCAL_DATE", datetime.date(1970, 1, 11), "000000000000000a", 17),
+    ("LOCAL_DATE", datetime.date(1969, 12, 31), "ffffffffffffffff", 17),
+    ("LOCAL_TIME", datetime.time(0, 0, 0, 1), "00000000000003e8", 18),
+    ("LOCAL_DATE_TIME", datetime.datetime(1970, 1, 2, 0, 0, 0, 1), "000000000000000100000000000003e8", 19),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "written", "number"), PRIMITIVES)
+def test_primitives_have_the_bytes_of_pulsars_java_client(name: str, value: Any, written: str, number: int) -> None:
+    schema: Schema[Any] = getattr(schemas, name)
+    assert schema.encode(value).hex() == written
+    assert schema.decode(bytes.fromhex(written)) == value
+    assert (description_of(schema).type, description_of(schema).schema_data) == (number, b"")
+
+
+def test_times_that_are_finer_than_a_schema_are_cut_off() -> None:
+    early = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)
+    for schema in (schemas.DATE, schemas.TIMESTAMP):
+        assert schema.decode(schema.encode(MOMENT)) == CUT
+        assert schema.decode(schema.encode(early)) == early.replace(microsecond=999_000), "towards the past, before 1970 too"
+    assert schemas.TIME.decode(schemas.TIME.encode(MOMENT.time())) == CUT.time()
+    assert schemas.LOCAL_TIME.decode((1_999).to_bytes(8, "big")) == datetime.time(0, 0, 0, 1), "nanoseconds of another client"
+    elsewhere = MOMENT.astimezone(datetime.timezone(datetime.timedelta(hours=9)))
+    assert schemas.INSTANT.decode(schemas.INSTANT.encode(elsewhere)) == MOMENT
+
+
+def test_a_time_of_java_may_have_a_date_which_is_no_part_of_it() -> None:
+    """`java.sql.Time` is milliseconds since 1970; in a zone east of Greenwich a time after midnight is before it."""
+    assert schemas.TIME.decode((-3_600_000).to_bytes(8, "big", signed=True)) == datetime.time(23)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BOOLEAN", 1),
+        ("INT8", True),
+        ("INT8", 128),
+        ("INT16", -(1 << 15) - 1),
+        ("INT32", 1 << 31),
+        ("INT64", 1 << 63),
+        ("INT64", 1.0),
+        ("FLOAT", 1e300),
+        ("DOUBLE", "1"),
+        ("DOUBLE", True),
+        ("DATE", datetime.datetime(2026, 1, 1)),
+        ("TIMESTAMP", datetime.date(2026, 1, 1)),
+        ("TIME", datetime.time(1, tzinfo=UTC)),
+        ("INSTANT", datetime.datetime(2026, 1, 1)),
+        ("LOCAL_DATE", MOMENT),
+        ("LOCAL_TIME", MOMENT),
+        ("LOCAL_DATE_TIME", MOMENT),
+    ],
+)
+def test_values_that_are_none_of_a_primitive_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InvalidValue):
+        getattr(schemas, name).encode(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("BOOLEAN", "02"),
+        ("BOOLEAN", ""),
+        ("INT32", "000000"),
+        ("INT32", "0000000000"),
+        ("DATE", "7fffffffffffffff"),
+        ("INSTANT", "00000000000000003b9aca00"),
+        ("INSTANT", "7fffffffffffffff00000000"),
+        ("LOCAL_DATE", "7fffffffffffffff"),
+        ("LOCAL_TIME", "00004e94914f0000"),
+        ("LOCAL_TIME", "ffffffffffffffff"),
+        ("LOCAL_DATE_TIME", "0000000000000000ffffffffffffffff"),
+    ],
+)
+def test_bytes_that_are_none_of_a_primitive_are_refused(name: str, written: str) -> None:
+    with pytest.raises(InvalidValue):
+        getattr(schemas, name).decode(bytes.fromhex(written))
+
+
+# --- schemas of topics
+
+
+POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
+TYPE = type_pb2.Type(name="acme.Order", oneofs=["kind"])
+READ: list[tuple[Schema[Any], Any, Any]] = [
+    (STRING, "ö", "ö"),
+    (schemas.INT32, 7, 7),
+    (schemas.LOCAL_DATE, datetime.date(2026, 11, 26), datetime.date(2026, 11, 26)),
+    (Json(Part), Part("wheel"), {"name": "wheel"}),
+    (Avro(Part), Part("wheel"), {"name": "wheel"}),
+    (Avro(POINT), {"x": 3}, {"x": 3}),
+    (KeyValue(schemas.INT64, Avro(Part)), (5, Part("wheel")), (5, {"name": "wheel"})),
+    (KeyValue(STRING, Json(Part), "inline"), ("k", Part("wheel")), ("k", {"name": "wheel"})),
+    (KeyValue(BYTES, BYTES, "inline"), (b"k", None), (b"k", None)),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "read"), READ)
+def test_auto_consume_reads_by_the_schema_of_the_message(schema: Schema[Any], value: Any, read: Any) -> None:
+    payload, key = schema.encode_with_key(value, None)
+    assert AUTO_CONSUME.decode_written(payload, key, description_of(schema)) == read
+    assert AUTO_CONSUME.resolves and AUTO_CONSUME.description is None
+
+
+def test_auto_consume_makes_a_class_for_messages_of_protocol_buffers() -> None:
+    read: Any = AUTO_CONSUME.decode_written(TYPE.SerializeToString(), None, description_of(Protobuf(type_pb2.Type)))
+    assert (read.name, list(read.oneofs), type(read).DESCRIPTOR.full_name) == ("acme.Order", ["kind"], "google.protobuf.Type")
+
+
+def test_auto_consume_of_no_schema_is_bytes_and_of_no_value_none() -> None:
+    assert AUTO_CONSUME.decode(b"x") == b"x"
+    assert AUTO_CONSUME.decode_written(b"x", None, pb.Schema(name="", schema_data=b"", type=0)) == b"x"
+    assert AUTO_CONSUME.decode_written(None, "k", description_of(Avro(Part))) is None
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        pb.Schema(name="", schema_data=b"[]", type=4),
+        pb.Schema(name="", schema_data=b'{"type": "nonsense"}', type=4),
+        pb.Schema(name="", schema_data=b"{}", type=20),
+        pb.Schema(name="", schema_data=b'{"fileDescriptorSet": "AA==", "rootMessageTypeName": "x"}', type=20),
+        pb.Schema(name="", schema_data=b"\0", type=15),
+        pb.Schema(name="", schema_data=bytes(8), type=15, properties=[pb.KeyValue(key="key.schema.type", value="KEY_VALUE")]),
+        pb.Schema(name="", schema_data=b"", type=3),
+    ],
+)
+def test_a_schema_of_a_topic_that_cannot_be_read_is_said(writer: pb.Schema) -> None:
+    with pytest.raises(InvalidValue):
+        AUTO_CONSUME.decode_written(b"x", None, writer)
+
+
+def test_auto_produce_takes_bytes_that_the_schema_of_the_topic_reads() -> None:
+    assert isinstance(AUTO_PRODUCE_BYTES, AutoProduceBytes)
+    bound = AUTO_PRODUCE_BYTES.bound_to(description_of(Avro(Part)))
+    written = Avro(Part).encode(Part("wheel"))
+    assert bound.encode_with_key(written, "k") == (written, "k") and bound.encode_with_key(None, "k") == (None, "k")
+    assert bound.description == description_of(Avro(Part))
+    with pytest.raises(InvalidValue, match="not a Part"):
+        bound.encode_with_key(b"\x08no", None)
+    with pytest.raises(InvalidValue, match="is bytes, not Part"):
+        bound.encode_with_key(Part("wheel"), None)  # type: ignore[arg-type]
+    assert AUTO_PRODUCE_BYTES.bound_to(None) is BYTES
+    separated = AUTO_PRODUCE_BYTES.bound_to(description_of(KeyValue(schemas.INT64, STRING)))
+    assert separated.encode_with_key(b"v", bytes(8)) == (b"v", bytes(8))
+    with pytest.raises(InvalidValue):
+        separated.encode_with_key(b"v", "no number")
+
+
+def test_automatic_schemas_have_one_direction() -> None:
+    with pytest.raises(InvalidValue, match="for consumers"):
+        AUTO_CONSUME.encode("x")
+    with pytest.raises(InvalidValue, match="for producers"):
+        AUTO_PRODUCE_BYTES.decode(b"x")
+    for schema in (AUTO_CONSUME, AUTO_PRODUCE_BYTES):
+        with pytest.raises(InvalidValue, match="for the whole message"):
+            KeyValue(schema, STRING)

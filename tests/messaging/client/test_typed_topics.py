@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
+import struct
+from typing import Any
 
+import _pulsar  # type: ignore[import-not-found]
 import pulsar
 import pytest
 from google.protobuf import type_pb2
-from pulsar.schema import AvroSchema, Long, ProtobufNativeSchema, Record, String
+from pulsar.schema import AvroSchema, JsonSchema, Long, ProtobufNativeSchema, Record, Schema, String, StringSchema
 
 from messaging import client as magnetar
 from messaging.client import errors
@@ -128,3 +132,94 @@ async def test_a_pair_with_its_key_outside_is_found_by_that_key(client: magnetar
         assert [message.key for message in messages] == [b"customer-7"] * 2 and messages[1].null_value
         with pytest.raises(errors.IncompatibleSchema):
             await client.create_producer(topic, schema=magnetar.KeyValue(magnetar.STRING, magnetar.Avro(Other)))
+
+
+class TheirNumbers(Schema):  # type: ignore[misc]
+    """Apache's client for Python has no primitive schemas of its own: the client in C++ below it declares them all the same."""
+
+    def __init__(self, kind: Any, form: str) -> None:
+        super().__init__(int, kind, "", "numbers")
+        self._form = form
+
+    def encode(self, value: Any) -> bytes:
+        return struct.pack(self._form, value)
+
+    def decode(self, data: bytes) -> Any:
+        return struct.unpack(self._form, data)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "value"),
+    [
+        ("INT8", ">b", -7),
+        ("INT16", ">h", -700),
+        ("INT32", ">i", -70_000),
+        ("INT64", ">q", -(1 << 40)),
+        ("FLOAT", ">f", 1.5),
+        ("DOUBLE", ">d", -0.1),
+    ],
+)
+async def test_numbers_are_read_by_both(client: magnetar.Client, stock: pulsar.Client, name: str, form: str, value: Any) -> None:
+    topic, schema = f"{NAMESPACE}/{name.lower()}", getattr(magnetar, name)
+
+    def theirs() -> Any:
+        their_schema = TheirNumbers(getattr(_pulsar.SchemaType, name), form)
+        consumer = stock.subscribe(topic, "theirs", schema=their_schema, initial_position=pulsar.InitialPosition.Earliest)
+        stock.create_producer(topic, schema=their_schema).send(value)
+        return [consumer.receive(10_000).value() for _ in range(2)]
+
+    async with client.producer(topic, schema=schema) as producer, client.consumer(topic, "ours", schema=schema) as consumer:
+        await producer.send(value)
+        assert await asyncio.to_thread(theirs) == pytest.approx([value, value])
+        assert [message.value for message in await received(consumer, 2)] == pytest.approx([value, value])
+
+
+async def test_a_topic_of_a_primitive_takes_no_other(client: magnetar.Client) -> None:
+    topic = f"{NAMESPACE}/dates"
+    async with client.producer(topic, schema=magnetar.LOCAL_DATE) as producer:
+        await producer.send(datetime.date(2026, 11, 26))
+        for schema in (magnetar.DATE, magnetar.INT64, magnetar.STRING):
+            with pytest.raises(errors.IncompatibleSchema):
+                await client.create_producer(topic, schema=schema)
+
+
+async def test_auto_consume_reads_what_stock_clients_wrote(client: magnetar.Client, stock: pulsar.Client) -> None:
+    """One consumer of three topics with a schema each."""
+
+    def theirs() -> None:
+        stock.create_producer(f"{NAMESPACE}/auto-avro", schema=AvroSchema(TheirOrder)).send(TheirOrder(number=3, customer="a"))
+        stock.create_producer(f"{NAMESPACE}/auto-json", schema=JsonSchema(TheirOrder)).send(TheirOrder(number=4, customer="b"))
+        stock.create_producer(f"{NAMESPACE}/auto-string", schema=StringSchema()).send("c")
+        stock.create_producer(f"{NAMESPACE}/auto-bytes").send(b"d")
+
+    topics = [f"{NAMESPACE}/auto-{kind}" for kind in ("avro", "json", "string", "bytes")]
+    async with client.consumer(topics, "s", schema=magnetar.AUTO_CONSUME) as consumer:
+        await asyncio.to_thread(theirs)
+        values = {message.topic.rpartition("-")[2]: message.value for message in await received(consumer, 4)}
+    assert values == {"avro": {"number": 3, "customer": "a"}, "json": {"number": 4, "customer": "b"}, "string": "c", "bytes": b"d"}
+
+
+async def test_auto_produce_sends_bytes_of_the_schema_that_the_topic_has(client: magnetar.Client, stock: pulsar.Client) -> None:
+    topic = f"{NAMESPACE}/auto-produced"
+    order = magnetar.Avro(Order).encode(Order(5, "e"))
+    async with client.producer(topic, schema=magnetar.Avro(Order)):
+        pass
+
+    def theirs() -> Any:
+        consumer = stock.subscribe(topic, "theirs", schema=AvroSchema(TheirOrder), initial_position=pulsar.InitialPosition.Earliest)
+        return consumer.receive(10_000).value().customer
+
+    async with client.producer(topic, schema=magnetar.AUTO_PRODUCE_BYTES) as producer:
+        await producer.send(order)
+        with pytest.raises(errors.InvalidValue, match="not a Order"):
+            await producer.send(b"")
+    assert await asyncio.to_thread(theirs) == "e"
+    async with client.producer(f"{NAMESPACE}/auto-new", schema=magnetar.AUTO_PRODUCE_BYTES) as producer:
+        await producer.send(b"anything: the topic has no schema")
+
+
+async def test_automatic_schemas_are_for_one_side(client: magnetar.Client) -> None:
+    with pytest.raises(errors.InvalidValue, match="AUTO_CONSUME is for consumers"):
+        await client.create_producer(f"{NAMESPACE}/t", schema=magnetar.AUTO_CONSUME)
+    with pytest.raises(errors.InvalidValue, match="AUTO_PRODUCE_BYTES is for producers"):
+        await client.subscribe(f"{NAMESPACE}/t", "s", schema=magnetar.AUTO_PRODUCE_BYTES)

@@ -1,0 +1,90 @@
+"""Where the web process passes WebSockets of the broker's clients on to: the broker's WebSocket port."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import ssl
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from messaging.http_server.tunnel import Tunnels
+from messaging.settings import Settings
+from messaging.tls import certificate_files
+
+PREFIX = "/ws/"
+PORTS = {"ws": 80, "wss": 443}
+
+
+class Target(NamedTuple):
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    name: str  # that the certificate has to have; empty: its certificate is known
+
+
+def tunnels(settings: Settings, tunnels_max: int) -> Tunnels | None:
+    """None if the web port passes no WebSockets on."""
+    if not tunnels_max:
+        return None
+    # A client that takes nothing answers no PING either: the broker ends it after two intervals.
+    stall_s = 2 * settings.keep_alive_ms / 1000
+    return Tunnels(PREFIX, _Dialler(settings), tunnels_max, stall_s, settings.trusted_proxies)
+
+
+class _Dialler:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def __call__(self, make: Callable[[], asyncio.BaseProtocol]) -> object:
+        to = target(self._settings)
+        server_hostname = to.name if to.tls is not None else None
+        loop = asyncio.get_running_loop()
+        return await loop.create_connection(make, to.host, to.port, ssl=to.tls, server_hostname=server_hostname)
+
+
+def target(settings: Settings) -> Target:
+    """The setting, or the broker of this data directory. Raises `OSError` while there is none. Reads small files."""
+    if settings.broker_ws_url:
+        parts = urlsplit(settings.broker_ws_url)
+        host = parts.hostname or ""
+        context = _authorities() if parts.scheme == "wss" else None
+        return Target(host, parts.port or PORTS[parts.scheme], context, host)
+    try:
+        written = urlsplit(str(json.loads((settings.data_path / "run" / "broker.json").read_bytes())["ws_url"]))
+        port = written.port or PORTS[written.scheme]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OSError(f"run/broker.json in the data directory names no WebSocket port ({type(error).__name__})") from None
+    context = _pinned(settings) if written.scheme == "wss" else None
+    return Target(_own_address(settings.host), port, context, "")
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Those of the system. Loading them takes tens of milliseconds."""
+    return ssl.create_default_context()
+
+
+def _own_address(host: str) -> str:
+    """How a listener bound to `host` is reached from this machine."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host or "127.0.0.1"
+    if not address.is_unspecified:
+        return host
+    return "::1" if address.version == 6 else "127.0.0.1"
+
+
+def _pinned(settings: Settings) -> ssl.SSLContext:
+    """Believes the broker's certificate, which is in our files too, and no other one, whatever name it is for."""
+    certificates = certificate_files(settings).certificate.read_text()
+    own = certificates.partition("-----END CERTIFICATE-----")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate itself is what is trusted, not who signed it
+    context.load_verify_locations(cadata=own[0] + own[1])
+    return context
