@@ -21,7 +21,7 @@ TEXTS: dict[Action, str] = {
     Action.AUDIT_READ: "Read the audit log of the tenant.",
     Action.USAGE_READ: "See what the tenant used, and what that costs.",
     Action.BILLING_READ: "See invoices, budgets and reports.",
-    Action.BILLING_ADMIN: "Set budgets and reports.",
+    Action.BILLING_ADMIN: "Set budgets, reports and the spend cap of the tenant's own.",
     Action.TENANT_ADMIN: "Manage people, roles, labels, and everything that no other action covers.",
     Action.TENANT_OWNER: "Make owners, and take that away.",
 }

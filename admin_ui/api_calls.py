@@ -191,6 +191,27 @@ def _audit_stream(tenant: str) -> tuple[Sequence[str], str, Sequence[str]]:
     return ("tenants", tenant, "audit", "stream"), "tenant_audit", (tenant,)
 
 
+def set_spend_cap(tenant: str, given: Mapping[str, Any], rates: Mapping[str, int]) -> Call:
+    """`given`: of the form, as far as it is filled in; `rates` by policy."""
+    set_by = given.get("set_by") or "tenant"
+    body = {"amount": given.get("amount") or "AMOUNT", "currency": given.get("currency") or "EUR"}
+    chosen = {name.removeprefix("tenant_"): rate for name, rate in rates.items() if rate}
+    action = given.get("action") or "stop"
+    words = [word for name, rate in chosen.items() for word in (f"--{name.replace('_', '-')}", str(rate))]
+    return Call(
+        "PUT",
+        ("tenants", tenant, "spend-caps", set_by),
+        f"tenants.set_spend_caps_{set_by}",
+        (tenant,),
+        {**body, "action": action, **chosen},
+        command=(
+            *("spend-caps", "set", body["amount"], body["currency"], "--action", action, *words),
+            *(["--platform"] if set_by == "platform" else []),
+            *("--tenant", tenant),
+        ),
+    )
+
+
 def explain(tenant: str, asked: Mapping[str, str]) -> Call:
     """`asked`: parameters of the query that are not empty."""
     words: list[str] = []

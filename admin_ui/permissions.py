@@ -111,6 +111,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:access"): Action.TENANT_READ,
     ("GET", "console:ceilings"): Action.TENANT_READ,
     ("POST", "console:ceilings"): Action.SUPERUSER,
+    ("GET", "console:spend_caps"): Action.BILLING_READ,
+    ("POST", "console:spend_caps"): Action.BILLING_ADMIN,  # SUPERUSER for the platform's
     # Namespaces
     ("GET", "console:namespace_create"): Action.NAMESPACE_ADMIN,
     ("POST", "console:namespace_create"): Action.NAMESPACE_ADMIN,
@@ -300,6 +302,7 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "console:platform_audit_stream"): "audit_stream.set",
     ("POST", "console:platform_audit_stream_delete"): "audit_stream.delete",
     ("POST", "console:ceilings"): "tenant.set_policies",
+    ("POST", "console:spend_caps"): "spend_cap",  # .set or .remove
     ("POST", "console:person_create"): "person.create",
     ("POST", "console:person_password"): "person.set_password",
     ("POST", "console:person_active"): "person.set_active",

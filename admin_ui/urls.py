@@ -101,6 +101,7 @@ urlpatterns = [
     path(f"{_TENANT}/issuers/<str:issuer>/delete", token_issuers.token_issuer_delete, name="token_issuer_delete"),
     path(f"{_TENANT}/access", access.access, name="access"),
     path(f"{_TENANT}/ceilings", ceilings.ceilings, name="ceilings"),
+    path(f"{_TENANT}/spend-caps", ceilings.spend_caps, name="spend_caps"),
     path(f"{_TENANT}/new-namespace", namespaces.namespace_create, name="namespace_create"),
     path(_NAMESPACE, namespaces.namespace, name="namespace"),
     path(f"{_NAMESPACE}/policies", policies.namespace_policies, name="policies"),

@@ -173,6 +173,7 @@ def tenant_state(tenant: Tenant) -> dict[str, Any]:
         "admin_roles": tenant.admin_roles,
         "allowed_clusters": tenant.allowed_clusters,
         "policies": tenant.policies,
+        **({"spend": tenant.spend} if tenant.spend else {}),
     }
 
 

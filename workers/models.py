@@ -16,6 +16,7 @@ from workers.billing import budget_models  # noqa: F401  (Django finds them here
 from workers.billing import models as billing  # noqa: F401
 from workers.findings import models as findings  # noqa: F401
 from workers.redrive import models as redrive  # noqa: F401
+from workers.spend_caps import models as spend_caps  # noqa: F401
 
 
 class TaskRun(models.Model):

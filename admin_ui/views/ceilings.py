@@ -1,7 +1,8 @@
-"""Ceilings of a tenant: what is used of each, and setting them."""
+"""Ceilings of a tenant: what is used of each, and setting them; and its spend caps."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -10,13 +11,19 @@ from django.http import HttpResponse, HttpResponseRedirect
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.calls import calls_of, followed, show_calls
-from admin_ui.pages import crumbs, explain, navigation, show, show_message
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
 from admin_ui.policy_forms import policy_field, unit_text
+from admin_ui.spend_cap_forms import SpendCapForm
 from messaging.errors import MagnetarError
+from messaging.permissions.model import Action, Resource
 from messaging.policies.ceilings import CEILINGS, THRESHOLDS, Ceiling
 from messaging.policies.model import Level
 from tenants.actions.ceilings import set_ceilings, tenant_ceilings
 from tenants.models import Tenant
+from workers.spend_caps import actions as spend_cap_actions
+from workers.spend_caps.enforcement import caps_of
+from workers.spend_caps.models import SpendCap
+from workers.spend_caps.spent import Spent, spent_of
 
 _LOOKS = {0: "", 80: "warn", 95: "warn", 100: "bad"}
 
@@ -69,6 +76,8 @@ def ceilings(request: ConsoleRequest, tenant: str) -> HttpResponse:
         crumbs=crumbs(tenant),
         ceilings=[_shown(ceiling) for ceiling in tenant_ceilings(row)],
         thresholds=THRESHOLDS,
+        spend=row.spend,
+        sees_spend=request.actor.may(Action.BILLING_READ, Resource(tenant)),
         form=form,
         calls=calls_of(request, [api_calls.set_ceilings(tenant, {})]) if form else (),
     )
@@ -82,4 +91,66 @@ def _shown(ceiling: Ceiling) -> dict[str, object]:
         "look": _LOOKS[ceiling.threshold],
         "width": min(ceiling.used_percent or 0, 100),
         "of_tenant": ceiling.level is Level.TENANT,
+    }
+
+
+@page
+def spend_caps(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    row = Tenant.objects.get()
+    nav = navigation(request, "ceilings", tenant)
+    form = None
+    if request.actor.may(Action.BILLING_ADMIN, Resource(tenant)):
+        given = request.GET if followed(request) else request.POST or None
+        form = SpendCapForm(given if given and "remove" not in given else None, platform=nav.superuser)
+        if followed(request):
+            form.is_valid()
+            return show_calls(request, [api_calls.set_spend_cap(tenant, form.cleaned_data, form.rates())])
+        if request.method == "POST" and _changed(request, tenant, form):
+            return HttpResponseRedirect(request.path)
+    spent = spent_of(row.uid, datetime.now(UTC))
+    return show(
+        request,
+        "pages/spend_caps.html",
+        nav,
+        crumbs=crumbs(tenant),
+        spent=spent,
+        spend=row.spend,
+        caps=[_shown_cap(cap, spent, nav.superuser, form is not None) for cap in caps_of(row.uid)],
+        form=form,
+        calls=calls_of(request, [api_calls.set_spend_cap(tenant, {}, {})]) if form else (),
+    )
+
+
+def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
+    """Whether what was asked for is done; else `form` says why not."""
+    if "remove" in request.POST:
+        try:
+            spend_cap_actions.remove_cap(request.actor, tenant, request.POST["remove"])
+            show_message(request, "The spend cap was removed; what it did has ended.")
+        except MagnetarError as error:
+            show_error(request, explain(error))
+        return True
+    if not form.is_valid():
+        return False
+    set_by, *terms = (form.cleaned_data[name] for name in ("set_by", "amount", "currency", "action"))
+    try:
+        spend_cap_actions.set_cap(request.actor, tenant, set_by, *terms, form.rates())
+    except MagnetarError as error:
+        form.add_error(None, explain(error))
+        return False
+    show_message(request, "The spend cap was set and is now in effect.")
+    return True
+
+
+def _shown_cap(cap: SpendCap, spent: Spent, superuser: bool, may_set: bool) -> dict[str, object]:
+    percent = spent.percent_of(cap)
+    threshold = max((threshold for threshold in THRESHOLDS if (percent or 0) >= threshold), default=0)
+    return {
+        "cap": cap,
+        "percent": percent,
+        "look": _LOOKS[threshold],
+        "width": min(percent or 0, 100),
+        "unknown": spent.unknown_for(cap),
+        "rates": ", ".join(f"{name} = {rate}" for name, rate in cap.rates.items()),
+        "removable": superuser or (may_set and cap.set_by == SpendCap.SetBy.TENANT),
     }

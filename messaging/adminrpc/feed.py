@@ -19,11 +19,19 @@ PAGE_BYTES_MAX = 4 << 20  # a page ends with the entity that reaches it
 ANSWER_BYTES_MAX = 16 << 20  # of a page with all around it; a broker refuses a longer one
 
 
+class SpendState(msgspec.Struct):
+    """What a broker does because spend caps of a tenant are reached."""
+
+    stopped: str = ""  # why its producers are refused; "": they are not
+    rates: dict[str, int] = {}  # a policy that limits a rate of the tenant -> the most that is in force of it
+
+
 class TenantState(msgspec.Struct):
     uid: str = ""  # tells a tenant from a former one of its name; it never changes and is never used again
     admin_roles: list[str] = []
     allowed_clusters: list[str] = []
     policies: dict[str, Any] = {}  # only what is set
+    spend: SpendState | None = None  # None: no spend cap is reached
 
 
 class NamespaceState(msgspec.Struct):

@@ -15,6 +15,7 @@ from messaging.adminrpc.ceilings import CeilingsAsked
 from messaging.adminrpc.methods import CEILINGS_USED
 from messaging.errors import MagnetarError
 from messaging.policies.ceilings import UNLIMITED, Ceiling, ceilings_of, check_names
+from messaging.policies.spending import throttled
 from messaging.policies.validation import JsonPolicies
 from tenants import broker
 from tenants.access import Actor
@@ -29,7 +30,9 @@ Used = dict[str, int | None]
 def tenant_ceilings(tenant: Tenant, rpc: TypedCalls | None = None) -> list[Ceiling]:
     """Callers check permissions. What the broker owns is unknown while it does not answer. `rpc`: of another process than web."""
     used = {**_used_here(tenant), **_used_there(tenant, rpc or broker.rpc())}
-    return ceilings_of(tenant.policies, policy_defaults(), django_settings.MAGNETAR, used)
+    defaults = policy_defaults()
+    in_force = throttled(tenant.policies, tenant.spend.get("rates", {}), defaults)
+    return ceilings_of(in_force, defaults, django_settings.MAGNETAR, used)
 
 
 def set_ceilings(actor: Actor, tenant: str, changes: JsonPolicies) -> Tenant:

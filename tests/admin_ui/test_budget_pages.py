@@ -17,6 +17,7 @@ from workers.billing.drafts import refresh
 from workers.billing.reports import make_due
 from workers.findings.models import UsageFinding
 from workers.models import UsageRun
+from workers.spend_caps.models import SpendCap
 
 MINUTE = timedelta(minutes=1)
 TENTH = MARCH + timedelta(days=10)
@@ -55,6 +56,28 @@ def test_a_budget_is_made_shown_and_deleted(acme: Tenant, browse: Browse) -> Non
 def test_a_budget_that_is_wrong_is_not_made(acme: Tenant, browse: Browse, wrong: dict[str, str]) -> None:
     assert browse("owner").post("/tenants/acme/budgets", {**BUDGET, **wrong}).status_code == 200
     assert not Budget.unscoped.exists()
+
+
+CAP = {"set_by": "tenant", "amount": "50.00", "currency": "EUR", "action": "stop"}
+
+
+def test_a_spend_cap_is_set_shown_and_removed(acme: Tenant, browse: Browse) -> None:
+    owner, admin, page = browse("owner"), browse("superuser"), "/tenants/acme/spend-caps"
+    assert "No spend cap" in text(owner, page) and "61.00 EUR, with usage up to" in text(owner, page)
+    assert owner.post(page, CAP)["Location"] == page
+    assert "Producers are refused: tenant acme has reached its spend cap of 50.00 EUR" in text(owner, page)
+    assert "A spend cap is reached: producers are refused." in text(owner, "/tenants/acme/ceilings")
+    throttle = {**CAP, "set_by": "platform", "action": "throttle", "tenant_publish_rate_messages": "5"}
+    assert owner.post(page, throttle).status_code == 200 and not SpendCap.unscoped.filter(set_by="platform").exists()
+    assert admin.post(page, throttle).status_code == 302
+    assert "throttled to tenant_publish_rate_messages = 5 a second" in text(owner, page)
+    assert "magnetar spend-caps set 9.00 EUR --action stop --tenant acme" in text(
+        owner, page, calls="yes", **{**CAP, "amount": "9.00"}
+    )
+    assert owner.post(page, {"remove": "platform"}).status_code == 302 and SpendCap.unscoped.count() == 2
+    assert owner.post(page, {"remove": "tenant"}).status_code == 302 and SpendCap.unscoped.count() == 1
+    assert browse("teammate").get(page).status_code == 403 and browse("stranger").get(page).status_code == 404
+    assert owner.post(page, {**CAP, "amount": "x"}).status_code == 200
 
 
 def test_the_month_ahead_and_what_could_be_saved(acme: Tenant, browse: Browse) -> None:

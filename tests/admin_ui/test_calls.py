@@ -36,6 +36,12 @@ CALLS = {
     "role": api_calls.set_role("acme", "keeper", ["produce", "key_admin"], 'keeps "keys" & co'),
     "no role": api_calls.delete_role("acme", "keeper"),
     "ceilings": api_calls.set_ceilings("acme", {"max_topics_per_tenant": 5, "max_keys_per_tenant": None}),
+    "spend cap": api_calls.set_spend_cap("acme", {"amount": "50.00", "currency": "EUR", "action": "stop", "set_by": "tenant"}, {}),
+    "spend cap of the platform": api_calls.set_spend_cap(
+        "acme",
+        {"amount": "50.00", "currency": "EUR", "action": "throttle", "set_by": "platform"},
+        {"tenant_publish_rate_messages": 10, "tenant_publish_rate_bytes": 0},
+    ),
     "explanation": api_calls.explain("acme", {"action": "produce", "role": "user:ann b", "namespace": "orders", "topic": "t"}),
     "team": api_calls.set_team(
         "acme", "payments", [RoleOfTeam("developer", "orders", "pay-*"), RoleOfTeam("viewer", "", "x*")], "pays"

@@ -24,6 +24,7 @@ from workers.alerts.rules import Reading, Standing, judge, read, read_partitions
 from workers.carriers import Turn
 from workers.environment import Environment, Stopping
 from workers.runs import Renew
+from workers.spend_caps.enforcement import look_at_spend
 
 log = logs.get_logger("magnetar.worker")
 PARTITIONS_SAID = 5  # of a partitioned topic, those with the largest values
@@ -37,7 +38,7 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
     A topic that is not loaded is not loaded for it (`topics.figures`)."""
     looked_at = fired = over = problems = 0
     disk = _disk(environment)
-    near_ceilings = look_at_ceilings(environment, renew)
+    near_ceilings, spending = look_at_ceilings(environment, renew), look_at_spend(environment, renew)
     uids = dict(Tenant.objects.values_list("name", "uid"))
     figures = TopicStats(environment)
     for rule in AlertRule.objects.order_by("topic", "id").iterator():
@@ -59,7 +60,8 @@ def evaluate_alerts(environment: Environment, task_id: str, renew: Renew) -> dic
         looked_at += 1
         fired += after.firing and not rule.firing
         over += rule.firing and not after.firing
-    return {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems, "disk": disk, "ceilings": near_ceilings}
+    rules = {"looked_at": looked_at, "fired": fired, "over": over, "problems": problems}
+    return {**rules, "disk": disk, "ceilings": near_ceilings, "spending": spending}
 
 
 def _disk(environment: Environment) -> str:

@@ -22,6 +22,7 @@ from controlplane.cli.remote.messages import consume, peek, produce, tail
 from controlplane.cli.remote.plan import apply, export, plan
 from controlplane.cli.remote.recycle_bin import recycle_bin
 from controlplane.cli.remote.rights import access, add_keys, ceilings, permissions, roles
+from controlplane.cli.remote.spend_caps import spend_caps
 from controlplane.cli.remote.teams import teams
 from controlplane.cli.remote.tenant import add_audit, add_usage, invoices, notices, people, policies
 from controlplane.cli.remote.topics import explain, subscriptions, topics, trace
@@ -217,7 +218,8 @@ add_usage(usage)
 COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
-    *(policies, people, teams, roles, permissions, access, issuers, ceilings, notices, invoices, delayed, redrive, recycle_bin),
+    *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, notices, invoices),
+    *(delayed, redrive, recycle_bin),
     *(plan, apply, export, tune, completion),
 )
 for each in COMMANDS:

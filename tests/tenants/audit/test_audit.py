@@ -27,6 +27,7 @@ from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
 from workers.redrive.models import RedriveJob
 from workers.schedule import REDRIVE
+from workers.spend_caps.models import SpendCap
 
 READING = ("GET", "WEBSOCKET")
 # Signing in with a provider: the browser is sent there, and nothing is changed before it comes back, by GET.
@@ -115,6 +116,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PATCH", "api:delayed"): {"key": "k", "delay_ms": 7_200_000},
     ("PATCH", "api:delayed-message"): {"delay_ms": 7_200_000},
     ("PUT", "billing:issuer"): {"details": {"name": "Magnetar"}},
+    ("PUT", "billing:spend-cap"): {"amount": "5.00", "currency": "EUR", "action": "stop"},
+    ("PUT", "billing:platform-spend-cap"): {"amount": "5.00", "currency": "EUR", "action": "stop"},
     ("POST", "billing:budgets"): {"name": "All", "amount": "5.00", "currency": "EUR"},
     ("PATCH", "billing:budget"): {"amount": "6.00"},
     ("POST", "billing:report-schedules"): {"name": "Daily", "every": "day", "by": "topic"},
@@ -206,6 +209,9 @@ def prepare(world: World, row: tuple[str, str]) -> None:
     Budget.unscoped.update_or_create(
         id="b1", defaults={"name": "All", "currency": "EUR", "amount_minor": 1, "thresholds": [50], **of_acme}
     )
+    for set_by in ("tenant", "platform") if row[0] == "DELETE" and row[1].endswith("spend-cap") else ():
+        terms = {"currency": "EUR", "amount_minor": 1, "action": "stop", "changed_at": datetime.now(UTC), "changed_by": "admin"}
+        SpendCap.unscoped.get_or_create(tenant="acme", tenant_uid=of_acme["tenant_uid"], set_by=set_by, defaults=terms)
     report = {"name": "Daily", "every": "day", "by": "topic", "made_until": "2026-03-01", **of_acme}
     ReportSchedule.unscoped.update_or_create(id="s1", defaults=report)
 

@@ -56,6 +56,7 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 BODIES |= {
     "NewBudget": ("POST", "/api/v1/tenants/acme/budgets", {"name": "b", "amount": "1", "currency": "EUR"}),
+    "NewSpendCap": ("PUT", "/api/v1/tenants/acme/spend-caps/tenant", {"amount": "1", "currency": "EUR", "action": "stop"}),
     "BudgetChange": ("PATCH", "/api/v1/tenants/acme/budgets/b1", {}),
     "NewReportSchedule": ("POST", "/api/v1/tenants/acme/report-schedules", {"name": "r", "every": "day", "by": "topic"}),
     "ReportScheduleChange": ("PATCH", "/api/v1/tenants/acme/report-schedules/s1", {}),

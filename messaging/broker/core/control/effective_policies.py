@@ -62,6 +62,10 @@ class EffectivePolicies:
         """Those that have policies of their own."""
         return self._view.subscriptions_with_policies(name)
 
+    def publishing_stopped(self, name: TopicName) -> str:
+        """Why clients may not publish to any topic of its tenant, whatever else they may; "": they may."""
+        return "" if name.local == CHANGE_EVENTS else self._view.publishing_stopped(name.tenant)
+
     def topic_deleted(self, name: TopicName) -> None:
         """What was set on it does not apply to a later topic of the same name. The control plane forgets it too, a little later."""
         self._view.topic_deleted(str(name))

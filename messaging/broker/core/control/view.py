@@ -18,6 +18,7 @@ from messaging.permissions.roles import key_binding
 from messaging.policies.dynamic import with_dynamic
 from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
+from messaging.policies.spending import throttled
 from messaging.protocol.names import TopicName
 
 _NOTHING: Mapping[str, Any] = {}
@@ -202,8 +203,17 @@ class ControlView(InheritedGrants):
         return resolve_policy(name, {Level.TENANT: self.policies_of_tenant(tenant)}, self.defaults)
 
     def policies_of_tenant(self, tenant: str) -> Mapping[str, Any]:
-        """What is set on it."""
-        return self.tenants.get(tenant, _NOTHING).get("policies") or _NOTHING
+        """What is set on it, with the rates that it is throttled to."""
+        policies: Mapping[str, Any] = self.tenants.get(tenant, _NOTHING).get("policies") or _NOTHING
+        rates = self._spend_of(tenant).get("rates")
+        return throttled(policies, rates, self.defaults) if rates else policies
+
+    def publishing_stopped(self, tenant: str) -> str:
+        """Why its producers are refused; "": they are not."""
+        return str(self._spend_of(tenant).get("stopped", ""))
+
+    def _spend_of(self, tenant: str) -> Mapping[str, Any]:
+        return self.tenants.get(tenant, _NOTHING).get("spend") or _NOTHING
 
     def levels_of_namespace(self, namespace: str) -> dict[Level, Mapping[str, Any] | None]:
         """What is set on it, and above."""

@@ -15,11 +15,18 @@ SUBSCRIPTION_COST = 8
 TOLD_AT_ONCE = 16  # topics that are told before `follow` returns
 
 
+class TenantTerms(NamedTuple):
+    """What topics follow of their tenant. `stopped`: why its producers are refused."""
+
+    policies: Mapping[str, Any]
+    stopped: str
+
+
 class PolicyChanges:
     def __init__(self, topics: Topics, view: ControlView) -> None:
         self._topics = topics
         self._view = view
-        self._of_tenants: dict[str, Mapping[str, Any]] = {}  # what topics follow, of tenants on which something is set
+        self._of_tenants: dict[str, TenantTerms] = {}  # what topics follow, of tenants that have changed since the start
         self._waiting: dict[Topic, None] = {}
         self._all_told = asyncio.Event()
         self._all_told.set()
@@ -68,11 +75,11 @@ class PolicyChanges:
 
     def _namespaces_to_tell(self, tenant: str) -> list[str]:
         """Nearly every change of a tenant is one of its roles, which concerns no topic."""
-        before, now = self._of_tenants.get(tenant, {}), self._view.policies_of_tenant(tenant)
-        if before == now:
+        now = TenantTerms(self._view.policies_of_tenant(tenant), self._view.publishing_stopped(tenant))
+        if self._of_tenants.get(tenant) == now:
             return []
         self._of_tenants[tenant] = now
-        if not now:
+        if tenant not in self._view.tenants:
             del self._of_tenants[tenant]
         return self._topics.namespaces_with_loaded(tenant)
 

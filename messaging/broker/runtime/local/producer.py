@@ -16,6 +16,7 @@ from messaging.broker.runtime.local.messages import (
     ProducerListener,
     Receipt,
 )
+from messaging.broker.runtime.topics.limits.admission import check_spend_cap
 from messaging.broker.runtime.topics.producers.topic_producers import fenced_out
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import InvalidValue, MagnetarError, MessageTooLarge, NotAllowed, NotReady, QuotaExceeded, StorageFailed
@@ -61,6 +62,7 @@ class LocalProducer:
         self._stopped = self._leaves = False
         self._producer.encrypted = encrypts
         self._producer.session = None if principal.service else self
+        check_spend_cap(topic)
         topic.producers.attach(self._producer)
 
     @property

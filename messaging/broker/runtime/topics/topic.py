@@ -160,12 +160,19 @@ class Topic(ABC):
 
     def policies_changed(self) -> None:
         """Policies of the topic or its namespace changed."""
+        if self.services.policies.publishing_stopped(self.name):
+            self.publisher.run_after_pending(self._stop_publishing)
         self.producers.close_unencrypted()
         self.subscriptions.policies_changed()
         self.cursor_changes.policies_changed()
         if self.started_dispatcher is not None:
             self.started_dispatcher.policies_changed()
         self.publisher.policies_changed()
+
+    def _stop_publishing(self, stored: bool) -> None:
+        """What producers had published before they were to stop has its receipts. What they try next tells them why."""
+        if self.closed is None and self.services.policies.publishing_stopped(self.name):
+            self.producers.close_all()
 
     async def change_properties(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         """Raises whatever `change` raises, `NotReady`, `StorageFailed`; nothing is changed then."""

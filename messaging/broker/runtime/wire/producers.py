@@ -7,6 +7,7 @@ from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.client_subscriptions import open_subscription
 from messaging.broker.runtime.liveness_probe import probe_producers
+from messaging.broker.runtime.topics.limits.admission import check_spend_cap
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.broker.runtime.wire.schemas import given_schema, role_of
@@ -45,6 +46,7 @@ async def open_producer(service: Broker, connection: Connection, body: pb.Produc
     endpoints.check_room(producer.name, producer.metadata)
     producer.schema_version = schema_version
     producer.session = BinaryProducerSession(connection, topic, body.producer_id)
+    check_spend_cap(topic)
     answer = topic.producers.attach(producer).answer
     if answer is Answer.JOIN:
         endpoints.add_producer(topic, producer)

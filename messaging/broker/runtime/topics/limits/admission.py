@@ -11,7 +11,15 @@ from messaging.broker.core.subscription import Subscription
 from messaging.broker.core.subscription_type import TYPE_NAMES, SubscriptionType
 from messaging.broker.runtime.topics.loaded_topic import LoadedTopic
 from messaging.broker.runtime.topics.topic_context import TopicContext
-from messaging.errors import ConsumerBusy, EncryptionRequired, NotAllowed, PreconditionFailed, ProducerBusy, SubscriptionNotFound
+from messaging.errors import (
+    ConsumerBusy,
+    EncryptionRequired,
+    NotAllowed,
+    PreconditionFailed,
+    ProducerBusy,
+    QuotaExceeded,
+    SubscriptionNotFound,
+)
 from messaging.protocol.names import TopicName
 
 Policy = Callable[[str, TopicName], Any]  # the effective value of a policy for a topic
@@ -34,6 +42,13 @@ def check_producer(topic: TopicContext, name: str) -> None:
     limit = _limit(topic, "max_producers_per_topic")
     if limit.most and (count := len(topic.producers)) >= limit.most and topic.producers.table.get(name) is None:
         raise ProducerBusy(f"topic {topic.text} has {count} producers, which is {limit.text}: close one, or raise it there")
+
+
+def check_spend_cap(topic: TopicContext) -> None:
+    """For a client that is to publish; what the broker itself moves, such as dead letters, goes on, so that consumers can drain.
+    Raises `QuotaExceeded`."""
+    if why := topic.services.policies.publishing_stopped(topic.name):
+        raise QuotaExceeded(why)
 
 
 def check_encryption(policy: Policy, topic: LoadedTopic, producer: Producer) -> None:
