@@ -38,6 +38,7 @@ FILLING = {
     "line": "bytes_in@2026-03-01T00",
     "run_id": "r1",
     "job": "j1",
+    "job_id": "redrive-j1",
     "rule": "a1",
     "notice": "n1",
     "invitation": "n1",

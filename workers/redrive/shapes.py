@@ -42,6 +42,7 @@ class NewRedrive(msgspec.Struct, kw_only=True):
 
 class RedriveShape(msgspec.Struct, kw_only=True):
     id: str
+    job: Annotated[str, Meta(description="Its id among the jobs of the tenant, /api/v1/tenants/TENANT/jobs/JOB.")]
     idempotency_key: str
     topic: str
     subscription: str
@@ -88,7 +89,7 @@ def filter_of(asked: NewRedrive) -> dict[str, Any]:
 
 
 def show_job(job: RedriveJob) -> RedriveShape:
-    return shown(RedriveShape, job)
+    return shown(RedriveShape, job, job=f"redrive-{job.id}")
 
 
 def show_outcome(outcome: RedriveOutcome) -> RedriveOutcomeShape:

@@ -24,6 +24,12 @@ _API: dict[tuple[str, str], Action] = {
     ("GET", "api:task-run"): Action.SUPERUSER,
     ("DELETE", "api:task-run"): Action.SUPERUSER,
     ("POST", "api:task-run-requeue"): Action.SUPERUSER,
+    ("GET", "api:jobs"): Action.SUPERUSER,
+    ("GET", "api:job"): Action.SUPERUSER,
+    ("DELETE", "api:job"): Action.SUPERUSER,
+    ("GET", "api:tenant-jobs"): Action.TENANT_READ,  # and OPERATE for redrives
+    ("GET", "api:tenant-job"): Action.TENANT_READ,  # the same
+    ("DELETE", "api:tenant-job"): Action.OPERATE,
     ("GET", "api:alert-rules"): Action.TENANT_READ,
     ("POST", "api:alert-rules"): Action.OPERATE,
     ("GET", "api:alert-rule"): Action.TENANT_READ,
@@ -100,6 +106,8 @@ AUDITED: dict[tuple[str, str], str] = {
     ("POST", "api:redrive-pause"): "redrive.pause",
     ("POST", "api:redrive-resume"): "redrive.resume",
     ("DELETE", "api:redrive"): "redrive.cancel",
+    ("DELETE", "api:job"): "redrive.cancel",  # or task.discard
+    ("DELETE", "api:tenant-job"): "redrive.cancel",
     ("POST", "api:alert-rules"): "alert_rule.create",
     ("DELETE", "api:alert-rule"): "alert_rule.delete",
     ("POST", "api:notice-replays"): "notice.replay",

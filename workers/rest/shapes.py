@@ -23,6 +23,7 @@ class TaskShape(msgspec.Struct, kw_only=True):
 
 class TaskRunShape(msgspec.Struct, kw_only=True):
     id: str
+    job: Annotated[str, Meta(description="Its id among the jobs, /api/v1/jobs/JOB.")]
     task: str
     arguments: Annotated[dict[str, str], Meta(description="Ids.")]
     requested_by: Annotated[str, Meta(description="Empty: the schedule.")]
@@ -36,4 +37,4 @@ class TaskRunShape(msgspec.Struct, kw_only=True):
 
 
 def show_run(run: TaskRun) -> TaskRunShape:
-    return shown(TaskRunShape, run, id=run.task_id, task=run.name)
+    return shown(TaskRunShape, run, id=run.task_id, job=f"task-{run.task_id}", task=run.name)

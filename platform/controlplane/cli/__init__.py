@@ -17,6 +17,7 @@ from controlplane.cli.options import Refused, refusals, settings_options
 from controlplane.cli.remote.completion import completion
 from controlplane.cli.remote.delayed import delayed, redrive
 from controlplane.cli.remote.issuers import issuers
+from controlplane.cli.remote.jobs import jobs
 from controlplane.cli.remote.login import contexts_group, login
 from controlplane.cli.remote.messages import consume, peek, produce, tail
 from controlplane.cli.remote.plan import apply, export, plan
@@ -219,7 +220,7 @@ COMMANDS: tuple[click.Command, ...] = (
     *(audit, users, keys, usage),
     *(login, contexts_group, topics, subscriptions, peek, tail, produce, consume, explain, trace),
     *(policies, people, teams, roles, permissions, access, issuers, ceilings, spend_caps, notices, invoices),
-    *(delayed, redrive, recycle_bin),
+    *(delayed, redrive, recycle_bin, jobs),
     *(plan, apply, export, tune, completion),
 )
 for each in COMMANDS:

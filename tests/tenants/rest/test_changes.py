@@ -23,7 +23,7 @@ def test_a_deletion_of_many_partitions_goes_on_and_is_shown_to_its_tenant(
     monkeypatch.setattr(changes, "ANSWER_S", 0)
     monkeypatch.setattr(calls, "CHANGE_S", 0)
     answer = olga("DELETE", "/admin/v2/persistent/acme/orders/p/partitions?force=true")
-    assert answer.status_code == 503 and "/api/v1/tenants/acme/changes" in answer.json()["reason"]
+    assert answer.status_code == 503 and "/api/v1/tenants/acme/jobs/change-" in answer.json()["reason"]
     eventually_sync(lambda: olga("GET", f"{N}/changes").json()["items"][0]["state"] == "done")
     shown = olga("GET", f"{N}/changes").json()["items"][0]
     assert (shown["change"], shown["resource"]) == ("topics.delete", "persistent://acme/orders/p")

@@ -58,7 +58,7 @@ class Change:
         shown = self.shown()
         raise UnderWay(
             f"{self.method} of {self.resource} goes on, {shown.done} of {shown.partitions} partitions are done: "
-            f"its progress is at /api/v1/tenants/{self.tenant}/changes"
+            f"its progress is at /api/v1/tenants/{self.tenant}/jobs/change-{self.id}"
         ).of(self.id)
 
     def shown(self) -> ChangeProgress:

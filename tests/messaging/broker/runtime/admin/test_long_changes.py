@@ -85,7 +85,7 @@ async def test_a_long_change_goes_on_is_joined_and_shows_its_progress(world: Bro
         return await listed() == [(change, "running", 32, COUNT)]
 
     await eventually(two_slices)
-    with pytest.raises(UnderWay, match=f"32 of {COUNT} partitions are done: its progress is at /api/v1/tenants/acme/changes"):
+    with pytest.raises(UnderWay, match=f"32 of {COUNT} partitions are done: its progress is at /api/v1/tenants/acme/jobs/change-"):
         await methods["changes.outcome"](ChangeRef(id=change))
     assert await listed("other") == []
     gate.opened.set()
