@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import io
 from datetime import timedelta
@@ -10,11 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from messaging.adminrpc.messages import MessagesList
+from messaging.adminrpc.methods import MESSAGES_LIST, MESSAGES_PUBLISH
+from messaging.errors import QuotaExceeded
 from tenants.audit.chain import append
 from tenants.audit.export_lines import json_line, read_lines
 from tenants.audit.verification import verify_part
 from tenants.models import AuditRecord, Tenant
-from tests.support.brokers.worker_broker import Clock
+from tenants.scoping import platform_scope
+from tests.support.brokers.worker_broker import Clock, WorkerBroker
 from tests.support.webhook_receiver import WebhookReceiver
 from workers.alerts import webhooks
 from workers.audit_streams import task
@@ -223,3 +228,81 @@ def test_a_receiver_that_is_away_for_long_is_tried_once_an_hour(
     assert len(hook.requests) == 40
     look(receiving)
     assert resources(hook)[-1] == "1" and AuditStream.unscoped.get().failures == 0
+
+
+# --- to a topic
+
+TOPIC = "persistent://acme/orders/audit"
+
+
+def to_topic(clock: Clock, uid: str = "u1", topic: str = TOPIC) -> AuditStream:
+    return AuditStream.unscoped.create(
+        tenant="acme" if uid else "", tenant_uid=uid, topic=topic, created_at=clock(), next_at=clock()
+    )
+
+
+def payloads(environment: Environment, topic: str = TOPIC) -> list[bytes]:
+    page = environment.rpc.call(MESSAGES_LIST, MessagesList(topic=topic))
+    return [base64.b64decode(message.payload) for message in page.messages]
+
+
+def test_a_topic_gets_the_same_lines_each_as_a_message(environment: Environment, clock: Clock, broker: WorkerBroker) -> None:
+    broker.real.add(TOPIC)
+    row = to_topic(clock)
+    write("u1", "1", "2")
+    write("u2", "of another")
+    write("u1", "3")
+    written, waiting = AuditRecord.unscoped.count(), broker.audit.events.waiting
+    assert [outcome["sent"] for outcome in look(environment)] == [3]
+    sent = payloads(environment)
+    assert sent == [json_line(record) for record in AuditRecord.unscoped.filter(tenant_uid="u1").order_by("id")]
+    assert verify_part(read_lines(io.BytesIO(b"".join(sent)))).intact
+    assert AuditRecord.unscoped.count() == written and broker.audit.events.waiting == waiting, "publishing leaves no record"
+    assert look(environment) == [], "so that there is nothing to send because of what was sent"
+    row.refresh_from_db()
+    assert (row.gaps, row.failures, turn_of(row.id)) == (0, 0, Turn("u1", ""))
+
+
+def test_what_a_topic_does_not_take_comes_again_in_order(environment: Environment, clock: Clock, broker: WorkerBroker) -> None:
+    broker.real.add(TOPIC)
+    to_topic(clock)
+    write("u1", "1", "2")
+    written = AuditRecord.unscoped.count()
+    broker.divert(MESSAGES_PUBLISH, lambda asked: _refuse())
+    (outcome,) = look(environment)
+    assert (outcome["sent"], outcome["problem"]) == (0, "a spend cap is reached")
+    row = AuditStream.unscoped.get()
+    assert (row.failures, row.problem, row.sent_id) == (1, "a spend cap is reached", 0)
+    assert look(environment) == [] and AuditRecord.unscoped.count() == written, "a failure leaves no record either"
+    broker.mend()
+    clock.advance(task.WAIT_S)
+    write("u1", "3")
+    look(environment)
+    assert [record.resource for record in read_lines(io.BytesIO(b"".join(payloads(environment))))] == ["1", "2", "3"]
+
+
+def _refuse() -> None:
+    raise QuotaExceeded("a spend cap is reached")
+
+
+def test_of_a_partitioned_topic_all_are_in_one_partition(
+    environment: Environment, clock: Clock, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "MESSAGES_MAX", 2)
+    broker.real.add_partitioned(TOPIC, 3)
+    to_topic(clock, uid="")
+    write("u1", *map(str, range(5)))
+    assert [outcome["sent"] for outcome in look(environment)] == [5]
+    of_partitions = [payloads(environment, f"{TOPIC}-partition-{index}") for index in range(3)]
+    (whole,) = filter(None, of_partitions)
+    assert [record.resource for record in read_lines(io.BytesIO(b"".join(whole)))] == list(map(str, range(5)))
+
+
+def test_another_target_begins_where_the_former_one_ended(environment: Environment, clock: Clock, broker: WorkerBroker) -> None:
+    """A batch that was under way to the former target does not count for the new one."""
+    row = to_topic(clock)
+    write("u1", "1")
+    AuditStream.unscoped.update(topic="persistent://acme/orders/other")
+    with platform_scope():
+        task.keep_progress(row, sent_id=99)
+    assert AuditStream.unscoped.get().sent_id == 0

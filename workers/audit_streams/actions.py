@@ -8,10 +8,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from messaging.errors import NotFound
+from messaging.errors import InvalidValue, NotFound
 from messaging.permissions.model import NOTHING, Action, Resource
+from messaging.protocol.names import parse_topic
+from messaging.protocol.system_topics import CHANGE_EVENTS
 from tenants.access import Actor, require
 from tenants.actions.change import record
+from tenants.actions.namespaces import existing
+from tenants.actions.topics import topic_resource
 from tenants.models import AuditRecord, Tenant
 from tenants.models.record import NO_HASH
 from tenants.scoping import platform_scope
@@ -53,13 +57,18 @@ def newest_id(stream: AuditStream) -> int:
         return records_for(stream.tenant_uid).order_by("-id").values_list("id", flat=True).first() or 0
 
 
-def set_stream(actor: Actor, tenant: str, url: str, *, oldest: bool) -> AuditStream:
-    """With a new secret where the URL is another. A new stream begins with what is written from now on, or with the `oldest` record
-    there is; one that exists goes on where it is, or begins again. Raises `NotAuthorized`, `InvalidValue`, `NotFound`."""
+def set_stream(actor: Actor, tenant: str, url: str = "", *, topic: str = "", oldest: bool) -> AuditStream:
+    """To a webhook, with a new secret where the URL is another, or to a topic. A new stream begins with what is written from now
+    on, or with the `oldest` record there is; one that exists goes on where it is, or begins again. Raises `NotAuthorized`,
+    `InvalidValue`, `NotFound`."""
     _require(actor, tenant)
-    webhooks.check_url(url)
+    if bool(url) == bool(topic):
+        raise InvalidValue("a stream goes to a webhook or to a topic: give one of `url` and `topic`")
+    topic = _checked_topic(actor, tenant, topic) if topic else ""
+    if url:
+        webhooks.check_url(url)
     now = datetime.now(UTC)
-    fields: dict[str, Any] = {"tenant": tenant, "url": url, "next_at": now, "failures": 0, "problem": ""}
+    fields: dict[str, Any] = {"tenant": tenant, "url": url, "topic": topic, "next_at": now, "failures": 0, "problem": ""}
     with transaction.atomic(), platform_scope():
         tenant_uid = uid_of(tenant)
         before = AuditStream.objects.select_for_update().filter(tenant_uid=tenant_uid).first()
@@ -70,8 +79,8 @@ def set_stream(actor: Actor, tenant: str, url: str, *, oldest: bool) -> AuditStr
             "audit_stream.set",
             tenant,
             "audit stream",
-            before={"host": webhooks.host_of(before.url)} if before is not None else None,
-            after={"host": webhooks.host_of(url), "oldest": oldest},
+            before=_target(before.url, before.topic) if before is not None else None,
+            after={**_target(url, topic), "oldest": oldest},
         )
         if oldest:
             fields |= {"sent_id": 0, "sent_hash": NO_HASH, "gaps": 0}
@@ -89,8 +98,30 @@ def delete_stream(actor: Actor, tenant: str) -> None:
     _require(actor, tenant)
     with transaction.atomic(), platform_scope():
         stream = stream_of(tenant)
-        record(actor, "audit_stream.delete", tenant, "audit stream", before={"host": webhooks.host_of(stream.url)})
+        record(actor, "audit_stream.delete", tenant, "audit stream", before=_target(stream.url, stream.topic))
         stream.delete()
+
+
+def _target(url: str, topic: str) -> dict[str, str]:
+    """As the audit log has it: a URL may hold a secret."""
+    return {"topic": topic} if topic else {"host": webhooks.host_of(url)}
+
+
+def _checked_topic(actor: Actor, tenant: str, text: str) -> str:
+    """The full name. A tenant's records stay with it; those of the platform go to any topic. Raises `InvalidValue`,
+    `NotAuthorized`, `NotFound` for the namespace."""
+    if "://" not in text:
+        raise InvalidValue(f"topic {text[:80]!r} is not the full name of a topic: use persistent://tenant/namespace/topic")
+    topic = parse_topic(text)
+    if not topic.persistent or topic.partition >= 0:
+        raise InvalidValue(f"topic {text[:80]!r} is not persistent, or is a partition: records are published to a whole topic")
+    if topic.local == CHANGE_EVENTS:
+        raise InvalidValue(f"topic {text[:80]!r} is written by the platform: choose another")
+    if tenant != PLATFORM and topic.tenant != tenant:
+        raise InvalidValue(f"topic {text[:80]!r} is not one of tenant {tenant}")
+    require(actor, Action.PRODUCE, topic_resource(topic))
+    existing(str(topic.namespace))
+    return str(topic)
 
 
 def _require(actor: Actor, tenant: str) -> None:

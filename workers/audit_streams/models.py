@@ -9,14 +9,16 @@ from django.db import models
 from tenants.models.record import HASH_LENGTH, NO_HASH
 from tenants.scoping import ScopedManager
 from workers.alerts.models import new_secret
-from workers.of_tenant import OfTenant, new_id
+from workers.of_tenant import TOPIC_LENGTH_MAX, OfTenant, new_id
 
 
 class AuditStream(OfTenant):
-    """Of one tenant; that of the platform has no tenant, its uid is empty, and it sends the records of everybody."""
+    """Of one tenant; that of the platform has no tenant, its uid is empty, and it sends the records of everybody. It goes to a
+    webhook or to a topic: one of `url` and `topic` is empty."""
 
     id = models.CharField(primary_key=True, max_length=32, default=new_id)
-    url = models.CharField(max_length=2000)
+    url = models.CharField(max_length=2000, blank=True, default="")
+    topic = models.CharField(max_length=TOPIC_LENGTH_MAX, blank=True, default="")  # full name
     secret = models.CharField(max_length=64, default=new_secret)  # signs what is sent
     created_at = models.DateTimeField()
     # How far it is

@@ -17,11 +17,14 @@ class AuditStreams(View):
         existing(tenant)
         return Response(shapes.show_stream(actions.stream_of(tenant)))
 
-    @describe("Stream the audit log of a tenant to a webhook", shapes.AuditStreamShape, shapes.NewAuditStream)
+    @describe(
+        "Stream the audit log of a tenant to a webhook, or to one of its topics", shapes.AuditStreamShape, shapes.NewAuditStream
+    )
     def put(self, request: Request, tenant: str) -> Response:
         given = self.read(shapes.NewAuditStream)
         existing(tenant)
-        return Response(shapes.show_stream(actions.set_stream(self.actor(), tenant, given.url, oldest=given.from_oldest)))
+        stream = actions.set_stream(self.actor(), tenant, given.url, topic=given.topic, oldest=given.from_oldest)
+        return Response(shapes.show_stream(stream))
 
     @describe("Stop streaming the audit log of a tenant", None, status=204)
     def delete(self, request: Request, tenant: str) -> Response:
@@ -35,10 +38,13 @@ class PlatformAuditStream(View):
     def get(self, request: Request) -> Response:
         return Response(shapes.show_stream(actions.stream_of(actions.PLATFORM)))
 
-    @describe("Stream the audit log of the whole platform to a webhook", shapes.AuditStreamShape, shapes.NewAuditStream)
+    @describe(
+        "Stream the audit log of the whole platform to a webhook, or to a topic", shapes.AuditStreamShape, shapes.NewAuditStream
+    )
     def put(self, request: Request) -> Response:
         given = self.read(shapes.NewAuditStream)
-        return Response(shapes.show_stream(actions.set_stream(self.actor(), actions.PLATFORM, given.url, oldest=given.from_oldest)))
+        stream = actions.set_stream(self.actor(), actions.PLATFORM, given.url, topic=given.topic, oldest=given.from_oldest)
+        return Response(shapes.show_stream(stream))
 
     @describe("Stop streaming the audit log of the platform", None, status=204)
     def delete(self, request: Request) -> Response:

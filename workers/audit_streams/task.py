@@ -3,13 +3,20 @@
 A batch is the lines of an export (`tenants.audit.export_lines`), so that what a receiver keeps can be verified as one. It counts as
 sent once it is answered by 2xx: one whose answer got lost comes again, with the same X-Magnetar-Notice. Records come in their
 order, and none is passed over: while a receiver does not answer, those behind it wait.
+
+To a topic the same lines go, each as a message. All have the same key, so that of a partitioned topic they are in one partition,
+in their order; a line that comes again has the same property `audit_id`. Publishing leaves no record in the audit log, and neither
+does a failure to: a stream never has something to send because of what it has sent.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from messaging.adminrpc.messages import MessageGiven, MessagesPublish
+from messaging.adminrpc.methods import MESSAGES_PUBLISH
 from messaging.errors import MagnetarError
 from tenants.audit.export_lines import json_line
 from tenants.models import AuditRecord, Tenant
@@ -29,6 +36,8 @@ RECORDS_MAX = 500  # of a batch
 BATCH_BYTES_MAX = 1 << 20
 BATCHES_MAX = 20  # of a turn: then others have theirs
 WAIT_S, WAIT_S_MAX = 15, 3600  # after a failure; twice as long after each further one
+MESSAGES_MAX = 100  # of one call, as the broker takes them
+PLATFORM_KEY = "platform"  # of the messages of its stream
 RECORDS = "application/jsonl"
 # A run that is in quarantine is begun again by an operator.
 UNDER_WAY = (TaskRun.Outcome.QUEUED, TaskRun.Outcome.RUNNING, TaskRun.Outcome.RETRYING, TaskRun.Outcome.QUARANTINED)
@@ -63,9 +72,9 @@ def _has_more(stream: AuditStream) -> bool:
 
 @platform_scope()
 def turn_of(stream: str) -> Turn:
-    """Of the tenant, to the host of its receiver."""
+    """Of the tenant, to the host of its receiver; the broker is none that could be slow for one alone."""
     uid, url = AuditStream.objects.filter(id=stream).values_list("tenant_uid", "url").first() or ("", "")
-    return Turn(uid, webhooks.host_of(url))
+    return Turn(uid, webhooks.host_of(url) if url else "")
 
 
 @platform_scope()
@@ -79,8 +88,8 @@ def send_audit(environment: Environment, task_id: str, renew: Renew, stream: str
             break
         renew(sent=sent)
         try:
-            post_batch(environment, row, batch)
-        except MagnetarError as error:  # not allowed, or not answered
+            (publish_batch if row.topic else post_batch)(environment, row, batch)
+        except MagnetarError as error:  # not allowed, or not answered; what was published of a batch comes again
             wait_s = min(WAIT_S << min(row.failures, 20), WAIT_S_MAX)
             changes = {"failures": row.failures + 1, "next_at": environment.now() + timedelta(seconds=wait_s)}
             keep_progress(row, problem=error.message[:500], **changes)
@@ -125,7 +134,27 @@ def post_batch(environment: Environment, stream: AuditStream, batch: list[Outgoi
     webhooks.post(stream.url, stream.secret, notice_id, body, at_s, allowed, alerts.resolve(), content_type=RECORDS)
 
 
+def publish_batch(environment: Environment, stream: AuditStream, batch: list[Outgoing]) -> None:
+    """In their order, at most `MESSAGES_MAX` with each call. Raises what the broker answers."""
+    given = [
+        MessageGiven(
+            payload=outgoing.line,
+            key=stream.tenant_uid or PLATFORM_KEY,
+            properties={"audit_id": str(outgoing.record.id), "content_type": RECORDS},
+            event_time_ms=int(outgoing.record.at.timestamp() * 1000),
+        )
+        for outgoing in batch
+    ]
+    for messages in batched(given, MESSAGES_MAX):
+        environment.rpc.call(MESSAGES_PUBLISH, MessagesPublish(topic=stream.topic, messages=messages))
+
+
+def batched(given: list[MessageGiven], count: int) -> Iterator[list[MessageGiven]]:
+    for begin in range(0, len(given), count):
+        yield given[begin : begin + count]
+
+
 def keep_progress(stream: AuditStream, **changes: Any) -> None:
     """Unless it was set anew meanwhile, to another receiver or position."""
-    same = AuditStream.objects.filter(id=stream.id, url=stream.url, sent_id=stream.sent_id)
+    same = AuditStream.objects.filter(id=stream.id, url=stream.url, topic=stream.topic, sent_id=stream.sent_id)
     same.update(**changes)

@@ -81,6 +81,7 @@ class AuditShape(TypedDict):
 
 class AuditStreamShape(TypedDict):
     url: str
+    topic: str
     secret: str
     created_at: str
     sent_id: int
@@ -318,6 +319,23 @@ class IssuerShape(TypedDict):
     forgiven_minor: int
 
 
+class JobShape(TypedDict):
+    id: str
+    kind: str
+    resource: str
+    tenant: str
+    state: Literal["cancelled", "done", "failed", "paused", "running", "waiting"]
+    done: int | None
+    total: int | None
+    unit: str
+    counts: dict[str, int | str]
+    begun_at: str | None
+    ended_at: str | None
+    error: str
+    requested_by: str
+    cancellable: bool
+
+
 class KeyRotationRequest(TypedDict):
     overlap_s: NotRequired[int]
 
@@ -451,7 +469,8 @@ class NewAlertRuleRequest(TypedDict):
 
 
 class NewAuditStreamRequest(TypedDict):
-    url: str
+    url: NotRequired[str]
+    topic: NotRequired[str]
     from_oldest: NotRequired[bool]
 
 
@@ -578,6 +597,16 @@ class NewSchemaRequest(TypedDict):
     properties: NotRequired[dict[str, str]]
 
 
+class NewSpendCapRequest(TypedDict):
+    amount: str
+    currency: str
+    action: Literal["throttle", "stop"]
+    publish_rate_messages: NotRequired[int]
+    publish_rate_bytes: NotRequired[int]
+    dispatch_rate_messages: NotRequired[int]
+    dispatch_rate_bytes: NotRequired[int]
+
+
 class NewSubscriptionRequest(TypedDict):
     name: str
     position: NotRequired[str]
@@ -666,6 +695,11 @@ class PageOfInvitationShape(TypedDict):
 
 class PageOfInvoiceShape(TypedDict):
     items: list[InvoiceShape]
+    next: str | None
+
+
+class PageOfJobShape(TypedDict):
+    items: list[JobShape]
     next: str | None
 
 
@@ -979,6 +1013,7 @@ class RedriveSample(TypedDict):
 
 class RedriveShape(TypedDict):
     id: str
+    job: str
     idempotency_key: str
     topic: str
     subscription: str
@@ -1100,6 +1135,33 @@ class SpendAlertShape(TypedDict):
     delivered: dict[str, Any]
 
 
+class SpendCapShape(TypedDict):
+    set_by: Literal["platform", "tenant"]
+    amount: str
+    currency: str
+    action: Literal["throttle", "stop"]
+    publish_rate_messages: int
+    publish_rate_bytes: int
+    dispatch_rate_messages: int
+    dispatch_rate_bytes: int
+    used_percent: int | None
+    reached: bool
+    unknown: str
+    changed_at: str
+    changed_by: str
+
+
+class SpendCapsShape(TypedDict):
+    month: str
+    spent: str | None
+    currency: str
+    usage_until: str | None
+    unknown: str
+    stopped: str
+    throttled_to: dict[str, int]
+    caps: list[SpendCapShape]
+
+
 class SubscriptionExplained(TypedDict):
     health: str
     sentence: str
@@ -1127,6 +1189,7 @@ class SubscriptionShape(TypedDict):
 
 class TaskRunShape(TypedDict):
     id: str
+    job: str
     task: str
     arguments: dict[str, str]
     requested_by: str
@@ -1410,7 +1473,7 @@ class Audit:
     def set_stream(
         self, body: NewAuditStreamRequest, *, idempotency_key: str | None = None, if_match: str | None = None
     ) -> AuditStreamShape:
-        """Stream the audit log of the whole platform to a webhook."""
+        """Stream the audit log of the whole platform to a webhook, or to a topic."""
         answer: AuditStreamShape = self._http.send(
             "PUT", "audit/stream", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
@@ -1788,6 +1851,36 @@ class Issuers:
         self._http.send(
             "DELETE", f"tenants/{segment(tenant)}/issuers/{segment(issuer)}", idempotency_key=idempotency_key, if_match=if_match
         )
+
+
+class Jobs:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, active: bool | None = None, after: str | None = None, limit: int | None = None) -> PageOfJobShape:
+        """What runs long on the platform: runs of tasks, and redrives of all tenants; changes of partitions are listed by tenant."""
+        answer: PageOfJobShape = self._http.send("GET", "jobs", query={"active": active, "after": after, "limit": limit})
+        return answer
+
+    def each(self, *, active: bool | None = None) -> Iterator[JobShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(active=active, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, job_id: str) -> JobShape:
+        """A job of the platform, or a redrive of any tenant."""
+        answer: JobShape = self._http.send("GET", f"jobs/{segment(job_id)}")
+        return answer
+
+    def delete(self, job_id: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> JobShape:
+        """Cancel a redrive, or give up a task that failed too often."""
+        answer: JobShape = self._http.send("DELETE", f"jobs/{segment(job_id)}", idempotency_key=idempotency_key, if_match=if_match)
+        return answer
 
 
 class Keys:
@@ -3398,7 +3491,7 @@ class TenantAudit:
     def set_stream(
         self, tenant: str, body: NewAuditStreamRequest, *, idempotency_key: str | None = None, if_match: str | None = None
     ) -> AuditStreamShape:
-        """Stream the audit log of a tenant to a webhook."""
+        """Stream the audit log of a tenant to a webhook, or to one of its topics."""
         answer: AuditStreamShape = self._http.send(
             "PUT", f"tenants/{segment(tenant)}/audit/stream", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
@@ -3429,6 +3522,42 @@ class TenantHistory:
             after = page["next"]
             if after is None:
                 return
+
+
+class TenantJobs:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self, tenant: str, *, active: bool | None = None, after: str | None = None, limit: int | None = None
+    ) -> PageOfJobShape:
+        """What runs long for a tenant: redrives, for whom may see those, and changes of many partitions; by id."""
+        answer: PageOfJobShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/jobs", query={"active": active, "after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str, *, active: bool | None = None) -> Iterator[JobShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, active=active, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, job_id: str) -> JobShape:
+        """A job of a tenant."""
+        answer: JobShape = self._http.send("GET", f"tenants/{segment(tenant)}/jobs/{segment(job_id)}")
+        return answer
+
+    def delete(self, tenant: str, job_id: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> JobShape:
+        """Cancel a job of a tenant, where that is possible; what was done stays done."""
+        answer: JobShape = self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/jobs/{segment(job_id)}", idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
 
 
 class TenantNotices:
@@ -3697,6 +3826,51 @@ class Tenants:
             "PUT", f"tenants/{segment(tenant)}/sign-in", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
         return answer
+
+    def spend_caps(self, tenant: str) -> SpendCapsShape:
+        """What a tenant has spent this month, and its spend caps."""
+        answer: SpendCapsShape = self._http.send("GET", f"tenants/{segment(tenant)}/spend-caps")
+        return answer
+
+    def spend_caps_platform(self, tenant: str) -> SpendCapShape:
+        """The spend cap that the platform has given a tenant."""
+        answer: SpendCapShape = self._http.send("GET", f"tenants/{segment(tenant)}/spend-caps/platform")
+        return answer
+
+    def set_spend_caps_platform(
+        self, tenant: str, body: NewSpendCapRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> SpendCapShape:
+        """Set the spend cap that the platform gives a tenant."""
+        answer: SpendCapShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/spend-caps/platform", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def delete_spend_caps_platform(self, tenant: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Remove the spend cap that the platform has given a tenant."""
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/spend-caps/platform", idempotency_key=idempotency_key, if_match=if_match
+        )
+
+    def spend_caps_tenant(self, tenant: str) -> SpendCapShape:
+        """The spend cap that a tenant has given itself."""
+        answer: SpendCapShape = self._http.send("GET", f"tenants/{segment(tenant)}/spend-caps/tenant")
+        return answer
+
+    def set_spend_caps_tenant(
+        self, tenant: str, body: NewSpendCapRequest, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> SpendCapShape:
+        """Set the spend cap that a tenant gives itself."""
+        answer: SpendCapShape = self._http.send(
+            "PUT", f"tenants/{segment(tenant)}/spend-caps/tenant", body=body, idempotency_key=idempotency_key, if_match=if_match
+        )
+        return answer
+
+    def delete_spend_caps_tenant(self, tenant: str, *, idempotency_key: str | None = None, if_match: str | None = None) -> None:
+        """Remove the spend cap that a tenant has given itself."""
+        self._http.send(
+            "DELETE", f"tenants/{segment(tenant)}/spend-caps/tenant", idempotency_key=idempotency_key, if_match=if_match
+        )
 
     def usage_parquet(self, tenant: str, *, first: str | None = None, last: str | None = None) -> bytes:
         """Hourly usage as Parquet, for spreadsheets and for `magnetar usage verify`."""
@@ -4239,6 +4413,7 @@ class Resources:
         self.invitations = Invitations(http)
         self.invoices = Invoices(http)
         self.issuers = Issuers(http)
+        self.jobs = Jobs(http)
         self.keys = Keys(http)
         self.members = Members(http)
         self.namespace_history = NamespaceHistory(http)
@@ -4266,6 +4441,7 @@ class Resources:
         self.teams = Teams(http)
         self.tenant_audit = TenantAudit(http)
         self.tenant_history = TenantHistory(http)
+        self.tenant_jobs = TenantJobs(http)
         self.tenant_notices = TenantNotices(http)
         self.tenants = Tenants(http)
         self.topic_history = TopicHistory(http)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tenants import actions
 from tenants.models import AuditRecord
 from tests.tenants.world import World
 from workers.audit_streams.models import AuditStream
@@ -55,3 +56,49 @@ def test_the_platform_has_one_of_everything(world: World, call: Any) -> None:
 @pytest.mark.parametrize("url", ["", "ftp://hook.example/", "https://user:pass@hook.example/", "http://[::1"])
 def test_a_url_that_is_none_is_refused(call: Any, url: str) -> None:
     assert call("PUT", AT, {"url": url}).status_code == 400
+
+
+TOPIC = {"topic": "persistent://acme/orders/audit"}
+
+
+def test_an_owner_streams_to_a_topic_of_the_tenant(world: World, caller: Any) -> None:
+    owner = caller("olga")
+    made = owner("PUT", AT, TOPIC)
+    assert made.status_code == 200, made.content
+    assert (made.json()["url"], made.json()["topic"]) == ("", TOPIC["topic"])
+    newest = AuditRecord.unscoped.filter(action="audit_stream.set").latest("id")
+    assert newest.after == {**TOPIC, "oldest": False}
+    moved = owner("PUT", AT, HOOK).json()
+    assert (moved["url"], moved["topic"], moved["sent_id"]) == (HOOK["url"], "", made.json()["sent_id"])
+    assert AuditRecord.unscoped.filter(action="audit_stream.set").latest("id").before == TOPIC
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({**HOOK, **TOPIC}, 400),
+        ({}, 400),
+        ({"topic": "persistent://other/things/t"}, 400),
+        ({"topic": "non-persistent://acme/orders/t"}, 400),
+        ({"topic": "persistent://acme/orders/t-partition-0"}, 400),
+        ({"topic": "persistent://acme/orders/__change_events"}, 400),
+        ({"topic": "orders/t"}, 400),
+        ({"topic": "persistent://acme/missing/t"}, 404),
+    ],
+)
+def test_a_target_that_is_none_is_refused(world: World, caller: Any, body: dict[str, str], status: int) -> None:
+    assert caller("olga")("PUT", AT, body).status_code == status
+    assert not AuditStream.unscoped.exists()
+
+
+def test_who_may_not_publish_there_cannot_have_the_platform_do_it(world: World, caller: Any) -> None:
+    actions.set_custom_role(world.actor("olga"), "acme", "auditor", ["tenant_admin", "audit_read"], "Reads the log.")
+    actions.set_member(world.actor("olga"), "acme", "tom", "auditor")
+    tom = caller("tom")
+    assert tom("PUT", AT, HOOK).status_code == 200
+    assert tom("PUT", AT, TOPIC).status_code == 403
+    assert AuditStream.unscoped.get().topic == ""
+
+
+def test_the_platforms_goes_to_any_topic(world: World, call: Any) -> None:
+    assert call("PUT", PLATFORM, {"topic": "persistent://other/things/audit"}).json()["topic"] == "persistent://other/things/audit"
