@@ -132,9 +132,9 @@ def _changed(request: ConsoleRequest, tenant: str, form: SpendCapForm) -> bool:
         return True
     if not form.is_valid():
         return False
-    set_by, *terms = (form.cleaned_data[name] for name in ("set_by", "amount", "currency", "action"))
+    given = {name: form.cleaned_data[name] for name in ("set_by", "amount", "currency", "action")}
     try:
-        spend_cap_actions.set_cap(request.actor, tenant, set_by, *terms, form.rates())
+        spend_cap_actions.set_cap(request.actor, tenant, **given, rates=form.rates())
     except MagnetarError as error:
         form.add_error(None, explain(error))
         return False

@@ -29,6 +29,7 @@ from workers.spend_caps.spent import NO_DRAFT, NO_PLAN, Spent, spent_of
 pytestmark = pytest.mark.django_db
 TENTH = MARCH + timedelta(days=10)
 RATE = "tenant_publish_rate_messages"
+FIVE: dict[str, Any] = {RATE: 5}
 Look = Callable[[datetime], int]
 
 
@@ -63,7 +64,7 @@ def spend(tenant: Tenant) -> dict[str, Any]:
     return dict(state)
 
 
-def cap(set_by: str = "platform", amount: str = "50.00", action: str = "stop", currency: str = "EUR", **rates: int) -> SpendCap:
+def cap(set_by: str = "platform", amount: str = "50.00", action: str = "stop", currency: str = "EUR", **rates: Any) -> SpendCap:
     return set_cap(platform_actor(), "acme", set_by, amount, currency, action, rates)
 
 
@@ -126,16 +127,16 @@ def test_each_threshold_is_told_once_a_month(acme: Tenant, look: Look) -> None:
         "least 80 % of the spend cap of 70.00 EUR that the platform has set. At 100 % producers are refused, and what is stored "
         "can be consumed."
     )
-    cap("tenant", "30.00", "throttle", **{RATE: 5})
+    cap("tenant", "30.00", "throttle", **FIVE)
     look(TENTH)
     texts = sorted(Notice.unscoped.values_list("text", flat=True))
     assert len(texts) == 2 and "the tenant is throttled to tenant_publish_rate_messages = 5 a second" in texts[1] + texts[0]
 
 
 def test_two_caps_count_each_by_itself(acme: Tenant) -> None:
-    cap("tenant", "10.00", "throttle", **{RATE: 5, "tenant_dispatch_rate_bytes": 100})
+    cap("tenant", "10.00", "throttle", tenant_dispatch_rate_bytes=100, **FIVE)
     assert spend(acme) == {"rates": {RATE: 5, "tenant_dispatch_rate_bytes": 100}}
-    cap("platform", "20.00", "throttle", **{RATE: 3})
+    cap("platform", "20.00", "throttle", tenant_publish_rate_messages=3)
     assert spend(acme) == {"rates": {RATE: 3, "tenant_dispatch_rate_bytes": 100}}
     cap("platform", "20.00", "stop")
     assert spend(acme).keys() == {"stopped", "rates"}

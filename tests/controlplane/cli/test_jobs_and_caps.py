@@ -70,7 +70,7 @@ def test_a_cap_is_set_shown_and_removed(api: FakeApi) -> None:
     output = run("spend-caps", "show").output
     for text in ("spent in 2026-03: 61.00 EUR", "none yet", "stopped: the cap", "tenant_publish_rate_messages = 5", "122"):
         assert text in output
-    nothing = {
+    nothing: dict[str, Any] = {
         "spent": None,
         "currency": "",
         "unknown": "nothing of the month has been billed yet",

@@ -210,8 +210,14 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         id="b1", defaults={"name": "All", "currency": "EUR", "amount_minor": 1, "thresholds": [50], **of_acme}
     )
     for set_by in ("tenant", "platform") if row[0] == "DELETE" and row[1].endswith("spend-cap") else ():
-        terms = {"currency": "EUR", "amount_minor": 1, "action": "stop", "changed_at": datetime.now(UTC), "changed_by": "admin"}
-        SpendCap.unscoped.get_or_create(tenant="acme", tenant_uid=of_acme["tenant_uid"], set_by=set_by, defaults=terms)
+        cap: dict[str, Any] = {
+            "currency": "EUR",
+            "amount_minor": 1,
+            "action": "stop",
+            "changed_at": datetime.now(UTC),
+            "changed_by": "admin",
+        }
+        SpendCap.unscoped.get_or_create(tenant="acme", tenant_uid=of_acme["tenant_uid"], set_by=set_by, defaults=cap)
     report = {"name": "Daily", "every": "day", "by": "topic", "made_until": "2026-03-01", **of_acme}
     ReportSchedule.unscoped.update_or_create(id="s1", defaults=report)
 
