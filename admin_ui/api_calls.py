@@ -173,9 +173,10 @@ def delete_issuer(tenant: str, name: str) -> Call:
     return Call("DELETE", path, "issuers.delete", (tenant, name), command=("issuers", "delete", name, "--tenant", tenant))
 
 
-def set_audit_stream(tenant: str, url: str, *, oldest: bool) -> Call:
+def set_audit_stream(tenant: str, url: str, *, oldest: bool, topic: str = "") -> Call:
     """`tenant` "": of the platform."""
-    body: dict[str, Any] = {"url": url or "https://HOST/PATH"} | ({"from_oldest": True} if oldest else {})
+    target = {"topic": topic} if topic and not url else {"url": url or "https://HOST/PATH"}
+    body: dict[str, Any] = target | ({"from_oldest": True} if oldest else {})
     path, client, arguments = _audit_stream(tenant)
     return Call("PUT", path, f"{client}.set_stream", arguments, body)
 

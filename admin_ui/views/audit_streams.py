@@ -16,14 +16,23 @@ from messaging.errors import MagnetarError, NotFound
 from workers.alerts.webhooks import host_of
 from workers.audit_streams.actions import PLATFORM, delete_stream, newest_id, set_stream, stream_of
 from workers.audit_streams.models import AuditStream
+from workers.of_tenant import TOPIC_LENGTH_MAX
 
 
 class StreamForm(forms.Form):
     url = forms.CharField(
         label="Webhook",
         max_length=2000,
+        required=False,
         widget=forms.TextInput(attrs=PLAIN | {"inputmode": "url"}),
         help_text="https://host/path: gets batches of records as JSON lines, by POST. Another address gets another secret.",
+    )
+    topic = forms.CharField(
+        label="Or a topic",
+        max_length=TOPIC_LENGTH_MAX,
+        required=False,
+        widget=forms.TextInput(attrs=PLAIN),
+        help_text="persistent://tenant/namespace/topic: gets each record as a message, the same line.",
     )
     oldest = forms.BooleanField(
         label="Begin with the oldest record there is",
@@ -56,14 +65,16 @@ def _stream(request: ConsoleRequest, tenant: str) -> HttpResponse:
     row = _existing(tenant)
     if request.method == "POST" and "again" in request.POST:
         return _again(request, tenant, row)
-    form = StreamForm(request.GET if followed(request) else request.POST or None, initial={"url": row.url} if row else {})
+    form = StreamForm(request.GET if followed(request) else request.POST or None, initial=_initial(row))
     if followed(request):
         form.is_valid()
         given = form.cleaned_data
-        return show_calls(request, [api_calls.set_audit_stream(tenant, given.get("url", ""), oldest=bool(given.get("oldest")))])
+        url, topic, oldest = given.get("url", ""), given.get("topic", ""), bool(given.get("oldest"))
+        return show_calls(request, [api_calls.set_audit_stream(tenant, url, topic=topic, oldest=oldest)])
 
     def change() -> None:
-        set_stream(request.actor, tenant, form.cleaned_data["url"], oldest=form.cleaned_data["oldest"])
+        given = form.cleaned_data
+        set_stream(request.actor, tenant, given["url"], topic=given["topic"], oldest=given["oldest"])
 
     if carried_out(request, form, change):
         show_message(request, "Records are sent there from now on.")
@@ -74,11 +85,11 @@ def _stream(request: ConsoleRequest, tenant: str) -> HttpResponse:
         _navigation(request, tenant),
         crumbs=_above(tenant),
         stream=row,
-        host=host_of(row.url) if row else "",
+        host=_target(row) if row else "",
         newest=newest_id(row) if row else 0,
         remove_url=_address("audit_stream_delete", tenant),
         form=form,
-        calls=calls_of(request, [api_calls.set_audit_stream(tenant, row.url if row else "", oldest=False)]),
+        calls=calls_of(request, [api_calls.set_audit_stream(tenant, **_initial(row), oldest=False)]),
     )
 
 
@@ -87,7 +98,7 @@ def _again(request: ConsoleRequest, tenant: str, row: AuditStream | None) -> Htt
     if row is None:
         raise Http404
     try:
-        set_stream(request.actor, tenant, row.url, oldest=False)
+        set_stream(request.actor, tenant, row.url, topic=row.topic, oldest=False)
     except MagnetarError as error:
         show_error(request, explain(error))
     else:
@@ -99,7 +110,7 @@ def _delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
     row = _existing(tenant)
     if row is None:
         raise Http404
-    host = host_of(row.url)
+    host = _target(row)
     return confirm_page(
         request,
         _navigation(request, tenant),
@@ -115,6 +126,15 @@ def _delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         back=_address("audit_stream", tenant),
         calls=[api_calls.delete_audit_stream(tenant)],
     )
+
+
+def _initial(row: AuditStream | None) -> dict[str, str]:
+    return {"url": row.url, "topic": row.topic} if row is not None else {"url": "", "topic": ""}
+
+
+def _target(row: AuditStream) -> str:
+    """The host of its receiver, or its topic."""
+    return row.topic or host_of(row.url)
 
 
 def _existing(tenant: str) -> AuditStream | None:

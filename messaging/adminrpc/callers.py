@@ -36,7 +36,7 @@ TASKS = frozenset(
 
 CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS,
-    "worker": TASKS | FEED | {"ceilings.used", "redrive.scan", "status", "topics.figures", "topics.times"},
+    "worker": TASKS | FEED | {"ceilings.used", "messages.publish", "redrive.scan", "status", "topics.figures", "topics.times"},
     "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
     "broker": frozenset({FEED_PAGE}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from html import unescape
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_a_stream_from_its_beginning_to_its_end(browse: Browse, person: str, pat
     assert client.post(f"{path}/stream", {"again": "yes"}).status_code == 404
     recorded = AuditRecord.unscoped.filter(action__startswith="audit_stream.").order_by("id").values_list("action", flat=True)
     assert list(recorded) == ["audit_stream.set", "audit_stream.set", "audit_stream.delete"]
+
+
+def test_a_stream_to_a_topic(browse: Browse) -> None:
+    owner, path, topic = browse("owner"), "/tenants/acme/audit/stream", "persistent://acme/orders/audit"
+    assert owner.post(path, {"url": URL, "topic": topic}).status_code == 200
+    assert owner.post(path, {"topic": "persistent://globex/edge/t"}).status_code == 200 and not AuditStream.unscoped.exists()
+    assert owner.post(path, {"topic": topic}).status_code == 302
+    page = text(owner, path)
+    assert f"To {topic}" in page and "X-Magnetar-Signature" not in page and f'value="{topic}"' in page
+    assert owner.post(path, {"again": "yes"}).status_code == 302
+    assert AuditStream.unscoped.get().topic == topic
+    assert f'"topic": "{topic}"' in unescape(text(owner, path, calls="yes", topic=topic))
 
 
 def test_the_requests_follow_the_form(browse: Browse) -> None:
