@@ -243,9 +243,9 @@ def to_topic(clock: Clock, uid: str = "u1", topic: str = TOPIC) -> AuditStream:
 
 def payloads(broker: WorkerBroker, topic: str = TOPIC) -> list[bytes]:
     """As the web process reads them: a worker may not."""
-    broker.real._identity = "web"
+    broker.real.identity = "web"
     page = broker.real.call(MESSAGES_LIST, MessagesList(topic=topic))
-    broker.real._identity = "worker"
+    broker.real.identity = "worker"
     return [base64.b64decode(message.payload) for message in page.messages]
 
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from controlplane.cli.remote import jobs
-from tests.controlplane.cli.test_remote import api, run
-from tests.support.fake_api import FakeApi
+from controlplane.cli import main
+from controlplane.cli.remote import contexts, jobs
+from tests.support.fake_api import FakeApi, fake_api
 
-__all__ = ["api"]
 CAP = {"amount": "50.00", "currency": "EUR", "action": "stop"}
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """Somebody has signed in there."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with fake_api() as served:
+        contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", served.url, "", "acme", "secret")}))
+        yield served
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
 
 
 def job(state: str, done: int | None, total: int | None = 10, **fields: Any) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class MemoryBroker(TypedCalls):
         identity: str = "web",
     ) -> None:
         self._secrets = load()
-        self._identity = identity
+        self.identity = identity
         self._feed_page = feed_page
         self.ahead_s = 0.0
         self._clock_ms = now_ms
@@ -88,7 +88,7 @@ class MemoryBroker(TypedCalls):
         return decode_answer(method, status, content)
 
     async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        token = service_token(self._secrets, self._identity)
+        token = service_token(self._secrets, self.identity)
         scope = {
             "type": "http",
             "method": "POST",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.feed.policy_changes import PolicyChanges
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.errors import QuotaExceeded
 from messaging.permissions.model import Principal
@@ -54,16 +55,18 @@ async def test_producers_are_closed_and_refused_and_consumers_drain(world: Broke
     assert [received.text for received in await client.messages(1)] == [b"o"]
 
 
-async def test_what_a_restart_found_in_force_is_lifted(world: BrokerWorld) -> None:
-    """The state was saved; topics were loaded with it, and nobody had told them of a change."""
-    await spend(world, {"rates": {"tenant_publish_rate_messages": 5}})
-    world.service.policy_changes._of_tenants.clear()  # as after a start
+async def test_topics_follow_the_first_change_of_a_tenant_after_a_start(world: BrokerWorld) -> None:
+    """What they followed before it is not known then: a policy, or a throttle, that was removed stayed in force."""
     client = await world.connected("owner")
     await client.producer(HERE)
     topic = world.service.topics.loaded[HERE]
-    assert topic.publisher.limits is not None
-    await spend(world)
-    assert topic.publisher.limits is None
+    topic.publisher.message_bytes_max = 7  # of a policy that was removed
+    after_a_start = PolicyChanges(world.service.topics, world.service.access.view)
+    after_a_start.follow([("tenant", "acme")])
+    assert topic.publisher.message_bytes_max == 0
+    topic.publisher.message_bytes_max = 7
+    after_a_start.follow([("tenant", "acme")])
+    assert topic.publisher.message_bytes_max == 7  # nothing has changed since then
 
 
 async def test_a_throttled_tenant_has_the_least_of_its_rates(world: BrokerWorld) -> None:
