@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
-from tests.benchmarks.hostile import crowds, schema_attacks
+from tests.benchmarks.hostile import at_ceilings, crowds, schema_attacks
 from tests.benchmarks.hostile.hostile_connection import TOPIC, Count, Target, answer, connect_frame, consumer, opened, signed_in
 
 BEGUN = "begun"
@@ -249,6 +249,7 @@ _crowd("3,000 first chunks at a time to 100 subscriptions", crowds.first_chunks)
 _crowd("1,500 topics with 20 delayed messages each, due together", crowds.due_together)
 _crowd("2,000 topics whose policies change twice a second", crowds.many_topics)
 _crowd("subscriptions made and deleted as fast as they go", crowds.subscribing)
+_crowd("a tenant past all its ceilings at once", at_ceilings.exceed_all)
 ATTACKS |= schema_attacks.ATTACKS
 
 

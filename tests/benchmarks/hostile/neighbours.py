@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from messaging.identity import issue_token
 from tests.benchmarks import processes
-from tests.benchmarks.hostile import attacks
+from tests.benchmarks.hostile import at_ceilings, attacks
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.real_broker import RealBroker
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
@@ -36,6 +36,7 @@ PING_OVER_ALONE_MS = 50.0
 THROUGHPUT_SHARE = 0.8
 MEMORY_OVER_BUDGET_MIB = 64.0
 CHANGING, CHANGED_EVERY_S = "many-topics", 0.5  # the attack during which policies of the namespace change
+AT_CEILINGS = "exceed-all"  # the attack during which the hostile tenant has ceilings
 LISTED_TOPICS = 200  # of the hostile tenant: so that listings have something to list
 
 
@@ -100,6 +101,8 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
     command = [sys.executable, "-P", "-m", "tests.benchmarks.hostile.attacks", name, host, str(port), str(seconds + 2 * SETTLE_S)]
     with tempfile.TemporaryFile() as output:
         command += ["--ws-port", str(ws_port), "--token", tokens["hostile"], "--data-dir", broker.settings.data_dir]
+        if name == AT_CEILINGS:
+            _set_policies(broker, at_ceilings.POLICIES)
         attacker = processes.start(command, output)
         try:
             _wait_until_begun(attacker, output)
@@ -110,6 +113,8 @@ def _under_attack(broker: RealBroker, name: str, tokens: dict[str, str], seconds
             attacker.wait(PATIENCE_S)
         finally:
             processes.end(attacker)
+            if name == AT_CEILINGS:
+                _set_policies(broker, {})
         output.seek(0)
         said = output.read().splitlines()
     if len(said) < 2:
@@ -125,6 +130,10 @@ def _wait_until_begun(attacker: subprocess.Popen[bytes], output: IO[bytes]) -> N
         if time.monotonic() >= until_s:
             raise Stalled("an attack has not begun")
         time.sleep(attacks.LOOK_S)
+
+
+def _set_policies(broker: RealBroker, policies: dict[str, Any]) -> None:
+    broker.tell([("tenant", "hostile", {"admin_roles": [], "allowed_clusters": ["standalone"], "policies": policies})])
 
 
 @contextmanager

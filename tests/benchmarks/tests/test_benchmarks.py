@@ -262,7 +262,7 @@ def test_restart(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("names", [["pings", "listings"], ["silence", "half-requests", "garbage"]])
+@pytest.mark.parametrize("names", [["pings", "listings"], ["silence", "half-requests", "garbage"], ["exceed-all"]])
 def test_neighbours_tells_what_an_innocent_tenant_felt(tmp_path: Path, names: list[str]) -> None:
     section = neighbours.run(tmp_path, 0.5, quietly, names)
     (table,) = section.tables
