@@ -20,7 +20,7 @@ NAMESPACE = "public/default"
 TENANT = "tenants/public"
 KEYS_A_TOPIC, RECORDS_A_TOPIC = 0.1, 10
 PAGE = 100
-FILL_A_CALL = 200_000
+FILL_A_CALL = 25_000
 WARM_UP = 3
 _TIMEOUT_S = 600
 

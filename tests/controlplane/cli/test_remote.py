@@ -182,6 +182,22 @@ def test_people_have_roles_and_where_these_hold(api: FakeApi) -> None:
     assert api.asked[-1].body == {"role": "developer", "namespace": "orders", "topics": ""}
 
 
+def test_an_invitation_prints_its_link_where_mail_does_not_carry_it(api: FakeApi) -> None:
+    made = {
+        "id": "i1",
+        "email": "eve@acme.test",
+        "link": "https://it.test/i/x",
+        "expires_at": "2026-12-01T00:00:00Z",
+    }
+    api.answer("POST", "tenants/acme/invitations", (201, made))
+    assert run("people", "invite", "eve@acme.test", "viewer", "--link").stdout == f"{made['link']}\n"
+    assert api.asked[-1].body == {"email": "eve@acme.test", "role": "viewer", "by_mail": False}
+    api.answer("POST", "tenants/acme/invitations", (201, {**made, "link": ""}))
+    assert "sent to eve@acme.test" in run("people", "invite", "eve@acme.test").stdout
+    api.answer("DELETE", "tenants/acme/invitations/i1", (200, {"id": "i1", "state": "revoked"}))
+    assert run("people", "revoke-invitation", "i1").exit_code == 0
+
+
 def test_a_key_s_token_is_all_that_a_script_reads(api: FakeApi) -> None:
     api.answer("POST", "tenants/acme/keys", (201, {"id": "k1", "role": "app@acme", "token": "secret-token"}))
     assert run("keys", "create", "app").stdout == "secret-token\n"

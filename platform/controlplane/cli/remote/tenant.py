@@ -168,6 +168,40 @@ def people_remove(at: Remote, username: str, tenant: str) -> None:
     at.admin.members.delete(at.tenant(tenant), username)
 
 
+@people.command("invite")
+@click.argument("email")
+@click.argument("role", default="metadata")
+@click.option("--link", is_flag=True, help="Send no mail: print the link, which is shown only once, to hand it over yourself.")
+@TENANT
+@remote
+def people_invite(at: Remote, email: str, role: str, link: bool, tenant: str) -> None:
+    """Invite somebody, who need not have an account yet. Prints the link where mail does not carry it."""
+    body: Any = {"email": email, "role": role, "by_mail": not link}
+    made = at.admin.invitations.create(at.tenant(tenant), body)
+    if at.as_json:
+        show_json(made)
+    else:
+        click.echo(made["link"] or f"sent to {made['email']}: it is valid until {made['expires_at']}")
+
+
+@people.command("invitations")
+@TENANT
+@remote
+def people_invitations(at: Remote, tenant: str) -> None:
+    """List invitations, open and closed."""
+    columns = ("id", "email", "role", "state", "created_by", "expires_at")
+    show_rows(at.admin.invitations.each(at.tenant(tenant)), columns, as_json=at.as_json)
+
+
+@people.command("revoke-invitation")
+@click.argument("invitation")
+@TENANT
+@remote
+def people_revoke_invitation(at: Remote, invitation: str, tenant: str) -> None:
+    """Revoke an invitation, by its id."""
+    show_one(at.admin.invitations.delete(at.tenant(tenant), invitation), as_json=at.as_json)
+
+
 def add_audit(group: click.Group) -> None:
     """To `magnetar audit`, which verifies the log."""
 
