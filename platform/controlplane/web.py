@@ -82,6 +82,7 @@ async def _serve(settings: Settings, listeners: Listeners, websockets_max: int) 
     uses = KeyUseWriter(key_uses)
     uses.start()
     running = [asyncio.create_task(server.serve(sockets=[opened])) for server, opened in servers]
+    announcing: asyncio.Task[None] | None = None
     try:
         while not all(server.listening.is_set() for server, _ in servers):
             done, _ = await asyncio.wait(running, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
@@ -93,6 +94,8 @@ async def _serve(settings: Settings, listeners: Listeners, websockets_max: int) 
         ending = asyncio.create_task(stopping.wait())
         await asyncio.wait([*running, announcing, ending], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        if announcing is not None:
+            announcing.cancel()
         _withdraw(settings)
         for server, _ in servers:
             server.ending.set()
