@@ -90,6 +90,10 @@ simulation: setup $(VENV)/.installed-test ## run a whole broker from seeds, on a
 sdk-simulation: setup $(VENV)/.installed-test ## let clients live from seeds while connections break and calls are cancelled; SEEDS=1000, ARGS="--seed 7"
 	$(BIN)/python -m tests.simulation.sdk --seeds $(SEEDS) $(ARGS)
 
+.PHONY: websockets
+websockets: setup $(VENV)/.installed-test ## let ten thousand clients of the SDK live at once, each with a WebSocket; ARGS="--websockets 1000 --seed 7"
+	$(BIN)/python -m tests.benchmarks.many_websockets $(ARGS)
+
 .PHONY: simulate
 simulate: setup $(VENV)/.installed-test ## let a million things happen to a subscription of each type; STEPS=10000, ARGS="--type shared --seed 7"
 	$(BIN)/python -m tests.simulation.subscriptions --steps $(STEPS) $(ARGS)

@@ -178,6 +178,8 @@ class PartitionProducer:
             self._pending.add(operation)
         for outgoing in messages:
             outgoing.serialized = True
+            if not self._options.interceptors:  # they are shown the message again; nobody else needs bytes that the frame has
+                outgoing.message.payload = None
         self._write()
 
     def _write(self) -> None:
