@@ -10,7 +10,7 @@ from typing import Any
 from messaging.errors import InvalidValue
 from messaging.policies.model import Policy
 
-DURATION_UNITS: Mapping[str, int] = {"seconds": 1000, "minutes": 60_000, "milliseconds": 1}  # in ms
+DURATION_UNITS: Mapping[str, int] = {"seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "milliseconds": 1}  # in ms
 SIZE_UNITS: Mapping[str, int] = {"bytes": 1, "bytes/s": 1, "MiB": 1 << 20}  # in bytes
 _DURATIONS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
 _SIZES = {"PiB": 1 << 50, "TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}
