@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
+from messaging.broker.runtime.feed.client import fetch
 from messaging.identity import create_secrets, read_secret, service_token
 from messaging.settings import Settings
+from tests.support.process_certificates import ProcessCertificates
 from tests.support.waiting import eventually_sync
 
 
@@ -90,6 +93,26 @@ def test_with_tls_brokers_come_in_by_loopback(data_dir: Path) -> None:
             get(f"{announced['web_url']}/healthz", context=ssl.create_default_context())
         assert get(f"{announced['internal_url']}/healthz") == (200, b"ok\n")
         process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+def test_with_certificates_brokers_come_in_by_theirs(data_dir: Path, tmp_path: Path) -> None:
+    certificates = ProcessCertificates(tmp_path)
+    settings = Settings(data_dir=str(data_dir), **certificates.settings)  # type: ignore[arg-type]
+    variables = {f"MAGNETAR_{name.upper()}": value for name, value in certificates.settings.items()}
+    with running(data_dir, **variables) as (process, announced):
+        assert announced["web_url"].startswith("http://")
+        assert announced["internal_url"].startswith("https://127.0.0.1:")
+        assert {change.kind for change in fetch(settings, 0, "", "").changes} >= {"tenant", "namespace", "key"}
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # the token alone, on the listener for everybody
+            get(f"{announced['web_url']}/internal/v1/feed?since=0", service_token(settings, "broker"))
+        certificates.issue("broker", common_name="worker")
+        with pytest.raises(OSError, match="returned 401"):
+            fetch(settings, 0, "", "")
+        certificates.issue("broker", authority=trustme.CA())
+        with pytest.raises(OSError):
+            fetch(settings, 0, "", "")
+        process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
 
 
