@@ -12,7 +12,10 @@ from click.testing import CliRunner, Result
 
 from controlplane.cli import main
 from controlplane.cli.remote import contexts
+from messaging import client as magnetar
 from tests.support.brokers.running_broker import running_broker
+from tests.support.fake_api import fake_api
+from tests.support.waiting import eventually
 
 TOPIC = "acme/orders/t"
 
@@ -22,12 +25,46 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
-def signed_in(broker_url: str, token: str = "") -> None:
-    contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", "http://127.0.0.1:1", broker_url, "acme", token)}))
+def signed_in(broker_url: str, token: str = "", url: str = "http://127.0.0.1:1") -> None:
+    contexts.save(contexts.Contexts("here", {"here": contexts.Context("here", url, broker_url, "acme", token)}))
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
+
+
+async def test_messages_are_pushed_to_tail_as_they_are_published(tmp_path: Path) -> None:
+    """It asked the API every half second."""
+    async with running_broker(tmp_path / "data") as broker:
+        with fake_api() as api:
+            api.answer("GET", "tenants/acme/namespaces/orders/topics/t", (200, {}))
+            signed_in(broker.ws_url, broker.token("owner"), api.url)
+            async with (
+                magnetar.connect(broker.ws_url, key=broker.token("owner")) as client,
+                client.producer(f"persistent://{TOPIC}") as producer,
+            ):
+                await producer.send(b"before")
+                tailing = asyncio.create_task(asyncio.to_thread(run, "tail", TOPIC, "--count", "2", "--json"))
+                topic = broker.service.topics.loaded[f"persistent://{TOPIC}"]
+                await eventually(lambda: len(topic.subscriptions.table) == 1)
+                await producer.send(b"one", key="k", properties={"a": "1"})
+                message_id = await producer.send(b"\xff")
+                tailed = await tailing
+            assert tailed.exit_code == 0, tailed.output
+            first, end = json.JSONDecoder().raw_decode(tailed.output)
+            second = json.loads(tailed.output[end:])
+            assert (first["text"], first["headers"]["X-Pulsar-partition-key"], first["properties"]) == ("one", "k", {"a": "1"})
+            assert (second["text"], second["payload_base64"]) == (None, "/w==")
+            assert second["message_id"] == f"{message_id.ledger_id}:{message_id.entry_id}:-1:-1"
+            assert len(api.asked) == 1
+            await eventually(lambda: not topic.subscriptions.table)
+
+
+def test_tail_makes_no_topic() -> None:
+    with fake_api() as api:
+        signed_in("ws://127.0.0.1:1", "", api.url)
+        refused = run("tail", TOPIC)
+    assert refused.exit_code == 4
 
 
 async def test_what_is_produced_is_consumed_and_acknowledged(tmp_path: Path) -> None:

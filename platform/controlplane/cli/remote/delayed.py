@@ -10,7 +10,7 @@ import click
 from controlplane.cli.remote.command import EXIT_REFUSED, TOPIC, Failed, Remote, RemoteGroup, Topic, remote
 from controlplane.cli.remote.output import show_json, show_one, show_rows
 
-POLL_S = 1.0
+POLLS_S = (0.5, 5.0)  # between two questions: at first, and at last
 RUNNING = "running"
 
 
@@ -78,9 +78,12 @@ def redrive_start(at: Remote, topic: Topic, target: Topic, dry_run: bool, wait: 
 
 
 def _ended(at: Remote, topic: Topic, job: Any) -> Any:
+    """The API tells nobody of the end, so it is asked."""
+    delay_s, delay_max_s = POLLS_S
     while job["state"] == RUNNING:
         click.echo(f"\r{job['looked_at']} entries looked at, {job['moved']} messages moved", nl=False, err=True)
-        time.sleep(POLL_S)
+        time.sleep(delay_s)
+        delay_s = min(delay_max_s, 1.5 * delay_s)
         job = at.admin.redrives.get(*topic.parts, job["id"], kind=topic.kind)
     click.echo(err=True)
     if job["state"] != "done":

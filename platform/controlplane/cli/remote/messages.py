@@ -13,7 +13,6 @@ import click
 from controlplane.cli.remote.command import EXIT_UNREACHABLE, TOPIC, Failed, Remote, RemoteCommand, Topic, WrongParameter, remote
 from controlplane.cli.remote.output import show_json
 
-POLL_S = 0.5
 _TIME, _KEY = "X-Pulsar-publish-time", "X-Pulsar-partition-key"
 
 
@@ -37,27 +36,14 @@ def peek(at: Remote, topic: Topic, subscription: str | None, count: int) -> None
 @click.option("--count", type=click.IntRange(1), help="End after so many messages. [default: go on]")
 @remote
 def tail(at: Remote, topic: Topic, count: int | None) -> None:
-    """Print messages as they are published to a topic or a partition. Nothing is consumed."""
-    last = at.admin.topics.last_message(*topic.parts, kind=topic.kind)["message_id"]
-    after: str | None = ":".join(last.split(":")[:2])
-    if after is not None and after.startswith("-"):
-        after = None  # there is none yet
-    for number, message in enumerate(_following(at, topic, after), 1):
-        _show(message, as_json=at.as_json)
-        sys.stdout.flush()
-        if number == count:
-            return
+    """Print messages as they are published to a topic, with all its partitions, or to one of these. Nothing is consumed."""
+    from controlplane.cli.remote import sdk
 
-
-def _following(at: Remote, topic: Topic, after: str | None) -> Iterator[Any]:
-    import time
-
-    while True:
-        page: Any = at.admin.topic_messages.list(*topic.parts, kind=topic.kind, after=after, limit=100)
-        yield from page["items"]
-        after = page["items"][-1]["message_id"] if page["items"] else after
-        if page["next"] is None:
-            time.sleep(POLL_S)
+    at.admin.topics.get(*topic.parts, kind=topic.kind)  # a reader would make a topic that does not exist
+    with _reachable(at):
+        for message in sdk.tail(at.context.broker_url, at.token, str(topic), count):
+            _show(message, as_json=at.as_json)
+            sys.stdout.flush()
 
 
 @click.command(cls=RemoteCommand)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Literal
 
 from messaging import client as magnetar
+from messaging.times import time_text
 
 Kind = Literal["exclusive", "shared", "failover"]
 
@@ -49,6 +50,26 @@ def consume(
                 await consumer.ack(message)
 
     return _each(messages)
+
+
+def tail(url: str, token: str, topic: str, count: int | None) -> Iterator[dict[str, Any]]:
+    """Messages as they are published from now on, pushed by the broker to a reader, in the shape of /api/v1."""
+
+    async def messages() -> AsyncIterator[dict[str, Any]]:
+        async with magnetar.connect(url, token or None) as client, client.reader(topic, magnetar.LATEST) as reader:
+            received = 0
+            while count is None or received < count:
+                message = await reader.read()
+                received += 1
+                yield {**_shown(message), "headers": _headers(message)}
+
+    return _each(messages)
+
+
+def _headers(message: magnetar.Message) -> dict[str, str]:
+    key = message.key.decode("utf-8", "replace") if isinstance(message.key, bytes) else message.key
+    headers = {"X-Pulsar-publish-time": time_text(message.publish_time_ms)}
+    return headers | ({} if key is None else {"X-Pulsar-partition-key": key})
 
 
 def _id(message_id: magnetar.MessageId) -> str:
