@@ -55,7 +55,8 @@ def _why(cap: SpendCap, spent: Spent) -> str:
 def follow(changing: PendingChange, tenant: Tenant, now: datetime) -> bool:
     """Brings what brokers do for `tenant` up to date, within the change; whether it was not."""
     wanted = demanded(caps_of(tenant.uid), spent_of(tenant.uid, now))
-    row = Tenant.unscoped.filter(uid=tenant.uid).first()
+    with platform_scope():
+        row = Tenant.objects.filter(uid=tenant.uid).first()
     if row is None or row.spend == wanted:
         return False
     before, row.spend = row.spend, wanted
