@@ -144,7 +144,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     existing = {"kind": "topics"}
     existing |= {"tenant": "acme", "namespace": "orders", "topic": "t", "username": "tom", "role": "r", "key_id": "k1"}
     existing |= {"subscription": "s", "message_id": "1:0", "invoice": "2026-000001", "line": "bytes_in@2026-03-01T00"}
-    existing |= {"version": "0", "team": "payments", "invitation": "n1", "session": "1", "issuer": "corp"}
+    existing |= {"version": "0", "team": "payments", "invitation": "n1", "session": "1", "issuer": "corp", "recycle_id": "x1"}
     existing |= {
         "run_id": "r1",
         "job": "j1",
@@ -163,6 +163,8 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     world.token("app@acme")
     set_team(world.admin, "acme", "payments", [])
     world.broker.add("persistent://acme/orders/t", "s")
+    world.broker.add("persistent://acme/orders/deleted")
+    world.broker.recycle("persistent://acme/orders/deleted", "x1")
 
     @seed(SEED)
     @settings(
