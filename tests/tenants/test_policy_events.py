@@ -36,7 +36,8 @@ def call(world: World) -> Caller:
 
 
 def write(world: World) -> dict[str, Any]:
-    return write_policy_events(Environment(django_settings.MAGNETAR, world.line), "run-1", lambda: None)
+    with world.broker.called_by("worker"):
+        return write_policy_events(Environment(django_settings.MAGNETAR, world.line), "run-1", lambda: None)
 
 
 def events(world: World) -> list[tuple[str, dict[str, Any] | None]]:

@@ -27,41 +27,47 @@ from workers.tasks.compaction import compact_topics
 pytestmark = pytest.mark.django_db
 
 
-def requested(environment: Environment, broker: WorkerBroker, *names: str) -> list[TopicRef]:
+def request(broker: WorkerBroker, topic: TopicRef) -> None:
+    broker.add(topic.topic, [1, 1])
+    with broker.real.called_by("web"):
+        broker.call(TOPICS_COMPACT, topic)
+
+
+def requested(broker: WorkerBroker, *names: str) -> list[TopicRef]:
     topics = [TopicRef(topic=f"persistent://acme/kept/{name}") for name in names]
     for topic in topics:
-        broker.add(topic.topic, [1, 1])
-        environment.rpc.call(TOPICS_COMPACT, topic)
+        request(broker, topic)
     return topics
 
 
-def status(environment: Environment, topic: TopicRef) -> CompactionStatus:
-    return environment.rpc.call(TOPICS_COMPACTION_STATUS, topic)
+def status(broker: WorkerBroker, topic: TopicRef) -> CompactionStatus:
+    with broker.real.called_by("web"):
+        return broker.call(TOPICS_COMPACTION_STATUS, topic)
 
 
 def test_requested_topics_are_compacted_once(environment: Environment, broker: WorkerBroker) -> None:
-    topics = requested(environment, broker, "one", "two")
+    topics = requested(broker, "one", "two")
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
     assert summary == {"outcome": "succeeded", "compacted": 2, "removed_messages": 4, "failures": 0, "failed": {}}
-    assert {status(environment, topic).status for topic in topics} == {"SUCCESS"}
+    assert {status(broker, topic).status for topic in topics} == {"SUCCESS"}
     again = run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)
     assert again["compacted"] == 0
     assert list((environment.settings.data_path / "compaction").iterdir()) == []
 
 
 def test_a_topic_that_fails_does_not_hold_up_the_others(environment: Environment, broker: WorkerBroker) -> None:
-    first, second = requested(environment, broker, "one", "two")
+    first, second = requested(broker, "one", "two")
     broker.real.service.compactions.forget(first.topic)  # whoever asked for it is forgotten: another worker has begun
     environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=first.topic, task_id="other"))
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["compacted"] == 1
-    assert (status(environment, first).status, status(environment, second).status) == ("RUNNING", "SUCCESS")
+    assert (status(broker, first).status, status(broker, second).status) == ("RUNNING", "SUCCESS")
 
 
 def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: Environment, broker: WorkerBroker) -> None:
-    (topic,) = requested(environment, broker, "one")
+    (topic,) = requested(broker, "one")
     environment.stopping.set()
     assert run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)["outcome"] == "failed"
-    assert status(environment, topic).status == "RUNNING"  # still requested
+    assert status(broker, topic).status == "RUNNING"  # still requested
     environment.stopping.clear()
     assert run_recorded(environment, COMPACT_TOPICS, "run-2", compact_topics)["compacted"] == 1
 
@@ -69,7 +75,7 @@ def test_a_worker_that_ends_in_the_middle_gives_its_compaction_up(environment: E
 def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
     environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = requested(environment, broker, "one", "two")
+    first, second = requested(broker, "one", "two")
 
     def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
         if topic == first.topic:
@@ -79,7 +85,7 @@ def test_a_topic_that_raises_anything_does_not_hold_up_the_others(
     monkeypatch.setattr("workers.tasks.compaction.compact_topic", compact)
     summary = run_recorded(environment, COMPACT_TOPICS, "run-1", compact_topics)
     assert (summary["compacted"], summary["failed"]) == (1, {first.topic: "ValueError: what nobody thought of"})
-    assert status(environment, second).status == "SUCCESS"
+    assert status(broker, second).status == "SUCCESS"
 
 
 def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
@@ -94,12 +100,11 @@ def test_topics_of_one_tenant_do_not_hold_up_those_of_another(
     environment = replace(environment, settings=settings_of(compactions_at_once=1))
     tenants = ("acme", "other", "third")
     broker.real.tell(2, {("tenant", name): {} for name in tenants} | {("namespace", f"{name}/kept"): {} for name in tenants})
-    requested(environment, broker, *(f"t{number:02}" for number in range(30)))
+    requested(broker, *(f"t{number:02}" for number in range(30)))
     served: list[str] = []
 
     def wait(topic: str) -> None:
-        broker.add(topic, [1, 1])
-        environment.rpc.call(TOPICS_COMPACT, TopicRef(topic=topic))
+        request(broker, TopicRef(topic=topic))
 
     def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
         served.append(topic.split("/")[2])
@@ -124,8 +129,7 @@ def test_a_large_topic_does_not_hold_up_those_of_other_tenants(
     broker.real.tell(2, {("tenant", name): {} for name in tenants} | {("namespace", f"{name}/kept"): {} for name in tenants})
     for tenant in tenants:
         for name in ("one", "two"):
-            broker.add(f"persistent://{tenant}/kept/{name}", [1, 1])
-            environment.rpc.call(TOPICS_COMPACT, TopicRef(topic=f"persistent://{tenant}/kept/{name}"))
+            request(broker, TopicRef(topic=f"persistent://{tenant}/kept/{name}"))
     lock, begun, others_done = threading.Lock(), threading.Event(), threading.Event()
     under_way: list[str] = []
     seen: list[list[str]] = []
@@ -157,7 +161,7 @@ def test_a_large_topic_does_not_hold_up_those_of_other_tenants(
 def test_a_run_that_loses_its_lease_ends_what_is_under_way(
     environment: Environment, broker: WorkerBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requested(environment, broker, "one")
+    requested(broker, "one")
     begun = threading.Event()
 
     def compact(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -66,6 +68,7 @@ class MemoryBroker(TypedCalls):
     ) -> None:
         self._secrets = load()
         self.identity = identity
+        self._calling = threading.local()  # `identity`, while a thread calls as another process
         self._feed_page = feed_page
         self.ahead_s = 0.0
         self._clock_ms = now_ms
@@ -83,12 +86,22 @@ class MemoryBroker(TypedCalls):
         """Runs `work` on the broker's loop. Blocks."""
         return self._loop.run(work)
 
+    @contextmanager
+    def called_by(self, identity: str) -> Iterator[None]:
+        """Meanwhile this thread calls as another of our processes."""
+        self._calling.identity = identity
+        try:
+            yield
+        finally:
+            del self._calling.identity
+
     def perform(self, method: Method[R, A], request: R) -> A:
-        status, content = self.run(self._post(f"/rpc/v1/{method.name}", msgspec.json.encode(request)))
+        identity = getattr(self._calling, "identity", self.identity)
+        status, content = self.run(self._post(f"/rpc/v1/{method.name}", msgspec.json.encode(request), identity))
         return decode_answer(method, status, content)
 
-    async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        token = service_token(self._secrets, self.identity)
+    async def _post(self, path: str, body: bytes, identity: str) -> tuple[int, bytes]:
+        token = service_token(self._secrets, identity)
         scope = {
             "type": "http",
             "method": "POST",
