@@ -11,10 +11,10 @@ from messaging.adminrpc.base import Answer, Request
 
 
 class RecycleBinList(Request, kw_only=True):
-    """By id, which rises with the time of deletion, beginning after `after`."""
+    """By id, which rises with the time of deletion, beginning after `after_id`."""
 
     namespace: fields.Namespace
-    after: fields.RecycleId = ""
+    after_id: fields.RecycleId = ""
     limit: fields.PageLimit = 100
 
 
@@ -54,9 +54,9 @@ class RecycledAnswer(Answer, kw_only=True):
 
 
 class RecycleBinExpire(Request, kw_only=True):
-    """Purges up to `limit` of those whose time is over."""
+    """Purges up to `topics_max` of those whose time is over."""
 
-    limit: fields.PurgeLimit = 20
+    topics_max: fields.PurgeLimit = 20
 
 
 class RecycleBinExpired(Answer, kw_only=True):

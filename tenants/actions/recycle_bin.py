@@ -35,7 +35,7 @@ def recycled_topics(actor: Actor, namespace: str, *, after: str = "", limit: int
     tenant, _ = parse_namespace(namespace)
     require(actor, Action.NAMESPACE_READ, Resource(tenant, namespace))
     existing(namespace)
-    return broker.rpc().call(RECYCLE_BIN_LIST, RecycleBinList(namespace=namespace, after=after, limit=limit))
+    return broker.rpc().call(RECYCLE_BIN_LIST, RecycleBinList(namespace=namespace, after_id=after, limit=limit))
 
 
 def recycled_topic(actor: Actor, namespace: str, recycle_id: str) -> Recycled:

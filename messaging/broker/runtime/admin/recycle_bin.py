@@ -45,7 +45,7 @@ class RecycleBinHandlers:
     @answers(RECYCLE_BIN_LIST)
     async def list(self, request: RecycleBinList) -> RecycledPage:
         namespace, limit = await self._namespace(request.namespace), min(request.limit, PAGE_MAX)
-        records = await self._broker.storage.meta.list_recycled(namespace, after=request.after, limit=limit + 1)
+        records = await self._broker.storage.meta.list_recycled(namespace, after=request.after_id, limit=limit + 1)
         following = records[limit - 1].recycle_id if len(records) > limit else ""
         return RecycledPage(items=[_shown(record) for record in records[:limit]], next_after=following)
 
@@ -72,7 +72,7 @@ class RecycleBinHandlers:
 
     @answers(RECYCLE_BIN_EXPIRE)
     async def expire(self, request: RecycleBinExpire) -> RecycleBinExpired:
-        purged, failed = await self._bin.purge_expired(request.limit)
+        purged, failed = await self._bin.purge_expired(request.topics_max)
         return RecycleBinExpired(purged=purged, failed=failed)
 
 

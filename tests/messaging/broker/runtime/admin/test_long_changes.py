@@ -29,12 +29,13 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionReset,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import MessageIdAnswer, TerminatedPartitions, TopicDelete, TopicRef
+from messaging.adminrpc.topics import MessageIdAnswer, TerminatedPartitions, TopicDelete, TopicDeletion, TopicRef
 from messaging.broker.runtime.admin import changes
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import Conflict, NotReady, TopicNotFound, UnderWay
 from messaging.protocol.names import TopicName, parse_topic
+from messaging.storage.recycled_topic import Recycling
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld
 
@@ -56,11 +57,11 @@ class Gate:
         self.opened, self.deleted = asyncio.Event(), list[int]()
         delete = world.service.topics.delete
 
-        async def gated(name: TopicName, *, force: bool) -> None:
+        async def gated(name: TopicName, *, force: bool, into: Recycling | None = None) -> None:
             if name.partition >= first:
                 await self.opened.wait()
             self.deleted.append(name.partition)
-            await delete(name, force=force)
+            await delete(name, force=force, into=into)
 
         monkeypatch.setattr(world.service.topics, "delete", gated)
 
@@ -96,7 +97,7 @@ async def test_a_long_change_goes_on_is_joined_and_shows_its_progress(world: Bro
 
     await eventually(done)
     assert sorted(gate.deleted) == list(range(COUNT)), "each partition was deleted once"
-    assert await methods["changes.outcome"](ChangeRef(id=change)) == Empty()
+    assert await methods["changes.outcome"](ChangeRef(id=change)) == TopicDeletion()
 
 
 class Held:
@@ -165,7 +166,7 @@ async def test_a_deletion_that_a_stop_cut_off_is_finished_by_asking_again(
         return [one.state for one in (await after.changes.list(ChangesList(tenant="acme"))).changes] == ["done"]
 
     await eventually(done)
-    assert await after.changes.outcome(ChangeRef(id=again)) == Empty()
+    assert await after.changes.outcome(ChangeRef(id=again)) == TopicDeletion()
     assert await world.service.storage.meta.get_partitioned(TOPIC) is None
     assert not await world.service.storage.meta.list_topics("acme/orders", after="", limit=100)
 

@@ -225,5 +225,5 @@ async def test_the_list_has_pages(world: BrokerWorld) -> None:
         ids.append(await deleted(world, f"{TOPIC}-{index}"))
     first = await world.admin.recycle_bin.list(RecycleBinList(namespace=NAMESPACE, limit=2))
     assert [item.recycle_id for item in first.items] == sorted(ids)[:2] and first.next_after == sorted(ids)[1]
-    rest = await world.admin.recycle_bin.list(RecycleBinList(namespace=NAMESPACE, limit=2, after=first.next_after))
+    rest = await world.admin.recycle_bin.list(RecycleBinList(namespace=NAMESPACE, limit=2, after_id=first.next_after))
     assert [item.recycle_id for item in rest.items] == sorted(ids)[2:] and rest.next_after == ""
