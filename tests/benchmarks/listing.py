@@ -103,6 +103,7 @@ class _Listing:
         platform.run_python(_FILL_KEYS.replace("COUNT", str(keys)))
         for begin in range(0, records, FILL_A_CALL):
             platform.run_python(_FILL_RECORDS.replace("COUNT", str(min(FILL_A_CALL, records - begin))))
+        self._connection.close()  # it was idle for longer than a server waits; the next request opens one
         lists = {
             f"{TENANT}/namespaces/default/topics": topics,
             f"{TENANT}/keys": keys,
