@@ -181,6 +181,16 @@ def set_audit_stream(tenant: str, url: str, *, oldest: bool, topic: str = "") ->
     return Call("PUT", path, f"{client}.set_stream", arguments, body)
 
 
+def purge_recycled_topic(tenant: str, namespace: str, recycle_id: str) -> Call:
+    return Call(
+        "DELETE",
+        ("tenants", tenant, "namespaces", namespace, "recycle-bin", recycle_id),
+        "recycle_bin.delete",
+        (tenant, namespace, recycle_id),
+        command=("recycle-bin", "purge", f"{tenant}/{namespace}", recycle_id),
+    )
+
+
 def delete_audit_stream(tenant: str) -> Call:
     path, client, arguments = _audit_stream(tenant)
     return Call("DELETE", path, f"{client}.delete_stream", arguments)

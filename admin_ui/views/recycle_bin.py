@@ -8,10 +8,10 @@ from typing import Any
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
-from admin_ui.calls import Call, calls_of
-from admin_ui.forms import ConfirmForm
+from admin_ui.form_pages import confirm_page
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
 from messaging.adminrpc.recycle_bin import Recycled
 from messaging.errors import MagnetarError, NotFound
@@ -88,35 +88,16 @@ def recycled_purge(request: ConsoleRequest, tenant: str, namespace: str, recycle
         show_error(request, explain(error))
         return HttpResponseRedirect(back)
     local = short_name(item.topic)
-    form = ConfirmForm(request.POST or None, expected=local)
-    if request.method == "POST" and form.is_valid():
-        try:
-            purge_topic(request.actor, name, recycled)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"Topic {local} was deleted for good.")
-            return HttpResponseRedirect(back)
-    return show(
+    return confirm_page(
         request,
-        "pages/confirm.html",
         navigation(request, "namespace", tenant, namespace),
+        lambda: purge_topic(request.actor, name, recycled),
         crumbs=crumbs(tenant, namespace, ("Recycle bin", back)),
         heading=f"Delete {local} for good",
         impact=["All its messages and subscriptions are deleted permanently. It cannot be restored after that."],
         name=local,
-        form=form,
         submit="Delete for good",
-        cancel_url=back,
-        calls=calls_of(request, [_purge_call(tenant, namespace, recycled)]),
-    )
-
-
-def _purge_call(tenant: str, namespace: str, recycled: str) -> Call:
-    return Call(
-        "DELETE",
-        ("tenants", tenant, "namespaces", namespace, "recycle-bin", recycled),
-        "recycle_bin.delete",
-        (tenant, namespace, recycled),
-        command=("recycle-bin", "purge", f"{tenant}/{namespace}", recycled),
+        done=f"Topic {local} was deleted for good.",
+        back=back,
+        calls=[api_calls.purge_recycled_topic(tenant, namespace, recycled)],
     )

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from admin_ui import policy_texts
 from admin_ui.access import ConsoleRequest, page, visible_tenants
-from admin_ui.forms import ConfirmForm, LabelsForm, TenantForm
+from admin_ui.form_pages import confirm_page
+from admin_ui.forms import LabelsForm, TenantForm
 from admin_ui.key_view import key_view
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
 from admin_ui.views.audit import audit_row
@@ -154,30 +155,22 @@ def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
 @page
 def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
     namespaces = Namespace.objects.count()
-    form = ConfirmForm(request.POST or None, expected=tenant)
-    if request.method == "POST" and form.is_valid():
-        try:
-            delete_tenant(request.actor, tenant)
-        except MagnetarError as error:
-            form.add_error(None, explain(error))
-        else:
-            show_message(request, f"Tenant {tenant} was deleted.")
-            return HttpResponseRedirect(reverse("console:tenants"))
     impact = [f"All keys of {tenant} stop working immediately and their connections are closed. Its members lose access."]
     if namespaces:
         impact.append(
             f"It still has {namespaces} namespace{'s' * (namespaces > 1)}. Delete them first; until then the tenant cannot be "
             f"deleted."
         )
-    return show(
+    return confirm_page(
         request,
-        "pages/confirm.html",
         navigation(request, "tenant", tenant),
+        lambda: delete_tenant(request.actor, tenant),
         crumbs=crumbs(tenant),
         heading=f"Delete tenant {tenant}",
         impact=impact,
         name=tenant,
-        form=form,
         submit="Delete tenant",
-        cancel_url=reverse("console:tenant", args=[tenant]),
+        done=f"Tenant {tenant} was deleted.",
+        back=reverse("console:tenants"),
+        cancel=reverse("console:tenant", args=[tenant]),
     )

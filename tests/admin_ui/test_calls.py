@@ -55,6 +55,7 @@ CALLS = {
     ),
     "no issuer": api_calls.delete_issuer("acme", "corp"),
     "audit stream": api_calls.set_audit_stream("acme", "https://siem.example/in", oldest=True),
+    "purge": api_calls.purge_recycled_topic("acme", "orders", "x1"),
     "no audit stream": api_calls.delete_audit_stream("acme"),
     "audit stream of the platform": api_calls.set_audit_stream("", "https://siem.example/in", oldest=False),
     "no audit stream of the platform": api_calls.delete_audit_stream(""),
@@ -72,6 +73,11 @@ ANSWER = {
     "key_id": "",
     "others": [],
     "others_complete": True,
+    "dry_run": False,
+    "action": "topic.purge",
+    "resource": "",
+    "affected": {},
+    "moved": [],
 }
 
 
