@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controlplane.cli import main
-from controlplane.cli.remote import contexts, jobs
+from controlplane.cli.remote import contexts, jobs, waiting
 from tests.support.fake_api import FakeApi, fake_api
 
 CAP = {"amount": "50.00", "currency": "EUR", "action": "stop"}
@@ -48,7 +48,7 @@ def test_progress_is_a_bar_where_it_is_known_how_much_there_is(shown: dict[str, 
 
 
 def test_waiting_ends_with_the_job(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "POLL_S", 0)
+    monkeypatch.setattr(waiting, "POLLS_S", (0, 0))
     at = "tenants/acme/jobs/change-1"
     api.answer("GET", at, (200, job("waiting", None)), (200, job("running", 5)), (200, job("done", 10)))
     done = run("jobs", "wait", "change-1")

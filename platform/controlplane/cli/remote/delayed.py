@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
 
-from controlplane.cli.remote.command import EXIT_REFUSED, TOPIC, Failed, Remote, RemoteGroup, Topic, remote
-from controlplane.cli.remote.output import show_json, show_one, show_rows
+from controlplane.cli.remote.command import TOPIC, Remote, RemoteGroup, Topic, remote
+from controlplane.cli.remote.output import show_one, show_rows
+from controlplane.cli.remote.waiting import ended
 
-POLLS_S = (0.5, 5.0)  # between two questions: at first, and at last
 RUNNING = "running"
 
 
@@ -74,23 +73,16 @@ def redrive_start(at: Remote, topic: Topic, target: Topic, dry_run: bool, wait: 
         show_one(at.admin.redrives.dry_run(*topic.parts, body, kind=topic.kind), as_json=at.as_json)
         return
     job: Any = at.admin.redrives.create(*topic.parts, body, kind=topic.kind)
-    show_one(_ended(at, topic, job) if wait else job, as_json=at.as_json)
+    if wait:
+        number = job["id"]
+        job = ended(
+            at, job, lambda: at.admin.redrives.get(*topic.parts, number, kind=topic.kind), (RUNNING,), _moved_text, "the redrive"
+        )
+    show_one(job, as_json=at.as_json)
 
 
-def _ended(at: Remote, topic: Topic, job: Any) -> Any:
-    """The API tells nobody of the end, so it is asked."""
-    delay_s, delay_max_s = POLLS_S
-    while job["state"] == RUNNING:
-        click.echo(f"\r{job['looked_at']} entries looked at, {job['moved']} messages moved", nl=False, err=True)
-        time.sleep(delay_s)
-        delay_s = min(delay_max_s, 1.5 * delay_s)
-        job = at.admin.redrives.get(*topic.parts, job["id"], kind=topic.kind)
-    click.echo(err=True)
-    if job["state"] != "done":
-        if at.as_json:
-            show_json(job)
-        raise Failed(f"the redrive is {job['state']}: {job['error'] or 'somebody ended it'}", EXIT_REFUSED)
-    return job
+def _moved_text(job: Any) -> str:
+    return f"{job['looked_at']} entries looked at, {job['moved']} messages moved"
 
 
 @redrive.command("list")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
 
-from controlplane.cli.remote.command import EXIT_REFUSED, TENANT, Failed, Remote, RemoteGroup, remote
-from controlplane.cli.remote.output import show_json, show_one, show_rows
+from controlplane.cli.remote.command import TENANT, Remote, RemoteGroup, remote
+from controlplane.cli.remote.output import show_one, show_rows
+from controlplane.cli.remote.waiting import ended
 
 COLUMNS = ("id", "kind", "resource", "state", "done", "total", "unit", "begun_at", "error")
 PLATFORM = click.option("--platform", is_flag=True, help="Of the platform: tasks, and the redrives of all tenants.")
 UNDER_WAY = ("waiting", "running")
-POLL_S = 1.0
 BAR_WIDTH = 30
 
 
@@ -51,17 +50,11 @@ def jobs_show(at: Remote, job: str, platform: bool, tenant: str) -> None:
 @remote
 def jobs_wait(at: Remote, job: str, platform: bool, tenant: str) -> None:
     """Wait until a job is over, and show how far it is."""
-    shown = _get(at, job, platform, tenant)
-    while shown["state"] in UNDER_WAY:
-        click.echo(f"\r{progress_text(shown)}", nl=False, err=True)
-        time.sleep(POLL_S)
-        shown = _get(at, job, platform, tenant)
-    click.echo(f"\r{progress_text(shown)}", err=True)
-    if shown["state"] != "done":
-        if at.as_json:
-            show_json(shown)
-        raise Failed(f"job {job} is {shown['state']}: {shown['error'] or 'somebody ended it'}", EXIT_REFUSED)
-    show_one(shown, as_json=at.as_json)
+
+    def ask() -> Any:
+        return _get(at, job, platform, tenant)
+
+    show_one(ended(at, ask(), ask, UNDER_WAY, progress_text, f"job {job}"), as_json=at.as_json)
 
 
 @jobs.command("cancel")
