@@ -58,6 +58,15 @@ def test_waiting_ends_with_the_job(api: FakeApi, monkeypatch: pytest.MonkeyPatch
     assert failed.exit_code == 7 and "job change-1 is failed: the disk is full" in failed.output
 
 
+def test_a_redrive_is_waited_for_in_the_same_way(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "POLLS_S", (0, 0))
+    at, moving = "tenants/acme/namespaces/orders/topics/dead/redrives", {"id": "j1", "looked_at": 5, "moved": 3, "error": ""}
+    api.answer("POST", at, (201, {**moving, "state": "running"}))
+    api.answer("GET", f"{at}/j1", (200, {**moving, "state": "running"}), (200, {**moving, "state": "done", "moved": 4}))
+    done = run("redrive", "start", "acme/orders/dead", "acme/orders/again", "--wait")
+    assert done.exit_code == 0 and "5 entries looked at, 4 messages moved" in done.output
+
+
 def test_jobs_are_of_the_tenant_or_the_platform(api: FakeApi) -> None:
     page = {"items": [job("running", 5)], "next": None}
     for path in ("tenants/acme/jobs?active=true&limit=1000", "tenants/acme/jobs?limit=1000", "jobs?active=true&limit=1000"):
