@@ -9,10 +9,13 @@ import pytest
 
 from messaging.adminrpc.recycle_bin import RecycleBinExpire
 from messaging.adminrpc.topics import TopicCreate
+from messaging.broker.runtime.topics import recycle_bin
+from messaging.clock import boottime_ms
 from messaging.errors import MagnetarError, NotFound, TopicNotFound
 from messaging.protocol.names import parse_topic
 from messaging.storage.ledger_store import Unavailable
 from messaging.storage.managed.orphans import collect_orphans
+from tests.support.clock import Clock, give
 from tests.support.policies import set_policies
 from tests.support.recycling import LEFT, PARTITIONS, PARTS, TOPIC, deleted, in_bin, left, named, used
 from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
@@ -165,3 +168,42 @@ async def test_a_partitioned_topic_is_not_found_while_it_comes_back(world: Broke
         await world.admin.recycle_bin.purge(named(recycle_id))
     assert await deleted(world, PARTS, partitioned=True) not in ("", recycle_id), "a deletion finishes the restore first"
     assert len(await in_bin(world)) == 1
+
+
+@pytest.mark.parametrize("to_bin", [True, False])
+async def test_the_answer_to_a_deletion_says_what_the_one_did_that_was_cut_off(world: BrokerWorld, to_bin: bool) -> None:
+    await set_policies(world, recycle_bin_retention_hours=int(to_bin))
+    await filled(world, "partitioned")
+    undo = cut_off_after(world, 1)
+    with pytest.raises(MagnetarError):
+        await deleted(world, PARTS, partitioned=True)
+    assert undo()
+    await set_policies(world, recycle_bin_retention_hours=int(not to_bin))
+    answered = await deleted(world, PARTS, partitioned=True)
+    assert [item.recycle_id for item in await in_bin(world)] == ([answered] if to_bin else [])
+    assert bool(answered) is to_bin
+
+
+async def test_what_cannot_be_purged_holds_up_no_other(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, begin_purge = Clock(), world.meta.begin_purge
+    give(world.service, clock)
+    await set_policies(world, recycle_bin_retention_hours=1)
+    ids = []
+    for index in range(3):
+        await world.admin.topics.create(TopicCreate(topic=f"{TOPIC}-{index}"))
+        ids.append(await deleted(world, f"{TOPIC}-{index}"))
+        clock.pass_(1_000)
+    clock.pass_(3_600_000)
+
+    async def fails(fence: Any, recycle_id: str) -> None:
+        if recycle_id != ids[2]:
+            raise Unavailable("damaged")
+        await begin_purge(fence, recycle_id)
+
+    monkeypatch.setattr(world.meta, "begin_purge", fails)
+    done = await world.admin.recycle_bin.expire(RecycleBinExpire(topics_max=1))
+    assert done.purged == 1 and len(done.failed) == 2
+    monkeypatch.undo()
+    assert (await world.admin.recycle_bin.expire(RecycleBinExpire())).purged == 0, "it is not tried over and over"
+    monkeypatch.setattr(recycle_bin, "boottime_ms", lambda: boottime_ms() + recycle_bin.PUT_OFF_MS)
+    assert (await world.admin.recycle_bin.expire(RecycleBinExpire())).purged == 2 and await in_bin(world) == []

@@ -52,7 +52,7 @@ from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_reserved
 from messaging.storage.ledger_store import StoreError
 from messaging.storage.managed.retention import NOTHING
-from messaging.storage.recycled_topic import Recycling
+from messaging.storage.recycled_topic import RecycledTopic, Recycling
 
 log = structlog.get_logger("broker.topics")
 
@@ -81,17 +81,19 @@ class TopicHandlers:
         name, topics = await topic_name(self._broker, request.topic), self._broker.topics
         if not request.partitioned and name.partition < 0 and await topics.partitioned.get(name) is not None:
             raise Conflict(f"{name} is a partitioned topic: delete it as one, with all its partitions")
-        recycled = None
-        if request.recycle:
-            kept = msgspec.json.encode({"policies": request.policies, "subscriptions": request.subscription_policies})
-            recycled = await topics.recycle_bin.place_for(name, request.deleted_by, kept)
+        if not request.recycle:
+            return _deletion(await self._delete(name, request, None))
+        kept = msgspec.json.encode({"policies": request.policies, "subscriptions": request.subscription_policies})
+        async with topics.recycle_bin.place_for(name, request.deleted_by, kept) as place:
+            return _deletion(await self._delete(name, request, place))
+
+    async def _delete(self, name: TopicName, request: TopicDelete, place: RecycledTopic | None) -> RecycledTopic | None:
+        """Returns where it went."""
+        topics = self._broker.topics
         if request.partitioned:
-            await topics.partitioned.delete(name, force=request.force, recycled=recycled)
-        else:
-            await topics.delete(name, force=request.force, into=None if recycled is None else Recycling(recycled))
-        if recycled is None:
-            return TopicDeletion()
-        return TopicDeletion(recycle_id=recycled.recycle_id, expires_ms=recycled.expires_ms)
+            return await topics.partitioned.delete(name, force=request.force, recycled=place)
+        await topics.delete(name, force=request.force, into=None if place is None else Recycling(place))
+        return place
 
     @answers(TOPICS_PARTITIONS)
     async def partitions(self, request: PartitionsGet) -> Partitions:
@@ -229,3 +231,7 @@ class TopicHandlers:
         except StoreError as error:
             raise refusal_of(error, f"topic {name} could not be truncated") from error
         log.info("topic.truncated", topic=str(name), ledgers=ledgers, freed_bytes=freed)
+
+
+def _deletion(recycled: RecycledTopic | None) -> TopicDeletion:
+    return TopicDeletion() if recycled is None else TopicDeletion(recycle_id=recycled.recycle_id, expires_ms=recycled.expires_ms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.topics.producers import deduplication, stored_moves
 from messaging.broker.runtime.topics.services import TopicServices, refusal_of
 from messaging.broker.runtime.turn_slices import all_in_slices
+from messaging.clock import boottime_ms
 from messaging.errors import Conflict, MagnetarError, NotFound, PreconditionFailed
 from messaging.keyed_lock import keyed_lock
 from messaging.protocol.names import TopicName, parse_topic
@@ -39,6 +41,7 @@ POLICY = "recycle_bin_retention_hours"
 VALUE_KEYS = (deduplication.key_of, dead_letters_key_of, delay_overrides.key_of, stored_moves.key_of)
 PAGE_TOPICS = 200
 EXPIRE_S = 5.0  # of one call of a worker
+PUT_OFF_MS, PUT_OFF_MAX = 600_000, 10_000  # what could not be purged, which is tried again after the others
 PURGE_COST = 1_000  # of one topic or partition, in units of `core/turns/command_costs.py`
 
 
@@ -62,38 +65,58 @@ class RecycleBin:
         self._storage = topics.services.stores.storage
         self._meta = self._storage.meta
         self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._arriving: Counter[str] = Counter()  # topics and partitions of tenants, on their way into the bin
+        self._put_off: dict[str, int] = {}  # until when, by id
         self.on_stored: list[Callable[[TopicRecord], None]] = []
         self.on_gone: list[Callable[[str], None]] = []
         self.on_restored: list[Callable[[str], None]] = []
 
     # --- into it
 
-    async def place_for(self, name: TopicName, deleted_by: str, policies: bytes) -> RecycledTopic | None:
-        """What a topic is in the bin that is about to be deleted; None where it is deleted at once. Raises `PreconditionFailed`."""
+    @asynccontextmanager
+    async def place_for(self, name: TopicName, deleted_by: str, policies: bytes) -> AsyncIterator[RecycledTopic | None]:
+        """What a topic is in the bin that is deleted in the `with` block; None where it is deleted at once. Raises
+        `PreconditionFailed`."""
         retention_ms = int(self._services.policies.value(POLICY, name)) * 3_600_000
-        if not retention_ms or not name.persistent or is_system_topic(name):
-            return None
-        stored = await self._meta.get_partitioned(str(name)) or await self._meta.get_topic(str(name))
-        if stored is None:
-            return None  # whoever deletes it is told
+        stored = None
+        if retention_ms and name.persistent and not is_system_topic(name):
+            stored = await self._meta.get_partitioned(str(name)) or await self._meta.get_topic(str(name))
+        if stored is None:  # if there is none, whoever deletes it is told
+            yield None
+            return
         partitions = getattr(stored, "partitions", 0)
-        topics, topics_max = await self._meta.count_recycled(name.tenant), self._services.limits.recycled_topics_max
-        if topics + max(1, partitions) > topics_max:
+        async with self._room(name.tenant, max(1, partitions)):
+            now_ms = self._storage.safe_expiry_ms()
+            yield RecycledTopic(
+                f"{now_ms:012x}-{uuid.uuid4().hex[:12]}",
+                str(name),
+                now_ms,
+                now_ms + retention_ms,
+                deleted_by,
+                partitions,
+                stored.created_ms,
+                policies=policies,
+            )
+
+    @asynccontextmanager
+    async def _room(self, tenant: str, count: int) -> AsyncIterator[None]:
+        """For those that arrive in the `with` block: deletions at the same time do not have the same room. Raises
+        `PreconditionFailed`."""
+        arriving = self._arriving[tenant]  # some of them may not be counted, although they arrive meanwhile
+        topics = await self._meta.count_recycled(tenant) + max(arriving, self._arriving[tenant])
+        topics_max = self._services.limits.recycled_topics_max
+        if topics + count > topics_max:
             raise PreconditionFailed(
-                f"the recycle bin of tenant {name.tenant} has {topics} topics and partitions, and "
+                f"the recycle bin of tenant {tenant} has {topics} topics and partitions, and "
                 f"recycle_bin_topics_per_tenant_max = {topics_max}: purge some, or set policy {POLICY} to 0"
             )
-        now_ms = self._storage.safe_expiry_ms()
-        return RecycledTopic(
-            f"{now_ms:012x}-{uuid.uuid4().hex[:12]}",
-            str(name),
-            now_ms,
-            now_ms + retention_ms,
-            deleted_by,
-            partitions,
-            stored.created_ms,
-            policies=policies,
-        )
+        self._arriving[tenant] += count
+        try:
+            yield
+        finally:
+            self._arriving[tenant] -= count
+            if not self._arriving[tenant]:
+                del self._arriving[tenant]
 
     async def take(self, name: str, record: TopicRecord | None, into: Recycling) -> None:
         """A topic that is not loaded any more. Raises `StoreError`."""
@@ -190,23 +213,29 @@ class RecycleBin:
             await self._purge(record)
 
     async def purge_expired(self, limit: int) -> tuple[int, dict[str, str]]:
-        """Purges up to `limit` of those whose time is over, or whose purge was cut off: how many, and what failed of which. Begins
-        none after `EXPIRE_S`."""
-        purged, failed = 0, {}
-        loop = asyncio.get_running_loop()
+        """Purges up to `limit` of those whose time is over, or whose purge was cut off: how many, and what failed of which. What
+        failed is put off, so that it holds up no other. Begins none after `EXPIRE_S`."""
+        purged = 0
+        failed: dict[str, str] = {}
+        loop, now_ms = asyncio.get_running_loop(), boottime_ms()
         ends_s = loop.time() + EXPIRE_S
-        for record in await self._meta.expired_recycled(self._storage.safe_expiry_ms(), limit):
-            if loop.time() >= ends_s:
-                break
-            try:
-                await self.purge(record.namespace, record.recycle_id)
-            except NotFound:  # somebody else was faster
-                continue
-            except MagnetarError as error:
-                failed[record.name] = error.message
-            else:
-                purged += 1
+        self._put_off = {recycle_id: until_ms for recycle_id, until_ms in self._put_off.items() if until_ms > now_ms}
+        while purged < limit and (due := await self._due(limit - purged)):
+            for record in due:
+                if loop.time() >= ends_s or len(self._put_off) >= PUT_OFF_MAX:
+                    return purged, failed
+                try:
+                    await self.purge(record.namespace, record.recycle_id)
+                    purged += 1
+                except MagnetarError as error:
+                    self._put_off[record.recycle_id] = now_ms + PUT_OFF_MS
+                    if not isinstance(error, NotFound):  # else somebody was faster
+                        failed[record.name] = error.message
         return purged, failed
+
+    async def _due(self, limit: int) -> list[RecycledTopic]:
+        over = await self._meta.expired_recycled(self._storage.safe_expiry_ms(), limit + len(self._put_off))
+        return [record for record in over if record.recycle_id not in self._put_off][:limit]
 
     async def purge_namespace(self, namespace: str) -> None:
         """All of a namespace: its next one of that name begins with nothing."""

@@ -156,9 +156,10 @@ class Partitions:
                 f"{asked}: max_partitions_per_topic = {limit}, set on the {level}; use fewer, or raise it there"
             )
 
-    async def delete(self, name: TopicName, *, force: bool, recycled: RecycledTopic | None = None) -> None:
-        """`recycled`: it goes to the recycle bin; None: for good. Raises `TopicNotFound`, `Conflict` for a plain topic, or
-        `PreconditionFailed` while clients are connected to a partition (unless `force`): then nothing is deleted.
+    async def delete(self, name: TopicName, *, force: bool, recycled: RecycledTopic | None = None) -> RecycledTopic | None:
+        """`recycled`: it goes to the recycle bin; None: for good. Returns where it went: if an earlier deletion was cut off, that
+        has decided. Raises `TopicNotFound`, `Conflict` for a plain topic, or `PreconditionFailed` while clients are connected to a
+        partition (unless `force`): then nothing is deleted.
         """
         async with self._alone(name):
             record = await self._meta.get_partitioned(str(name))
@@ -179,6 +180,7 @@ class Partitions:
                         await self._store(replace(record, deleting=False, recycling=None))
                         raise
             await self._finish_deletion(name, record)
+            return record.recycling
 
     async def restore(self, name: TopicName, recycled: RecycledTopic) -> None:
         """Raises `Conflict` where a topic has the name, `PreconditionFailed` where there may be no more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from messaging.adminrpc.recycle_bin import RecycleBinExpire, RecycleBinList
@@ -180,6 +182,17 @@ async def test_the_bin_of_a_tenant_has_a_limit(make_world: MakeWorld) -> None:
     assert await world.meta.get_topic(TOPIC) is not None
     await world.admin.recycle_bin.purge(named(recycle_id))
     assert await deleted(world) != ""
+
+
+async def test_deletions_at_the_same_time_do_not_have_the_same_room(make_world: MakeWorld) -> None:
+    world = await make_world(recycle_bin_topics_per_tenant_max=2)
+    await set_policies(world, recycle_bin_retention_hours=1)
+    topics = [f"{TOPIC}-{index}" for index in range(6)]
+    for topic in topics:
+        await world.admin.topics.create(TopicCreate(topic=topic))
+    answers = await asyncio.gather(*map(deleted, [world] * 6, topics), return_exceptions=True)
+    assert sum(isinstance(answer, PreconditionFailed) for answer in answers) == 4
+    assert len(await in_bin(world)) == await world.meta.count_recycled("acme") == 2
 
 
 async def test_limits_of_topics_hold_for_those_that_come_back(world: BrokerWorld) -> None:
