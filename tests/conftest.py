@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.support import open_transports
 from tests.support.storage import faults
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
@@ -93,3 +94,17 @@ def every_fault_fires() -> Iterator[None]:
     faults.forget()
     yield
     assert faults.unfired() == [], "asked for, and never happened"
+
+
+@pytest.fixture(scope="session")
+def transports_left_open() -> Iterator[list[str]]:
+    with open_transports.watched() as left:
+        yield left
+
+
+@pytest.fixture(autouse=True)
+def no_transport_is_left_open(transports_left_open: list[str]) -> Iterator[None]:
+    """The loop of a test ends before this does."""
+    transports_left_open.clear()
+    yield
+    assert transports_left_open == [], "nobody closed these before their event loop ended"
