@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from tests.support.small_disk import NotPermitted, SmallDisk, small_disk
 TOPICS = 3
 QUIET_S = 1.0  # nothing came for so long: everything was delivered
 LAST_DELIVERY_S = 60.0
+FIRST_ANSWER_S = 60.0
 START_S = 1.2
 DISK_BYTES = 512 << 20
 # So that a life rolls ledgers and segments, and a disk can be full.
@@ -92,6 +94,7 @@ class Campaign:
         clients = [CrashClient(told, topic, self.chance) for topic, told in self.told.items()]
         running = [asyncio.ensure_future(client.run(*broker.address)) for client in clients]
         beside: list[asyncio.Future[None]] = []
+        answered = self.partitions.answered
         await asyncio.wait(running, timeout=self.chance.uniform(0.01, 0.4))  # they do not end by themselves: a random point
         for told in self.told.values():
             told.may_refuse = kind in ("loading", "full disk")
@@ -103,6 +106,8 @@ class Campaign:
             await asyncio.to_thread(self.disk.fill)
         if kind != "at work":
             await asyncio.wait(running, timeout=self.chance.uniform(0.01, 0.6))
+        if kind == "partitions":
+            await self._until_partitions_changed(running, answered)
         assert not any(client.done() for client in running), "the broker closed a connection by itself"
         broker.kill()
         await asyncio.gather(*running, *beside)
@@ -110,6 +115,14 @@ class Campaign:
             if self.chance.random() < 0.5:
                 _kill_at_start(self.folder, self.chance.uniform(0.0, 2 * START_S))
             self.disk.empty()
+
+    async def _until_partitions_changed(self, running: Sequence[asyncio.Future[None]], answered: int) -> None:
+        """A change is many writes: on a slow disk none may be answered yet, and a kill would then prove little."""
+        deadline = time.monotonic() + FIRST_ANSWER_S
+        while self.partitions.answered == answered and time.monotonic() < deadline:
+            done, _ = await asyncio.wait(running, timeout=0.05)
+            if done:
+                return
 
     async def _read_back(self) -> None:
         """A last life: everything that was receipted and not acknowledged is delivered, and nothing that was."""
