@@ -4,6 +4,7 @@ Rows change through `tenants.actions` only: a write there brings its audit recor
 """
 
 from tenants.models.access import CustomRole, Grant, Key, Membership, SubscriptionGrant
+from tenants.models.bundles import NamespaceBundles
 from tenants.models.feed import DynamicSetting, FeedHead, OutboxChange, PolicyEvent
 from tenants.models.idempotency import IdempotencyKey
 from tenants.models.invitation import Invitation
@@ -31,6 +32,7 @@ __all__ = [
     "Membership",
     "MonthLabels",
     "Namespace",
+    "NamespaceBundles",
     "OutboxChange",
     "PolicyEvent",
     "ProviderLogin",

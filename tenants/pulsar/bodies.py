@@ -20,6 +20,7 @@ from messaging.limits.sizes import (
     ROLES_MAX,
     TOPIC_BYTES_MAX,
 )
+from messaging.protocol.bundles import BUNDLES_MAX
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -45,7 +46,10 @@ class TenantInfo(msgspec.Struct, rename="camel"):
 
 
 class BundlesData(msgspec.Struct, rename="camel"):
-    num_bundles: Annotated[int, Limit("ignored; 32 bits", minimum=0, maximum=2**31 - 1, error=PreconditionFailed)] = 0
+    """`boundaries` are counted, so that `num_bundles` is read without them alone."""
+
+    boundaries: Annotated[list[str], Limit("one more than bundles", bytes_max=16, count_max=BUNDLES_MAX + 1)] | None = None
+    num_bundles: Annotated[int, Limit("32 bits; how many there may be is checked", minimum=-(2**31), maximum=2**31 - 1)] = 0
 
 
 class GivenPermissions(msgspec.Struct):
@@ -143,6 +147,7 @@ POLICIES_GIVEN = Bare(
     "policies", dict[str, Any], Limit("Pulsar's Policies object has 50 fields", count_max=128, error=PreconditionFailed)
 )
 GRANTS_GIVEN = Bare("grants", list[TopicGrant], Limit("each names a topic, which is looked up", count_max=100))
+POSITIONS_GIVEN = Bare("splitBoundaries", list[int], Limit("each makes a bundle", count_max=BUNDLES_MAX))
 POSITION_GIVEN: Bare[ResetCursorData | str] = Bare("position", _POSITION, Limit("earliest or latest", bytes_max=64))
 
 BARE: tuple[Bare[Any], ...] = (
@@ -154,5 +159,6 @@ BARE: tuple[Bare[Any], ...] = (
     POLICY_GIVEN,
     POLICIES_GIVEN,
     GRANTS_GIVEN,
+    POSITIONS_GIVEN,
     POSITION_GIVEN,
 )

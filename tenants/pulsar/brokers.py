@@ -14,9 +14,11 @@ from messaging.adminrpc.methods import HEALTH, TOPICS_LOOKUP
 from messaging.adminrpc.topics import TopicLookup
 from messaging.errors import MagnetarError, NotFound
 from messaging.policies.dynamic import DYNAMIC, text_of
+from messaging.protocol.bundles import bundle_of
 from messaging.version import VERSION
 from tenants import broker
 from tenants.actions.broker_settings import set_dynamic, unset_dynamic
+from tenants.actions.bundles import boundaries_of
 from tenants.http.views import actor, route, text
 from tenants.models import DynamicSetting
 from tenants.pulsar.topics import existing
@@ -156,8 +158,8 @@ def _with_values(**fields: str) -> dict[str, str]:
 
 
 def _bundle(request: HttpRequest, **parts: str) -> HttpResponse:
-    existing(parts)
-    return text("0x00000000_0xffffffff")
+    topic = existing(parts)
+    return text(str(bundle_of(boundaries_of(str(topic.namespace)), str(topic))))
 
 
 clusters_view = route(GET=_clusters)

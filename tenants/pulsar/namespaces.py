@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,18 +19,19 @@ from messaging.policies.validation import JsonPolicies
 from messaging.protocol.names import parse_topic
 from tenants import actions, broker
 from tenants.access import require
+from tenants.actions.bundles import boundaries_of, set_boundaries
+from tenants.actions.change import PendingChange
 from tenants.actions.cursors import move
 from tenants.actions.topics import topic_resource
 from tenants.http.views import actor, body, flag, route
 from tenants.models import Namespace
 from tenants.names import namespace_of, subscription_of
+from tenants.pulsar import bundles
 from tenants.pulsar.bodies import POLICIES_GIVEN, BacklogQuota, CreationPolicies, GivenPermissions
 from tenants.pulsar.namespace_permissions import auth_policies
 from tenants.pulsar.namespace_policies import as_precondition, check_clusters, quota_changes, quota_type
 from tenants.pulsar.rows import existing_namespace, existing_tenant, shown, topic_names
 from tenants.scoping import tenant_scope
-
-_BUNDLES = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}  # each topic has one owner; hash ranges are not used
 
 _NOT_OURS: dict[str, Any] = {  # as Pulsar answers them where nobody set them; that of a Policies object is all that it has
     "allowed_clusters": [],
@@ -71,7 +72,7 @@ def _get(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
         "auth_policies": auth_policies(row),
         "replication_clusters": [cluster],
         "clusterThatCanDeleteNamespace": cluster,
-        "bundles": _BUNDLES,
+        "bundles": bundles.shown(boundaries_of(row.name)),
         "backlog_quota_map": backlog_quotas(row.policies),
         "clusterDispatchRate": {},
         "deleted": False,
@@ -83,13 +84,21 @@ def _create(request: HttpRequest, tenant: str, namespace: str) -> None:
     given = body(request, CreationPolicies, CreationPolicies())
     check_clusters(given.replication_clusters)
     check_clusters([given.cluster_that_can_delete] if given.cluster_that_can_delete else [])
+    boundaries = bundles.given_boundaries(given.bundles)
     with as_precondition():
         policies, name = _policies_of(body(request, POLICIES_GIVEN, {})), str(namespace_of(tenant, namespace))
         auth = given.auth_policies or GivenPermissions()
         granted = actions.NamespacePermissions(
             auth.namespace_auth or {}, auth.destination_auth or {}, auth.subscription_auth_roles or {}
         )
-        actions.create_namespace(actor(request), name, policies, actions.granting(name, granted))
+        grant = actions.granting(name, granted)
+
+        def begin(changing: PendingChange, row: Namespace) -> None:
+            grant(changing, row)
+            if boundaries is not None:
+                set_boundaries(row, boundaries)
+
+        actions.create_namespace(actor(request), name, policies, begin)
 
 
 def _policies_of(whole: dict[str, Any]) -> JsonPolicies:
@@ -149,22 +158,21 @@ def _topics(request: HttpRequest, tenant: str, namespace: str) -> list[str]:
     return [topic for topic in names if mode == "ALL" or (topic.startswith("persistent://") == (mode == "PERSISTENT"))]
 
 
-def _get_bundles(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
-    existing_namespace(tenant, namespace)
-    return _BUNDLES
-
-
 def _unload(request: HttpRequest, tenant: str, namespace: str) -> None:
-    for topic in topic_names(tenant, namespace).topics:
+    unload(topic_names(tenant, namespace).topics)
+
+
+def unload(topics: Iterable[str]) -> None:
+    for topic in topics:
         broker.rpc().call(TOPICS_UNLOAD, TopicRef(topic=topic))
 
 
 # --- over all topics: the check of the single operation for each ---------------------------------------------------------------
 
 
-def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str = "") -> Iterator[tuple[str, str]]:
-    """(topic, subscription) pairs of the namespace. Raises unless the caller may consume from every one of them."""
-    for topic in topic_names(tenant, namespace).topics:
+def _subscriptions(request: HttpRequest, topics: Iterable[str], only: str = "") -> Iterator[tuple[str, str]]:
+    """(topic, subscription) pairs of the topics. Raises unless the caller may consume from every one of them."""
+    for topic in topics:
         if not parse_topic(topic).persistent:  # what its subscriptions have ends with their consumers
             continue
         try:
@@ -177,15 +185,21 @@ def _subscriptions(request: HttpRequest, tenant: str, namespace: str, only: str 
                 yield topic, subscription
 
 
-def _clear_backlog(request: HttpRequest, tenant: str, namespace: str, subscription: str = "") -> None:
+def clear_backlog(request: HttpRequest, topics: Iterable[str], subscription: str = "") -> None:
+    """Of one subscription of that name on each of the topics, or of all."""
     only = subscription_of(subscription) if subscription else ""
-    for topic, name in list(_subscriptions(request, tenant, namespace, only)):
+    for topic, name in list(_subscriptions(request, topics, only)):
         move(actor(request), SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=topic, subscription=name), of_many=True)
 
 
-def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
+def _clear_backlog(request: HttpRequest, tenant: str, namespace: str, subscription: str = "") -> None:
+    clear_backlog(request, topic_names(tenant, namespace).topics, subscription)
+
+
+def unsubscribe(request: HttpRequest, topics: Iterable[str], subscription: str) -> None:
+    """From each of the topics."""
     failed: MagnetarError | None = None
-    for topic, name in list(_subscriptions(request, tenant, namespace, subscription_of(subscription))):
+    for topic, name in list(_subscriptions(request, topics, subscription_of(subscription))):
         try:
             move(actor(request), SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=topic, subscription=name))
         except PreconditionFailed as error:
@@ -194,10 +208,13 @@ def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription
         raise failed
 
 
+def _unsubscribe(request: HttpRequest, tenant: str, namespace: str, subscription: str) -> None:
+    unsubscribe(request, topic_names(tenant, namespace).topics, subscription)
+
+
 namespaces_view = route(GET=_list)
 namespace_view = route(GET=_get, PUT=_create, DELETE=_delete)
 topics_view = route(GET=_topics)
-bundles_view = route(GET=_get_bundles)
 unload_view = route(PUT=_unload)
 clear_backlog_view = route(POST=_clear_backlog)
 unsubscribe_view = route(POST=_unsubscribe)

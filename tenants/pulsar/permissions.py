@@ -54,6 +54,12 @@ _ROUTES: dict[tuple[str, str], Action] = {
     ("POST", "admin_v2:namespace-clear-backlog"): Action.NAMESPACE_READ,  # and CONSUME on each subscription, one by one
     ("POST", "admin_v2:namespace-clear-backlog-of"): Action.CURSOR_ADMIN,
     ("POST", "admin_v2:namespace-unsubscribe"): Action.CURSOR_ADMIN,
+    ("PUT", "admin_v2:bundle-unload"): Action.OPERATE,
+    ("PUT", "admin_v2:bundle-split"): Action.NAMESPACE_ADMIN,
+    ("GET", "admin_v2:bundle-positions"): Action.NAMESPACE_READ,
+    ("POST", "admin_v2:bundle-clear-backlog"): Action.NAMESPACE_READ,  # and CONSUME on each subscription, one by one
+    ("POST", "admin_v2:bundle-clear-backlog-of"): Action.CURSOR_ADMIN,
+    ("POST", "admin_v2:bundle-unsubscribe"): Action.CURSOR_ADMIN,
     ("GET", "admin_v2:schema"): Action.LOOKUP,
     ("POST", "admin_v2:schema"): Action.PRODUCE,
     ("DELETE", "admin_v2:schema"): Action.TOPIC_ADMIN,
@@ -64,6 +70,7 @@ _ROUTES: dict[tuple[str, str], Action] = {
     ("POST", "admin_v2:schema-find"): Action.LOOKUP,
     ("GET", "admin_v2:topics"): Action.NAMESPACE_READ,
     ("GET", "admin_v2:partitioned-topics"): Action.NAMESPACE_READ,
+    ("GET", "admin_v2:topic"): Action.NAMESPACE_READ,  # what looks like a topic is a bundle there
     ("PUT", "admin_v2:topic"): Action.TOPIC_ADMIN,
     ("DELETE", "admin_v2:topic"): Action.TOPIC_ADMIN,
     ("GET", "admin_v2:partitions"): Action.LOOKUP,

@@ -127,7 +127,7 @@ _INSTEAD = (
     ("ffinity", "there is one broker and nothing to place: leave it out"),
     ("solation", "there is one broker and nothing to place: leave it out"),
     ("failureDomains", "there is one broker and nothing to place: leave it out"),
-    ("{bundle}", "a namespace is one bundle: leave --bundle out, so that the command is for the whole namespace"),
+    ("{bundle}", "bundles go with their namespace: delete the topics, or the namespace"),
     ("Permissions", "grant and revoke permissions topic by topic: POST and DELETE .../permissions/ROLE"),
     ("schemaAutoUpdate", "use schemaCompatibilityStrategy (set-schema-compatibility-strategy)"),
     ("broker-stats", "see GET /metrics and `magnetar doctor`, or the stats of single topics"),

@@ -24,12 +24,15 @@ from messaging.adminrpc.methods import (
     TOPICS_UPDATE_PARTITIONS,
 )
 from messaging.adminrpc.topics import MessageIdAnswer, PartitionsGet, PartitionsUpdate, TopicPropertiesChange, TopicRef
-from messaging.errors import Conflict, InvalidName, InvalidValue, NotAcceptable, TopicNotFound
-from messaging.protocol.names import TopicName
+from messaging.errors import Conflict, InvalidName, InvalidValue, NotAcceptable, NotAllowed, TopicNotFound
+from messaging.protocol.bundles import bundle_of
+from messaging.protocol.names import NON_PERSISTENT, TopicName
 from tenants import actions, broker
+from tenants.actions.bundles import boundaries_of
 from tenants.http.views import actor, body, flag, route, value_or_nothing
-from tenants.names import topic_of
+from tenants.names import namespace_of, topic_of
 from tenants.pulsar.bodies import PARTITIONS_GIVEN, PROPERTIES_GIVEN, PartitionedTopicMetadata
+from tenants.pulsar.namespace_bundles import topics_in
 from tenants.pulsar.rows import as_missing, existing_namespace, shown, topic_names
 
 _WITH_PROPERTIES = "application/vnd.partitioned-topic-metadata+json"
@@ -53,8 +56,18 @@ def partitions_of(topic: TopicName, *, creates: bool = False) -> list[str]:
 
 
 def _list(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    names = topic_names(tenant, namespace).topics
-    return [topic for topic in shown(request, names) if topic.startswith(f"{domain}://")]
+    names = [topic for topic in shown(request, topic_names(tenant, namespace).topics) if topic.startswith(f"{domain}://")]
+    bundle = request.GET.get("bundle", "")
+    if not bundle:
+        return names
+    boundaries = boundaries_of(str(namespace_of(tenant, namespace)))
+    return [topic for topic in names if str(bundle_of(boundaries, topic)) == bundle]
+
+
+def _list_in_bundle(request: HttpRequest, domain: str, tenant: str, namespace: str, topic: str) -> list[str]:
+    if domain != NON_PERSISTENT:
+        raise NotAllowed(f"GET is not allowed here: GET /admin/v2/{domain}/{tenant}/{namespace}?bundle={topic} lists a bundle")
+    return topics_in(request, tenant, namespace, topic)
 
 
 def _list_partitioned(request: HttpRequest, domain: str, tenant: str, namespace: str) -> list[str]:
@@ -273,7 +286,7 @@ def _last_message_id(request: HttpRequest, **parts: str) -> dict[str, Any]:
 
 list_view = route(GET=_list)
 partitioned_list_view = route(GET=_list_partitioned)
-topic_view = route(PUT=_create, DELETE=_delete)
+topic_view = route(GET=_list_in_bundle, PUT=_create, DELETE=_delete)
 partitions_view = route(GET=_get_partitions, PUT=_create_partitioned, POST=_update_partitions, DELETE=_delete_partitioned)
 missing_view = route(POST=_create_missing)
 properties_view = route(GET=_get_properties, PUT=_update_properties, DELETE=_remove_property)

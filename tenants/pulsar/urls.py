@@ -11,6 +11,7 @@ from tenants.http.segments import SegmentConverter
 from tenants.pulsar import (
     brokers,
     messages,
+    namespace_bundles,
     namespace_permissions,
     namespace_policies,
     namespace_properties,
@@ -44,6 +45,7 @@ register_converter(ClusterConverter, "cluster")
 
 app_name = "admin_v2"
 _N = "namespaces/<segment:tenant>/<segment:namespace>"
+_BUNDLE = f"{_N}/<segment:bundle>"
 _T = "<domain:domain>/<segment:tenant>/<segment:namespace>"
 _TOPIC = f"{_T}/<segment:topic>"
 _ISOLATION = "clusters/<segment:cluster>/namespaceIsolationPolicies"
@@ -82,7 +84,7 @@ urlpatterns = [
     path("namespaces/<segment:tenant>", namespaces.namespaces_view, name="namespaces"),
     path(_N, namespaces.namespace_view, name="namespace"),
     path(f"{_N}/topics", namespaces.topics_view, name="namespace-topics"),
-    path(f"{_N}/bundles", namespaces.bundles_view, name="namespace-bundles"),
+    path(f"{_N}/bundles", namespace_bundles.bundles_view, name="namespace-bundles"),
     path(f"{_N}/unload", namespaces.unload_view, name="namespace-unload"),
     path(f"{_N}/permissions", namespace_permissions.permissions_view, name="namespace-permissions"),
     path(f"{_N}/permissions/subscription", namespace_permissions.subscription_permissions_view, name="subscription-permissions"),
@@ -110,6 +112,12 @@ urlpatterns = [
     path(f"{_N}/clearBacklog", namespaces.clear_backlog_view, name="namespace-clear-backlog"),
     path(f"{_N}/clearBacklog/<segment:subscription>", namespaces.clear_backlog_view, name="namespace-clear-backlog-of"),
     path(f"{_N}/unsubscribe/<segment:subscription>", namespaces.unsubscribe_view, name="namespace-unsubscribe"),
+    path(f"{_BUNDLE}/unload", namespace_bundles.unload_view, name="bundle-unload"),
+    path(f"{_BUNDLE}/split", namespace_bundles.split_view, name="bundle-split"),
+    path(f"{_BUNDLE}/topicHashPositions", namespace_bundles.positions_view, name="bundle-positions"),
+    path(f"{_BUNDLE}/clearBacklog", namespace_bundles.clear_backlog_view, name="bundle-clear-backlog"),
+    path(f"{_BUNDLE}/clearBacklog/<segment:subscription>", namespace_bundles.clear_backlog_view, name="bundle-clear-backlog-of"),
+    path(f"{_BUNDLE}/unsubscribe/<segment:subscription>", namespace_bundles.unsubscribe_view, name="bundle-unsubscribe"),
     *(path(f"{_N}/{one.path}", namespace_policies.policy_view(one), name=f"policy-{one.path}") for one in PATHS.values()),
     *(
         path(f"{_N}/{below}", view, name=f"namespace-unset-{below}")
