@@ -199,7 +199,7 @@ TABLE = (
         for things, which, check in (
             ("producers", "connected producers", "check_another_producer"),
             ("consumers", "connected consumers, readers included,", "check_another_consumer"),
-            ("subscriptions", "durable subscriptions", "room_for_subscription"),
+            ("subscriptions", "durable subscriptions", "room_for_subscriptions"),
         )
         for scope, levels, where in (
             ("namespace", m.WITH_TENANTS, "on all topics of the namespace together"),

@@ -340,6 +340,9 @@ class MetaStore(Protocol):
     async def count_recycled(self, tenant: str) -> int:
         """How many of a tenant's topics lie in the bin, partitions one by one."""
 
+    async def count_within(self, places: str) -> tuple[int, int]:
+        """How many subscriptions, and versions of schemas, lie in the bin at `RecycledTopic.places`."""
+
     async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
         """Where topics lie in the bin, sorted: places that begin with `within`, which ends with a slash."""
 

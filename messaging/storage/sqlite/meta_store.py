@@ -352,6 +352,9 @@ class SqliteMetaStore:
     async def count_recycled(self, tenant: str) -> int:
         return await self._call(lambda db: recycling.count(db, tenant), tenant)
 
+    async def count_within(self, places: str) -> tuple[int, int]:
+        return await self._call(lambda db: recycling.count_within(db, places), tenant_of(places))
+
     async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
         return await self._call(lambda db: recycling.places(db, within, after, limit), tenant_of(within))
 

@@ -105,6 +105,13 @@ def count(db: sqlite3.Connection, tenant: str) -> int:
     return int(topics)
 
 
+def count_within(db: sqlite3.Connection, within: str) -> tuple[int, int]:
+    tables_of = ("subscription", "schema_version")
+    sql = [f"select count(*) from {table} where topic >= ? and topic < ?" for table in tables_of]
+    subscriptions, schemas = (int(db.execute(each, _within(within)).fetchone()[0]) for each in sql)
+    return subscriptions, schemas
+
+
 def places(db: sqlite3.Connection, within: str, after: str, limit: int) -> list[str]:
     begin, end = _within(within)
     sql = "select name from topic where name > ? and name < ? order by name limit ?"

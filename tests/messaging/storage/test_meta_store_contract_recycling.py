@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -45,6 +46,7 @@ async def content(store: MetaStore, name: str = TOPIC) -> list[object]:
 
 async def test_a_recycled_topic_is_found_in_the_bin_only(store: MetaStore) -> None:
     await made(store)
+    before: Any = await content(store)
     await recycled(store)
     assert await content(store) == [None, [], [], [None, None]]
     assert await store.list_topics("acme/orders") == [] and await store.list_all_topics() == []
@@ -55,6 +57,8 @@ async def test_a_recycled_topic_is_found_in_the_bin_only(store: MetaStore) -> No
     shown = replace_counts(BIN, topics=1, stored_bytes=1024)
     assert await store.list_recycled("acme/orders") == [shown]
     assert await store.get_recycled("0001") == shown and await store.count_recycled("acme") == 1
+    assert await store.count_within(BIN.places) == (len(before[1]), len(before[2])) != (0, 0)
+    assert await store.count_within(OF_PARTS.places) == (0, 0)
     assert await store.list_recycled("acme/order") == [] and await store.count_recycled("acm") == 0
 
 

@@ -340,6 +340,10 @@ class MemoryMetaStore:
     async def count_recycled(self, tenant: str) -> int:
         return sum(each.topics for each in self._recycled.values() if each.namespace.startswith(f"{tenant}/"))
 
+    async def count_within(self, places: str) -> tuple[int, int]:
+        subscriptions = sum(topic.startswith(places) for topic, _ in self._subscriptions)
+        return subscriptions, sum(len(versions) for topic, versions in self._schemas.items() if topic.startswith(places))
+
     async def recycled_places(self, *, within: str = PREFIX, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._topics if name.startswith(within) and name > after)[:limit]
 

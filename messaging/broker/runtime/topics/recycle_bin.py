@@ -20,6 +20,7 @@ import structlog
 
 from messaging.broker.core.dead_letters.dead_entries import key_of as dead_letters_key_of
 from messaging.broker.runtime.topics.delayed import overrides as delay_overrides
+from messaging.broker.runtime.topics.limits.shared_limits import room_for_subscriptions
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
 from messaging.broker.runtime.topics.partitions.partitions import Partitions
 from messaging.broker.runtime.topics.producers import deduplication, stored_moves
@@ -174,10 +175,22 @@ class RecycleBin:
             if parent is None or name.partition >= parent.partitions:
                 raise PreconditionFailed(f"{name} was a partition of a partitioned topic that does not exist: restore that first")
         try:
-            async with self._topics.reservations.reserved(name, 1):
+            async with self.room_for(name, record):
                 await self.bring_back(name, record, listed=True)
         except MetaConflict as error:
             raise Conflict(f"{error}: delete it, then restore {name}") from None
+
+    @asynccontextmanager
+    async def room_for(self, name: TopicName, record: RecycledTopic) -> AsyncIterator[None]:
+        """For what comes back in the `with` block. Raises `PreconditionFailed`."""
+        limits = self._services.limits
+        subscriptions, schemas = await self._meta.count_within(record.places)
+        async with (
+            self._topics.reservations.reserved(name, max(1, record.partitions)),
+            room_for_subscriptions(self._services, name, subscriptions),
+            limits.ceilings.schemas.room(name, schemas),
+        ):
+            yield
 
     async def bring_back(self, name: TopicName, record: RecycledTopic, *, listed: bool) -> None:
         """One topic or partition, or the record of a partitioned topic. Raises `MetaConflict`, `StoreError`."""

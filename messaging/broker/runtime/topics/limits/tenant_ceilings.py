@@ -69,7 +69,7 @@ class StoredCeiling:
         def is_full() -> bool:
             return bool(counts.of(tenant) + count > limit)
 
-        if limit:
+        if limit and count:
             if (not counts.knows(tenant) or is_full()) and counts.may_be_less(tenant, boottime_ms()):
                 await count_stored(counts, tenant, self._read, self._things)
             if is_full():

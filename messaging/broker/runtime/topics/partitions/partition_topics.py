@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from messaging.broker.runtime.topics.limits.topic_reservations import TopicReservations
@@ -26,6 +27,8 @@ class Bin(Protocol):
     async def take(self, name: str, record: TopicRecord | None, into: Recycling) -> None: ...
 
     async def bring_back(self, name: TopicName, record: RecycledTopic, *, listed: bool) -> None: ...
+
+    def room_for(self, name: TopicName, record: RecycledTopic) -> AbstractAsyncContextManager[None]: ...
 
 
 class TopicStore(Protocol):

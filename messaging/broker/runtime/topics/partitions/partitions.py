@@ -188,14 +188,17 @@ class Partitions:
             record = await self._meta.get_partitioned(str(name))
             if record is None or record.restoring is None or record.restoring.recycle_id != recycled.recycle_id:
                 partitions = recycled.partitions
-                async with self._topics.reservations.reserved(name, partitions), self._ceiling.room(name, partitions):
+                recycle_bin = self._topics.recycle_bin
+                async with recycle_bin.room_for(name, recycled), self._ceiling.room(name, partitions):
                     try:
-                        await self._topics.recycle_bin.bring_back(name, recycled, listed=True)
+                        await recycle_bin.bring_back(name, recycled, listed=True)
                     except MetaConflict as error:
                         raise Conflict(f"{error}: delete it, then restore {name}") from None
-                record = await self._meta.get_partitioned(str(name))
-                assert record is not None
-            await self._finish_restoring(name, record, recycled)
+                    record = await self._meta.get_partitioned(str(name))
+                    assert record is not None
+                    await self._finish_restoring(name, record, recycled)
+            else:
+                await self._finish_restoring(name, record, recycled)
 
     async def create_missing(self, name: TopicName) -> None:
         """Creates the partitions that do not exist, with the durable subscriptions of the others."""

@@ -10,7 +10,7 @@ from messaging.broker.core.memory.memory_charge import pairs_bytes
 from messaging.broker.core.seek_target import SeekTarget
 from messaging.broker.core.subscription import Subscription, subscription_key
 from messaging.broker.runtime.topics.limits.admission import check_durable_subscription
-from messaging.broker.runtime.topics.limits.shared_limits import room_for_subscription
+from messaging.broker.runtime.topics.limits.shared_limits import room_for_subscriptions
 from messaging.broker.runtime.topics.subscriptions.cursor_recovery import recovered_cursor
 from messaging.broker.runtime.topics.subscriptions.topic_subscriptions import TopicSubscriptions
 from messaging.errors import ConsumerBusy, NotReady
@@ -75,7 +75,7 @@ class PersistentSubscriptions(TopicSubscriptions):
             if name in self.table:
                 raise MetaConflict(name)
             mark_delete = topic.ledger_list.mark_for(start)
-            async with room_for_subscription(topic):
+            async with room_for_subscriptions(topic.services, topic.name):
                 with self._room_for(properties):
                     record = await storage.meta.create_subscription(
                         storage.fence,

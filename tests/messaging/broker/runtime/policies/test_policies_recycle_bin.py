@@ -12,10 +12,11 @@ from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicPropertiesC
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.errors import Conflict, NotFound, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST
 from messaging.storage.managed.orphans import collect_orphans
 from tests.support.brokers.storage_broker import publish
 from tests.support.clock import Clock, give
-from tests.support.policies import set_policies
+from tests.support.policies import TENANT, set_policies
 from tests.support.recycling import LEFT, NAMESPACE, PARTITIONS, PARTS, TOPIC, deleted, in_bin, left, named, used
 from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
@@ -203,6 +204,31 @@ async def test_limits_of_topics_hold_for_those_that_come_back(world: BrokerWorld
     with pytest.raises(PreconditionFailed, match="max_topics_per_namespace"):
         await world.admin.recycle_bin.restore(named(recycle_id))
     assert len(await in_bin(world)) == 1
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+@pytest.mark.parametrize(("ceiling", "limit"), [("max_subscriptions_per_tenant", 2), ("max_schemas_per_tenant", 1)])
+async def test_ceilings_hold_for_what_comes_back(world: BrokerWorld, ceiling: str, limit: int, partitioned: bool) -> None:
+    """Else a tenant has as many as it likes, by putting some in the bin while it makes others."""
+    bin_and_ceiling = {"recycle_bin_retention_hours": 1, ceiling: limit}
+    await world.feed(("tenant", "acme", {**TENANT, "policies": bin_and_ceiling}))
+    topics = [PARTS, f"{PARTS}2"] if partitioned else [TOPIC, f"{TOPIC}2"]
+    ids = []
+    for topic in topics:
+        await world.admin.topics.create(TopicCreate(topic=topic, partitions=2 if partitioned else None))
+        made = [(f"{topic}-partition-0", "s"), (f"{topic}-partition-1", "s")] if partitioned else [(topic, "s"), (topic, "r")]
+        for part, subscription in made:
+            loaded = await world.service.topics.get_persistent(parse_topic(part), create=False)
+            await loaded.subscriptions.create(subscription, EARLIEST)
+        await world.admin.schemas.add(SchemaGiven(topic=topic, type="STRING"))
+        ids.append(await deleted(world, topic, partitioned=partitioned))
+    await world.admin.recycle_bin.restore(named(ids[0]))
+    with pytest.raises(PreconditionFailed, match=ceiling):
+        await world.admin.recycle_bin.restore(named(ids[1]))
+    assert [item.recycle_id for item in await in_bin(world)] == [ids[1]]
+    assert await world.service.topics.created_ms(parse_topic(topics[1])) is None
+    await world.admin.topics.delete(TopicDelete(topic=topics[0], partitioned=partitioned))
+    await world.admin.recycle_bin.restore(named(ids[1]))
 
 
 async def test_another_namespace_finds_nothing(world: BrokerWorld) -> None:
