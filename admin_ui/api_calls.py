@@ -191,6 +191,16 @@ def purge_recycled_topic(tenant: str, namespace: str, recycle_id: str) -> Call:
     )
 
 
+def purge_recycled_namespace(tenant: str, recycle_id: str) -> Call:
+    return Call(
+        "DELETE",
+        ("tenants", tenant, "recycled-namespaces", recycle_id),
+        "recycled_namespaces.delete",
+        (tenant, recycle_id),
+        command=("recycle-bin", "purge-namespace", tenant, recycle_id),
+    )
+
+
 def delete_audit_stream(tenant: str) -> Call:
     path, client, arguments = _audit_stream(tenant)
     return Call("DELETE", path, f"{client}.delete_stream", arguments)

@@ -15,6 +15,8 @@ from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import TopicsList
 from messaging.errors import MagnetarError
 from tenants.actions.namespaces import create_namespace, delete_namespace
+from tenants.actions.recycling import hours_of_namespace
+from tenants.models import Namespace
 
 FIRST_PAINT_ROWS_MAX = 250
 
@@ -78,28 +80,33 @@ def _unread(backlog: Total) -> str:
     return f"{'at least ' * backlog.least}{backlog.known:,}"
 
 
+_GONE = "are deleted permanently"
+
+
 @page
 def namespace_delete(request: ConsoleRequest, tenant: str, namespace: str) -> HttpResponse:
     name = f"{tenant}/{namespace}"
     form = ConfirmForm(request.POST or None, expected=name)
+    hours = hours_of_namespace(Namespace.objects.select_related("tenant").get(name=name))
+    fate = f"go to the recycle bin of the tenant, and are deleted permanently after {hours} hours" if hours else _GONE
     if request.method == "POST" and form.is_valid():
         try:
             delete_namespace(request.actor, name, force=True)
         except MagnetarError as error:
             form.add_error(None, explain(error))
         else:
-            show_message(request, f"Namespace {name} was deleted.")
+            kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
+            show_message(request, f"Namespace {name} was deleted.{kept}")
             return HttpResponseRedirect(reverse("console:tenant", args=[tenant]))
     listed, away = broker.ask_or_why(lambda rpc: rpc.call(NAMESPACES_LIVE, TopicsList(namespace=name)))
     if listed is None:
-        impact = [f"All topics and messages are deleted permanently. The number of topics is currently unknown ({away})."]
+        impact = [f"All topics and messages {fate}. The number of topics is currently unknown ({away})."]
     else:
         groups = grouped(listed)
         clients = sum(row.producers + row.consumers for row in listed.topics)
         backlog = totals(groups)["backlog_entries"]
         impact = [
-            f"{len(groups)} topic{'s' * (len(groups) != 1)} and all messages, {_unread(backlog)} of them in backlogs, are deleted "
-            f"permanently.",
+            f"{len(groups)} topic{'s' * (len(groups) != 1)} and all messages, {_unread(backlog)} of them in backlogs, {fate}.",
             f"{clients} producer{'s' * (clients != 1)} and consumers are disconnected." if clients else "No clients are connected.",
         ]
     return show(

@@ -34,9 +34,13 @@ TASKS = frozenset(
     }
 )
 
+OF_WORKERS_AND_WEB = frozenset(
+    {"ceilings.used", "messages.publish", "namespaces.purge", "redrive.scan", "status", "topics.figures", "topics.times"}
+)
+
 CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS,
-    "worker": TASKS | FEED | {"ceilings.used", "messages.publish", "redrive.scan", "status", "topics.figures", "topics.times"},
+    "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
     "broker": frozenset({FEED_PAGE}),
 }

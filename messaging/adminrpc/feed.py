@@ -40,6 +40,7 @@ class NamespaceState(msgspec.Struct):
     grants: dict[str, list[str]] = {}  # role -> actions
     topic_grants: dict[str, dict[str, list[str]]] = {}  # full topic name -> role -> actions
     subscription_roles: dict[str, list[str]] = {}
+    restored_ms: int = 0  # when it came back from the recycle bin; 0: it never was there
 
 
 class TopicState(msgspec.Struct):
@@ -79,19 +80,27 @@ class IssuerState(msgspec.Struct):
     keys: list[dict[str, str]] = []  # public keys as in its JWKS document
 
 
+class RecycledState(msgspec.Struct):
+    """A namespace in the recycle bin: there is none of its name, and its topics stay as they are."""
+
+    tenant_uid: str = ""  # who pays for what is stored of it
+
+
 class BrokerState(msgspec.Struct):
     """Settings that were changed at run time, by our names (`messaging.policies.dynamic`). They come before configured ones."""
 
     settings: dict[str, Any] = {}
 
 
-KINDS: dict[str, type[TenantState | NamespaceState | KeyState | TopicState | BrokerState | IssuerState]] = {
+State = TenantState | NamespaceState | KeyState | TopicState | BrokerState | IssuerState | RecycledState
+KINDS: dict[str, type[State]] = {
     "tenant": TenantState,  # key: its name
     "namespace": NamespaceState,  # key: tenant/name
     "key": KeyState,  # key: its id
     "broker": BrokerState,  # key: `EVERY_BROKER`
     "issuer": IssuerState,  # key: tenant/name
     "topic": TopicState,  # key: its full name, of a partitioned topic the one without partition
+    "recycled": RecycledState,  # key: tenant/name
 }
 
 

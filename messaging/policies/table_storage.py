@@ -172,8 +172,8 @@ TABLE = (
         label="Recycle bin",
         phrase="for {}",
         words={0: "not at all"},
-        meaning="How long a topic that somebody deletes can be restored, with its messages and subscriptions; 0: it is deleted at "
-        "once. The value that is in force at the deletion counts.",
+        meaning="How long a topic or namespace that somebody deletes can be restored, with its messages and subscriptions; 0: it "
+        "is deleted at once. The value that is in force at the deletion counts.",
         enforced_by="messaging.broker.runtime.topics.recycle_bin:RecycleBin.place_for",
     ),
     # Storage

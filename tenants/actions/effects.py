@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from messaging.adminrpc.methods import TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_STATS
+from messaging.adminrpc.methods import RECYCLE_BIN_LIST, TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_STATS
+from messaging.adminrpc.recycle_bin import RecycleBinList, Recycled
 from messaging.adminrpc.topics import TopicRef, TopicsList
 from messaging.errors import Conflict, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
@@ -14,11 +16,13 @@ from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions import protection
 from tenants.actions.namespaces import existing
+from tenants.actions.recycling import hours_of_namespace
 from tenants.actions.topics import topic_resource
 from tenants.models import Grant, Key, Namespace, Tenant
 from tenants.scoping import tenant_scope
 
 Counts = dict[str, int]
+PAGE_TOPICS = 1_000
 
 
 def topic_counts(topic: TopicName, partitions: int) -> Counts:
@@ -57,7 +61,26 @@ def deleted_namespace(actor: Actor, name: str, *, force: bool) -> Counts:
         raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
     with tenant_scope(tenant):
         grants = Grant.objects.filter(namespace=namespace).count()
-    return {"topics": len(names.topics), "partitioned_topics": len(names.partitioned), "grants": grants}
+    counts = {"topics": len(names.topics), "partitioned_topics": len(names.partitioned), "grants": grants}
+    return {**counts, "recycled_topics": len(_recycled_topics(name)), **_kept(hours_of_namespace(namespace))}
+
+
+def _recycled_topics(namespace: str) -> list[Recycled]:
+    """What lies in its recycle bin goes with it."""
+    listed: list[Recycled] = []
+    after = ""
+    while True:
+        page = broker.rpc().call(RECYCLE_BIN_LIST, RecycleBinList(namespace=namespace, after_id=after, limit=PAGE_TOPICS))
+        listed += page.items
+        after = page.next_after
+        if not after:
+            return listed
+
+
+def _kept(hours: int) -> Counts:
+    """For how long it can be restored, and until when, in milliseconds since 1970, if it is deleted now; 0: not at all."""
+    until_ms = int(time.time() * 1000) + hours * 3_600_000 if hours else 0
+    return {"recycle_bin_retention_hours": hours, "restorable_until_ms": until_ms}
 
 
 def deleted_tenant(actor: Actor, name: str, *, force: bool) -> Counts:

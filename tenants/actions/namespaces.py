@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from messaging.adminrpc.methods import NAMESPACES_PURGE, TOPICS_DELETE, TOPICS_LIST
-from messaging.adminrpc.topics import TopicDelete, TopicsList
+from messaging.adminrpc.topics import TopicDelete, TopicNames, TopicsList
 from messaging.errors import Conflict, MagnetarError, NotFound, NotReady, PreconditionFailed, TopicNotFound
 from messaging.permissions.model import Action, Resource
 from messaging.policies.validation import RETENTION_CEILINGS, JsonPolicies, changed
@@ -18,6 +18,7 @@ from tenants.actions import labels
 from tenants.actions.change import PendingChange, change
 from tenants.actions.protection import check_namespace
 from tenants.actions.quotas import check_another_namespace
+from tenants.actions.recycling import NAMESPACE, check_not_recycled, hours_of_namespace, take
 from tenants.models import Namespace, Tenant
 
 
@@ -32,6 +33,7 @@ def create_namespace(
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
+    check_not_recycled(name)
     if not Namespace.unscoped.filter(name=name).exists():
         _purge(name)
     with change(actor) as changing:
@@ -41,6 +43,7 @@ def create_namespace(
         changed({}, valid, inherited=retention_ceilings(owner))
         if Namespace.unscoped.filter(name=name).exists():
             raise Conflict(f"namespace {name!r} already exists")
+        check_not_recycled(name)
         check_another_namespace(tenant)
         namespace = Namespace.unscoped.create(name=name, tenant_id=tenant, policies=valid)
         _remember_labels(namespace)
@@ -94,21 +97,25 @@ def retention_ceilings(tenant: Tenant) -> JsonPolicies:
     return {name: tenant.policies[name] for name in RETENTION_CEILINGS if name in tenant.policies}
 
 
-def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
-    """`Conflict` while the namespace has topics; with `force` they go first, whoever is attached. Raises `DeletionProtected`."""
+def delete_namespace(actor: Actor, name: str, force: bool = False, *, recycle: bool = True) -> None:
+    """`Conflict` while the namespace has topics; with `force` they go with it, whoever is attached. It goes to the recycle bin,
+    where a policy says so, unless `recycle` is False. Raises `DeletionProtected`."""
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant, name))
     check_namespace(existing(name))
     topics = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=name))
+    if not force and without_system_topics([*topics.topics, *topics.partitioned]):
+        raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
+    if recycle and hours_of_namespace(existing(name)):
+        _recycle(actor, name, topics)
+        return
     if topics.topics or topics.partitioned:
-        if not force and without_system_topics([*topics.topics, *topics.partitioned]):
-            raise Conflict(f"namespace {name!r} still has topics: delete them first, or use force")
         actor.check_conditions()  # before anything is gone
-        for topic in topics.partitioned:
-            _delete_topic(topic, partitioned=True)
-        for topic in topics.topics:
-            if str(parse_topic(topic).base) not in topics.partitioned:
-                _delete_topic(topic, partitioned=False)
+    for topic in topics.partitioned:
+        _delete_topic(topic, partitioned=True)
+    for topic in topics.topics:
+        if str(parse_topic(topic).base) not in topics.partitioned:
+            _delete_topic(topic, partitioned=False)
     with change(actor) as changing:
         namespace = existing(name)
         check_namespace(namespace)
@@ -120,6 +127,18 @@ def delete_namespace(actor: Actor, name: str, force: bool = False) -> None:
         changing.publish_change("namespace", name, None)
     with suppress(MagnetarError):  # else the next namespace of this name takes care of it
         broker.rpc().call(NAMESPACES_PURGE, TopicsList(namespace=name))
+
+
+def _recycle(actor: Actor, name: str, topics: TopicNames) -> None:
+    """In one transaction, whatever it holds: its topics stay where they are."""
+    with change(actor) as changing:
+        namespace = existing(name)
+        check_namespace(namespace)
+        before = namespace.policies
+        counts = {"topics": len(topics.topics), "partitioned_topics": len(topics.partitioned)}
+        entry = take(changing, actor, NAMESPACE, [namespace], hours_of_namespace(namespace), counts)
+        after = {"recycle_id": entry.id, "expires_at": entry.expires_at.isoformat()}
+        changing.audit("namespace.delete", namespace.tenant_id, name, {"policies": before}, after)
 
 
 def _purge(name: str) -> None:

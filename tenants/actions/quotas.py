@@ -11,7 +11,7 @@ from messaging.errors import PreconditionFailed
 from messaging.policies.model import Level
 from messaging.policies.resolution import resolve_policy
 from tenants.broker_settings import policy_defaults
-from tenants.models import Key, Namespace, Tenant, TopicPolicies
+from tenants.models import Key, Namespace, Recycled, Tenant, TopicPolicies
 
 STATES_BYTES_MAX = 16 << 20  # of the states of one tenant's namespaces together, as the feed tells them, and of their topics
 TOPIC_STATE_BYTES = 512  # added to that of each topic with policies: what holding it costs a broker besides
@@ -37,9 +37,11 @@ def check_another_namespace(tenant: str) -> None:
     """Raises `PreconditionFailed`."""
     most = _most(tenant, "namespaces")
     count = Namespace.unscoped.filter(tenant=tenant).count()
+    count += Recycled.unscoped.filter(tenant=tenant, kind="namespace").count()  # so that there is room to restore them
     if count >= most.value:
         raise PreconditionFailed(
-            f"tenant {tenant!r} has {count} namespaces and has reached {most.set_by} = {most.value} namespaces: delete one "
+            f"tenant {tenant!r} has {count} namespaces, with those in the recycle bin, and has reached {most.set_by} = "
+            f"{most.value} namespaces: delete one "
             "first, or have it raised"
         )
 

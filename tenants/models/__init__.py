@@ -12,6 +12,7 @@ from tenants.models.issuers import TokenIssuer
 from tenants.models.labels import MonthLabels
 from tenants.models.provider_login import ProviderLogin
 from tenants.models.record import AuditChain, AuditCheckpoint, AuditHead, AuditRecord
+from tenants.models.recycled import Recycled, RecycledRow
 from tenants.models.teams import Team, TeamMember, TeamRole
 from tenants.models.tenant import Namespace, Tenant
 from tenants.models.topic import TopicPolicies
@@ -36,6 +37,8 @@ __all__ = [
     "OutboxChange",
     "PolicyEvent",
     "ProviderLogin",
+    "Recycled",
+    "RecycledRow",
     "SubscriptionGrant",
     "Team",
     "TeamMember",

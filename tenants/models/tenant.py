@@ -51,6 +51,7 @@ class Namespace(models.Model):
     policies = models.JSONField(default=dict)
     state_bytes = models.IntegerField(default=0)  # of what brokers were told of it last
     created_at = models.DateTimeField(auto_now_add=True)
+    restored_at = models.DateTimeField(null=True, blank=True)  # from the recycle bin; until then nobody could use it
 
     unscoped = models.Manager()
     objects: ClassVar[ScopedManager[Namespace]] = ScopedManager()

@@ -26,6 +26,7 @@ from tenants.names import namespace_of
 from tenants.scoping import tenant_scope
 
 PAGE_LIMIT, PAGE_LIMIT_MAX = 100, 1000
+ID_LENGTH_MAX = 64
 M = TypeVar("M", bound=Model)
 B = TypeVar("B", bound=msgspec.Struct)
 _CODES = {400: "invalid_request", 404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
@@ -86,6 +87,14 @@ def page_of_names(request: Request, names: list[str], show: Any) -> Response:
     return Response(
         {"items": [show(name) for name in following[:limit]], "next": following[limit - 1] if len(following) > limit else None}
     )
+
+
+def id_after(request: Request) -> str:
+    """``?after=`` of a list by ids that are text."""
+    after = request.query_params.get("after", "")
+    if not after.isascii() or "\x00" in after or len(after) > ID_LENGTH_MAX:
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
+    return after
 
 
 def limit_of(request: Request) -> int:

@@ -63,6 +63,13 @@ urlpatterns = [
     _path(f"{TENANT}/changes", "changes:Changes", "changes"),
     _path(f"{TENANT}/namespaces", "namespaces:Namespaces", "namespaces"),
     _path(NAMESPACE, "namespaces:NamespaceOne", "namespace"),
+    _path(f"{TENANT}/recycled-namespaces", "recycled:RecycledNamespaces", "recycled-namespaces"),
+    _path(f"{TENANT}/recycled-namespaces/<segment:recycle_id>", "recycled:RecycledNamespace", "recycled-namespace"),
+    _path(
+        f"{TENANT}/recycled-namespaces/<segment:recycle_id>/restore",
+        "recycled:RecycledNamespaceRestore",
+        "recycled-namespace-restore",
+    ),
     _path(f"{NAMESPACE}/policies", "namespaces:Policies", "policies"),
     _path(f"{NAMESPACE}/policies/in-force", "policies:NamespacePoliciesInForce", "policies-in-force"),
     _path(f"{NAMESPACE}/policies/preview", "policies:NamespacePolicyPreview", "policies-preview"),

@@ -27,6 +27,7 @@ from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
 from tests.support.billing.billing_rows import APRIL, MARCH, run_of, with_plan
+from tests.support.recycled_namespaces import recycled_namespace
 from workers.audit_streams.actions import set_stream
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
@@ -47,6 +48,7 @@ FILLING: dict[str, object] = {
     "secret": "nothing",
     "job": "j1",
     "recycled": "x1",
+    "entry": "x1",
 }
 METADATA = BUILT_IN["metadata"].actions
 # What each person gets: may they see it (2xx or 3xx), are they told no (403), or is it not there for them (404)?
@@ -183,6 +185,8 @@ def test_what_each_person_gets(
     broker.real.add(PLACED, "s")
     if "recycled" in pattern_of(name).pattern.converters:
         broker.real.recycle(PLACED, str(FILLING["recycled"]))
+    if "entry" in pattern_of(name).pattern.converters:
+        recycled_namespace(platform_actor(), "acme/gone", str(FILLING["entry"]))
     if name.startswith("mfa_"):
         have_second_factors(person)
     where = address(name)

@@ -23,6 +23,7 @@ from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.access import Actor, NotVisible
 from tenants.models import AuditRecord, CustomRole, Grant, Key, Membership, Namespace, OutboxChange, Team, TeamMember, Tenant, User
+from tests.support.recycled_namespaces import recycled_namespace
 from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/new")
@@ -61,6 +62,8 @@ OF_OWNERS: dict[str, Act] = {
     "trim_topic": lambda actor: actions.trim_topic(actor, parse_topic("acme/orders/old")),
     "compact_topic": lambda actor: actions.compact_topic(actor, parse_topic("acme/orders/old")),
     "delete_topic": lambda actor: actions.delete_topic(actor, parse_topic("acme/orders/old")),
+    "restore_namespace": lambda actor: actions.restore_namespace(actor, "acme", "n1"),
+    "purge_namespace": lambda actor: actions.purge_namespace(actor, "acme", "n1"),
     "restore_topic": lambda actor: actions.restore_topic(actor, "acme/orders", "x1"),
     "purge_topic": lambda actor: actions.purge_topic(actor, "acme/orders", "x1"),
 }
@@ -84,6 +87,7 @@ def ready(world: World) -> World:
     world.broker.add("persistent://acme/orders/old")
     world.broker.add("persistent://acme/orders/gone")
     world.broker.recycle("persistent://acme/orders/gone", "x1")
+    recycled_namespace(world.admin, "acme/gone", "n1")
     return world
 
 

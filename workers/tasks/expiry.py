@@ -9,10 +9,13 @@ from messaging.adminrpc.maintenance import MaintenanceRun, MaintenanceTopics
 from messaging.adminrpc.methods import MAINTENANCE_RUN, MAINTENANCE_TOPICS, RECYCLE_BIN_EXPIRE
 from messaging.adminrpc.recycle_bin import RecycleBinExpire
 from messaging.errors import MagnetarError
+from tenants.access import platform_actor
+from tenants.actions.recycled_ends import purge_due
 from tenants.actions.topics import forget_policies_of_gone_topics
 from workers.environment import Environment
 
 PAGE_TOPICS = 500
+ROLE = "service:worker"
 BATCH_TOPICS = 50  # one call, after which the task may be stopped
 CALLS_FAILED_MAX = 2  # one after the other: the broker is away
 FAILURES_TOLD_MAX = 20
@@ -62,6 +65,7 @@ def expire_messages(environment: Environment, task_id: str, renew: Callable[[], 
     return {
         "topics": topics,
         "purged_topics": _purge_expired(environment, renew, failed),
+        "purged_recycled": _purge_recycled(environment, renew, failed),
         "forgotten_policies": forget_policies_of_gone_topics(environment.rpc, renew),
         "expired_entries": expired,
         "trimmed_ledgers": trimmed,
@@ -86,3 +90,10 @@ def _purge_expired(environment: Environment, renew: Callable[[], None], failed: 
             failed[topic] = why
         if not done.purged:
             return purged
+
+
+def _purge_recycled(environment: Environment, renew: Callable[[], None], failed: dict[str, str]) -> int:
+    """Namespaces, likewise."""
+    purged, left = purge_due(platform_actor(ROLE), environment.now(), renew)
+    failed.update(list(left.items())[: max(0, FAILURES_TOLD_MAX - len(failed))])
+    return purged

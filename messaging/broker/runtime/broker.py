@@ -28,6 +28,7 @@ from messaging.broker.runtime.compaction.compactions import Compactions
 from messaging.broker.runtime.dead_letters.moves import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters.moves import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.feed.policy_changes import PolicyChanges
+from messaging.broker.runtime.feed.recycled_namespaces import RecycledNamespaces
 from messaging.broker.runtime.idle_topics import IdleTopics
 from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREADS
 from messaging.broker.runtime.metering.metering import Metering
@@ -126,6 +127,7 @@ class Broker:
             partial(self.peers.follow, access.view),
             self.permission_checks.changed,
             self.policy_changes.follow,
+            self.recycled_namespaces.follow,
         ]
 
     def _make_topics(self) -> None:
@@ -180,6 +182,7 @@ class Broker:
     def _serve_topics(self) -> None:
         topics, settings = self.topics, self.settings
         self.policy_changes = PolicyChanges(topics, self.access.view)
+        self.recycled_namespaces = RecycledNamespaces(topics, self.access.view, self.background)
         self.non_persistent_topics = NonPersistentTopics(boottime_ms, self.policies.value, topics.unload)
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
@@ -245,7 +248,9 @@ class Broker:
         await self.require_namespace(str(name.namespace))
         topic = await self.topics.get(name, create=create and self.policies.auto_creates_topics(name), writable=writable)
         if str(name.namespace) not in self.access.view.namespaces:
-            if not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
+            if str(name.namespace) in self.access.view.recycled:
+                await self.topics.unload(name)
+            elif not topic.ledger_list.entries:  # it may be of this moment: a later namespace of the name must not find it
                 await self.topics.delete(name, force=True)
             raise NotFound(f"namespace {name.namespace} was deleted")
         return topic

@@ -738,6 +738,11 @@ class PageOfPricePlanShape(TypedDict):
     next: str | None
 
 
+class PageOfRecycledShape(TypedDict):
+    items: list[RecycledShape]
+    next: str | None
+
+
 class PageOfRecycledTopicShape(TypedDict):
     items: list[RecycledTopicShape]
     next: str | None
@@ -974,6 +979,15 @@ class PublishedShape(TypedDict):
 class ReasonShape(TypedDict):
     rule: str
     text: str
+
+
+class RecycledShape(TypedDict):
+    recycle_id: str
+    name: str
+    contents: dict[str, int]
+    deleted_at: str
+    expires_at: str
+    deleted_by: str
 
 
 class RecycledTopicShape(TypedDict):
@@ -2370,6 +2384,62 @@ class RecycleBin:
         answer: Outcome = self._http.send(
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/recycle-bin/{segment(recycle_id)}/restore",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+
+class RecycledNamespaces:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, tenant: str, *, after: str | None = None, limit: int | None = None) -> PageOfRecycledShape:
+        """Deleted namespaces that can be restored, by time of deletion."""
+        answer: PageOfRecycledShape = self._http.send(
+            "GET", f"tenants/{segment(tenant)}/recycled-namespaces", query={"after": after, "limit": limit}
+        )
+        return answer
+
+    def each(self, tenant: str) -> Iterator[RecycledShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(tenant, after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, tenant: str, recycle_id: str) -> RecycledShape:
+        """A deleted namespace."""
+        answer: RecycledShape = self._http.send("GET", f"tenants/{segment(tenant)}/recycled-namespaces/{segment(recycle_id)}")
+        return answer
+
+    def delete(
+        self,
+        tenant: str,
+        recycle_id: str,
+        *,
+        dry_run: bool | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> Outcome | None:
+        """Delete a namespace for good that is in the recycle bin."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"tenants/{segment(tenant)}/recycled-namespaces/{segment(recycle_id)}",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def restore(self, tenant: str, recycle_id: str, *, dry_run: bool | None = None, idempotency_key: str | None = None) -> Outcome:
+        """Restore a deleted namespace with its policies, permissions, topics and messages."""
+        answer: Outcome = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/recycled-namespaces/{segment(recycle_id)}/restore",
             query={"dry_run": dry_run},
             idempotency_key=idempotency_key,
         )
@@ -4425,6 +4495,7 @@ class Resources:
         self.platform = Platform(http)
         self.price_plans = PricePlans(http)
         self.recycle_bin = RecycleBin(http)
+        self.recycled_namespaces = RecycledNamespaces(http)
         self.redrives = Redrives(http)
         self.report_schedules = ReportSchedules(http)
         self.reports = Reports(http)

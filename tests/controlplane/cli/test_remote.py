@@ -259,6 +259,21 @@ def test_issuers_from_the_command_line(api: FakeApi) -> None:
     assert api.asked[-1].method == "DELETE"
 
 
+def test_deleted_namespaces_are_listed_restored_and_purged(api: FakeApi) -> None:
+    item = {"recycle_id": "0001-a", "name": "acme/orders", "contents": {"topics": 3}}
+    item |= {"deleted_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "deleted_by": "user:olga"}
+    path = "tenants/acme/recycled-namespaces"
+    api.answer("GET", f"{path}?limit=1000", (200, {"items": [item], "next": None}))
+    listed = run("recycle-bin", "namespaces", "acme")
+    assert listed.exit_code == 0 and "0001-a" in listed.output and "user:olga" in listed.output
+    restored = {**OUTCOME, "dry_run": False, "action": "namespace.restore", "moved": []}
+    api.answer("POST", f"{path}/0001-a/restore?dry_run=false", (200, restored))
+    assert run("recycle-bin", "restore-namespace", "acme", "0001-a").exit_code == 0
+    api.answer("DELETE", f"{path}/0001-a?dry_run=true", (200, {**OUTCOME, "action": "namespace.purge", "moved": []}))
+    dry = run("recycle-bin", "purge-namespace", "acme", "0001-a", "--dry-run")
+    assert dry.exit_code == 0 and "namespace.purge" in dry.output
+
+
 def test_the_recycle_bin_is_listed_restored_and_purged(api: FakeApi) -> None:
     item = {"recycle_id": "0001-a", "topic": "persistent://acme/orders/t", "partitions": 0, "storage_bytes": 7}
     item |= {"deleted_at": "2026-11-26T10:00:00Z", "expires_at": "2026-11-27T10:00:00Z", "deleted_by": "user:olga"}

@@ -44,6 +44,7 @@ class ControlView(InheritedGrants):
         self.keys: dict[str, dict[str, Any]] = {}
         self.issuers: dict[str, dict[str, Any]] = {}  # tenant/name
         self.topics: dict[str, dict[str, Any]] = {}  # those that have policies of their own
+        self.recycled: dict[str, dict[str, Any]] = {}  # namespaces in the recycle bin
         self._deleted: dict[str, dict[str, Any]] = {}  # what was set on topics that are gone, until the control plane forgets it
         self._topics_of: dict[str, dict[str, dict[str, Any]]] = {}  # namespace -> the same
         self._superusers = frozenset(superuser_roles)
@@ -128,8 +129,8 @@ class ControlView(InheritedGrants):
         return plan.changed
 
     def _tables(self) -> dict[str, dict[str, dict[str, Any]]]:
-        policies = {"topic": self.topics, "broker": self.brokers}
-        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "issuer": self.issuers, **policies}
+        others = {"topic": self.topics, "broker": self.brokers, "recycled": self.recycled}
+        return {"tenant": self.tenants, "namespace": self.namespaces, "key": self.keys, "issuer": self.issuers, **others}
 
     def entities(self) -> list[tuple[str, str, dict[str, Any]]]:
         """(kind, key, state) of everything in the view. States are replaced, never modified, so another thread may read them."""
@@ -262,3 +263,13 @@ class ControlView(InheritedGrants):
     def tenant_uid(self, tenant: str) -> str:
         """ "" for an unknown tenant, or one from before tenants had a uid."""
         return str(self.tenants.get(tenant, _NOTHING).get("uid", ""))
+
+    def payer_uid(self, namespace: str) -> str:
+        """The uid of the tenant that pays for what is stored in the namespace, also where that, or the tenant, is in the recycle
+        bin. "" where it is unknown."""
+        recycled = self.recycled.get(namespace)
+        return self.tenant_uid(namespace.partition("/")[0]) if recycled is None else str(recycled.get("tenant_uid", ""))
+
+    def restored_ms(self, namespace: str) -> int:
+        """When the namespace came back from the recycle bin, where nobody could use it; 0: it was not there."""
+        return int(self.namespaces.get(namespace, _NOTHING).get("restored_ms", 0))

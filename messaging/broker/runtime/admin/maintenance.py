@@ -125,7 +125,11 @@ class MaintenanceHandlers:
         return Empty()
 
     async def maintain(self, name: TopicName, result: MaintenanceResult) -> None:
-        """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do."""
+        """What policies ask for of one topic. One that is not loaded is loaded only when there may be something to do. Nothing of
+        one whose namespace is in the recycle bin: it comes back as it is."""
+        if str(name.namespace) in self._broker.access.view.recycled:
+            await self._broker.topics.unload(name)
+            return
         if not name.persistent:
             await self._delete_unused_partition(name, result)
             return
@@ -162,8 +166,9 @@ class MaintenanceHandlers:
         if not policies.in_force or is_system_topic(topic.name):
             return False
         now_ms = self._broker.storage.safe_expiry_ms()
+        restored_ms = self._broker.access.view.restored_ms(str(topic.name.namespace))
         for subscription in list(topic.subscriptions.table.values()):
-            idle_ms = now_ms - topic.idle.subscription_ms(subscription.name)
+            idle_ms = now_ms - max(topic.idle.subscription_ms(subscription.name), restored_ms)
             if subscription.durable and not subscription.consumers and idle_ms >= policies.subscription_ms:
                 try:
                     await topic.subscriptions.delete(subscription.key, force=False)
@@ -175,7 +180,7 @@ class MaintenanceHandlers:
         if policies.keeps(len(topic.subscriptions.table), backlog):
             topic.idle.topic_ms = topic.ledger.stamp()
             return False
-        idle_ms = now_ms - topic.idle.topic_ms
+        idle_ms = now_ms - max(topic.idle.topic_ms, restored_ms)
         if idle_ms < policies.topic_ms or not await self._broker.topics.delete_unused(topic):
             return False
         result.deleted_topics += 1
@@ -191,7 +196,8 @@ class MaintenanceHandlers:
         record = await storage.meta.get_topic(str(name))
         if after_ms == NEVER or str(name) in topics.loaded or record is None:
             return
-        if storage.safe_expiry_ms() - max(topics.idle_since_ms(str(name)), record.created_ms) < after_ms:
+        restored_ms = self._broker.access.view.restored_ms(str(name.namespace))
+        if storage.safe_expiry_ms() - max(topics.idle_since_ms(str(name)), record.created_ms, restored_ms) < after_ms:
             return
         try:
             await topics.delete(name, force=False)

@@ -10,9 +10,10 @@ from messaging.adminrpc.topics import NamespaceLive, NamesSearch, SearchResult, 
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.stats import live_stats
 from messaging.broker.runtime.broker import Broker
-from messaging.errors import PreconditionFailed, TopicNotFound
+from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
 from messaging.protocol.system_topics import without_system_topics
+from messaging.storage.meta_store import namespace_of
 
 log = structlog.get_logger("broker.topics")
 
@@ -27,10 +28,17 @@ class NamespaceHandlers:
 
     @answers(TOPICS_LIST)
     async def list_topics(self, request: TopicsList) -> TopicNames:
-        namespace = str(parse_namespace(request.namespace))
+        namespace = self._present(request.namespace)
         names = await self._names(namespace)
         partitioned = {topic.name: topic.partitions for topic in await self._broker.storage.meta.list_partitioned(namespace)}
         return TopicNames(topics=names, partitioned=partitioned)
+
+    def _present(self, text: str) -> str:
+        """Raises `InvalidName`, and `NotFound` for a namespace in the recycle bin."""
+        namespace = str(parse_namespace(text))
+        if namespace in self._broker.access.view.recycled:
+            raise NotFound(f"namespace {namespace} does not exist: create it first")
+        return namespace
 
     async def _names(self, namespace: str) -> list[str]:
         """Of all topics, those that are not persistent last."""
@@ -45,8 +53,8 @@ class NamespaceHandlers:
         tenants = [""] if request.everywhere else [name for name in request.tenants if name]
         for tenant in tenants:
             matches = await self._broker.storage.meta.search(tenant, words, limit)
-            topics += matches.topics
-            subscriptions += matches.subscriptions
+            topics += [topic for topic in matches.topics if self._is_present(topic)]
+            subscriptions += [(topic, name) for topic, name in matches.subscriptions if self._is_present(topic)]
             if len(topics) >= limit and len(subscriptions) >= limit:
                 break
         within = None if request.everywhere else set(tenants)
@@ -65,15 +73,18 @@ class NamespaceHandlers:
             subscriptions=[SubscriptionFound(topic=topic, name=name) for topic, name in dict.fromkeys(subscriptions)][:limit],
         )
 
+    def _is_present(self, topic: str) -> bool:
+        return namespace_of(topic) not in self._broker.access.view.recycled
+
     @answers(NAMESPACES_PURGE)
     async def purge(self, request: TopicsList) -> Empty:
         """Deletes what is left in a namespace that does not exist, and in its recycle bin. Raises `PreconditionFailed` for one that
-        does."""
+        does, or that is in the recycle bin itself."""
         namespace = str(parse_namespace(request.namespace))
         partitioned = [topic.name for topic in await self._broker.storage.meta.list_partitioned(namespace)]
         for text in (*partitioned, *await self._names(namespace)):
             name = parse_topic(text)
-            if namespace in self._broker.access.view.namespaces:
+            if self._is_kept(namespace):
                 break
             try:
                 if text in partitioned:
@@ -84,17 +95,21 @@ class NamespaceHandlers:
                 continue  # a partition that went with its topic
             log.warning("namespace.leftover_deleted", topic=text)
         for text in await self._broker.storage.meta.topics_with_schemas(namespace):
-            if namespace not in self._broker.access.view.namespaces:
+            if not self._is_kept(namespace):
                 await self._broker.schemas.delete(parse_topic(text), "", force=True)
-        if namespace not in self._broker.access.view.namespaces:
+        if not self._is_kept(namespace):
             await self._broker.topics.recycle_bin.purge_namespace(namespace)
-        if namespace in self._broker.access.view.namespaces:
+        if self._is_kept(namespace):
             raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")
         return Empty()
 
+    def _is_kept(self, namespace: str) -> bool:
+        view = self._broker.access.view
+        return namespace in view.namespaces or namespace in view.recycled
+
     @answers(NAMESPACES_LIVE)
     async def live(self, request: TopicsList) -> NamespaceLive:
-        namespace = str(parse_namespace(request.namespace))
+        namespace = self._present(request.namespace)
         names = without_system_topics(await self._names(namespace))
         rows = []
         for text in names:

@@ -35,7 +35,7 @@ class PolicyChanges:
         """These entities (kind, key) of the view changed. Topics are told in turn; `wait_until_told` waits for that."""
         told: dict[Topic, None] = {}
         for kind, key in changed:
-            if kind == "namespace":
+            if kind in ("namespace", "recycled"):
                 told |= dict.fromkeys(self._topics.loaded_of(key))
             elif kind == "topic":
                 told |= dict.fromkeys(self._topics.loaded_with_policies_of(key))
@@ -44,8 +44,9 @@ class PolicyChanges:
             elif kind == "tenant":
                 for namespace in self._namespaces_to_tell(key):
                     told |= dict.fromkeys(self._topics.loaded_of(namespace))
+        recycled = self._view.recycled  # their topics stay as they are: no policies are in force for them
         turns = self._topics.services.loops.dispatch_turns
-        for number, topic in enumerate(told):
+        for number, topic in enumerate(topic for topic in told if not recycled or str(topic.name.namespace) not in recycled):
             if number < TOLD_AT_ONCE:
                 self._tell(topic)
             else:
@@ -69,7 +70,7 @@ class PolicyChanges:
 
     def _tell(self, topic: Topic) -> None:
         """One that raises keeps neither the others nor the feed from going on."""
-        if topic.closed is None:
+        if topic.closed is None and str(topic.name.namespace) not in self._view.recycled:
             with topic.services.loops.dispatching.guard(topic=topic.text):
                 topic.policies_changed()
 

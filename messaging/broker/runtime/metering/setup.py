@@ -11,7 +11,7 @@ from messaging.broker.runtime.metering.stored import open_bytes
 from messaging.broker.runtime.metering.totals import TenantTotals, totals_at_rest
 from messaging.broker.usage.collector import UsageCollector
 from messaging.broker.usage.recorder import UsageRecorder
-from messaging.storage.meta_store import TopicRecord, tenant_of
+from messaging.storage.meta_store import TopicRecord, namespace_of
 
 PAGE_TOPICS = 200
 
@@ -65,7 +65,7 @@ async def _meter_recycled_topics(service: Broker) -> None:
 
 def _rests(service: Broker, record: TopicRecord, unsealed_bytes: int = 0) -> None:
     if service.metering.usage is not None:
-        tenant_uid = service.access.view.tenant_uid(tenant_of(record.name))
+        tenant_uid = service.access.view.payer_uid(namespace_of(record.name))
         service.metering.usage.rest(totals_at_rest(record, unsealed_bytes, tenant_uid))
 
 

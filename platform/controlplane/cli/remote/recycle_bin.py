@@ -1,4 +1,4 @@
-"""`magnetar recycle-bin`: deleted topics that can be restored."""
+"""`magnetar recycle-bin`: deleted topics and namespaces that can be restored."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from controlplane.cli.remote.command import DRY_RUN, Remote, RemoteGroup, remote
 from controlplane.cli.remote.output import show_outcome, show_rows
 
 COLUMNS = ("recycle_id", "topic", "partitions", "storage_bytes", "deleted_at", "expires_at", "deleted_by")
+RECYCLED_COLUMNS = ("recycle_id", "name", "contents", "deleted_at", "expires_at", "deleted_by")
+TENANT = click.argument("tenant")
 NAMESPACE = click.argument("namespace", metavar="TENANT/NAMESPACE")
 
 
 @click.group("recycle-bin", cls=RemoteGroup)
 def recycle_bin() -> None:
-    """Deleted topics of a namespace that can be restored."""
+    """Deleted topics and namespaces that can be restored."""
 
 
 def _parts(at: Remote, namespace: str) -> tuple[str, str]:
@@ -49,4 +51,35 @@ def recycle_bin_purge(at: Remote, namespace: str, recycle_id: str, dry_run: bool
     """Delete a topic for good. This cannot be undone."""
     told = at.admin.recycle_bin.delete(*_parts(at, namespace), recycle_id, dry_run=dry_run)
     done = {"dry_run": False, "action": "topic.purge", "resource": recycle_id, "affected": {}}
+    show_outcome(told or done, as_json=at.as_json)
+
+
+@recycle_bin.command("namespaces")
+@TENANT
+@remote
+def recycled_namespaces_list(at: Remote, tenant: str) -> None:
+    """List deleted namespaces of a tenant, in the order of their deletion."""
+    show_rows(at.admin.recycled_namespaces.each(tenant), RECYCLED_COLUMNS, as_json=at.as_json)
+
+
+@recycle_bin.command("restore-namespace")
+@TENANT
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycled_namespaces_restore(at: Remote, tenant: str, recycle_id: str, dry_run: bool) -> None:
+    """Restore a namespace with its policies, permissions, topics and messages."""
+    told = at.admin.recycled_namespaces.restore(tenant, recycle_id, dry_run=dry_run)
+    show_outcome(told, as_json=at.as_json)
+
+
+@recycle_bin.command("purge-namespace")
+@TENANT
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycled_namespaces_purge(at: Remote, tenant: str, recycle_id: str, dry_run: bool) -> None:
+    """Delete a namespace for good. This cannot be undone."""
+    told = at.admin.recycled_namespaces.delete(tenant, recycle_id, dry_run=dry_run)
+    done = {"dry_run": False, "action": "namespace.purge", "resource": recycle_id, "affected": {}}
     show_outcome(told or done, as_json=at.as_json)

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.recycle_bin import RecycleBinExpire, RecycleBinList
 from messaging.adminrpc.schemas import SchemaGet, SchemaGiven
 from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicPropertiesChange, TopicRef, TopicsList
@@ -18,6 +20,7 @@ from tests.support.brokers.storage_broker import publish
 from tests.support.clock import Clock, give
 from tests.support.policies import TENANT, set_policies
 from tests.support.recycling import LEFT, NAMESPACE, PARTITIONS, PARTS, TOPIC, deleted, in_bin, left, named, used
+from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 HOUR_MS = 3_600_000
@@ -266,3 +269,39 @@ async def test_the_list_has_pages(world: BrokerWorld) -> None:
     assert [item.recycle_id for item in first.items] == sorted(ids)[:2] and first.next_after == sorted(ids)[1]
     rest = await world.admin.recycle_bin.list(RecycleBinList(namespace=NAMESPACE, limit=2, after_id=first.next_after))
     assert [item.recycle_id for item in rest.items] == sorted(ids)[2:] and rest.next_after == ""
+
+
+async def test_a_namespace_in_the_bin_keeps_what_its_policies_would_have_removed(world: BrokerWorld) -> None:
+    """Its topics are neither expired, trimmed nor deleted meanwhile, also not by what brokers do for what has no namespace."""
+    clock = Clock()
+    give(world.service, clock)
+    await used(world)
+    view = world.service.access.view
+    state = view.namespaces[NAMESPACE]
+    version = view.version
+
+    def tell(kind: str, told: dict[str, object] | None) -> FeedChange:
+        nonlocal version
+        version += 1
+        return FeedChange(version=version, kind=kind, key=NAMESPACE, state=told)
+
+    async def follow(*changes: FeedChange) -> None:
+        page = FeedApply(from_version=view.version, to_version=version, changes=list(changes), feed_id=view.feed_id)
+        assert (await world.admin.feed.apply(page)).version == version
+
+    await follow(tell("recycled", {"tenant_uid": "u1"}), tell("namespace", None))
+    await eventually(lambda: not world.service.topics.loaded_of(NAMESPACE))
+    assert view.payer_uid(NAMESPACE) == "u1"
+    clock.pass_(1_000 * HOUR_MS)
+    run = MaintenanceRun(task_id="run", topics=[TOPIC])
+    done = await world.admin.maintenance.run(run)
+    assert (done.failed, done.deleted_topics, done.trimmed_ledgers, done.expired_entries) == ({}, 0, 0, 0)
+    with pytest.raises(PreconditionFailed):
+        await world.admin.namespaces.purge(TopicsList(namespace=NAMESPACE))
+    policies = {**state.get("policies", {}), "subscription_expiration_min": 1}
+    restored = {**state, "policies": policies, "restored_ms": world.service.now_ms()}
+    await follow(tell("namespace", restored), tell("recycled", None))
+    assert (await world.admin.maintenance.run(run)).expired_subscriptions == 0, "nobody could use it"
+    assert await left(world) == LEFT
+    clock.pass_(HOUR_MS)
+    assert (await world.admin.maintenance.run(run)).expired_subscriptions == 1

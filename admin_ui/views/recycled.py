@@ -1,0 +1,90 @@
+"""Deleted namespaces that can be restored: the list, restore, delete for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui import api_calls
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import confirm_page
+from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
+from messaging.errors import MagnetarError, NotFound
+from tenants.actions.recycle_bin import ID_LENGTH_MAX
+from tenants.actions.recycled_namespaces import purge_namespace, recycled_namespace, recycled_namespaces, restore_namespace
+from tenants.models import Recycled
+
+ENTRIES_A_PAGE = 100
+
+
+@page
+def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpResponse:
+    after = request.GET.get("after", "")[:ID_LENGTH_MAX]
+    entries = recycled_namespaces(request.actor, tenant, after=after, limit=ENTRIES_A_PAGE + 1)
+    return show(
+        request,
+        "pages/recycled.html",
+        navigation(request, "tenant", tenant),
+        crumbs=crumbs(tenant),
+        heading="Deleted namespaces",
+        kind="Namespace",
+        entries=[
+            _row(entry)
+            | {
+                "restore": reverse("console:recycled_namespace_restore", args=[tenant, entry.id]),
+                "purge": reverse("console:recycled_namespace_purge", args=[tenant, entry.id]),
+            }
+            for entry in entries[:ENTRIES_A_PAGE]
+        ],
+        following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
+        first=not after,
+        policies=reverse("console:tenant_policies", args=[tenant]),
+    )
+
+
+def _row(entry: Recycled) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "topics": entry.counts.get("topics", 0),
+        "deleted_at": entry.deleted_at,
+        "expires_at": entry.expires_at,
+        "deleted_by": entry.deleted_by,
+    }
+
+
+@page
+def recycled_namespace_restore(request: ConsoleRequest, tenant: str, entry: str) -> HttpResponse:
+    """A button of the list."""
+    try:
+        restored = restore_namespace(request.actor, tenant, entry)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(reverse("console:recycled_namespaces", args=[tenant]))
+    show_message(request, f"Namespace {restored.name} was restored, with its policies, permissions, topics and messages.")
+    return HttpResponseRedirect(reverse("console:namespace", args=restored.name.split("/")))
+
+
+@page
+def recycled_namespace_purge(request: ConsoleRequest, tenant: str, entry: str) -> HttpResponse:
+    try:
+        name = recycled_namespace(request.actor, tenant, entry).name
+    except NotFound:
+        raise Http404 from None
+    back = reverse("console:recycled_namespaces", args=[tenant])
+    return confirm_page(
+        request,
+        navigation(request, "tenant", tenant),
+        lambda: purge_namespace(request.actor, tenant, entry),
+        crumbs=crumbs(tenant, "", ("Deleted namespaces", back)),
+        heading=f"Delete {name} for good",
+        impact=["All its topics, messages and subscriptions are deleted permanently. It cannot be restored after that."],
+        name=name,
+        submit="Delete for good",
+        done=f"Namespace {name} was deleted for good.",
+        back=back,
+        calls=[api_calls.purge_recycled_namespace(tenant, entry)],
+    )
