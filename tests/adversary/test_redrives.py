@@ -18,7 +18,7 @@ from messaging.adminrpc.methods import (
 from messaging.adminrpc.redrive import RedriveMove, RedriveMoved, RedrivePrepare, RedriveScan
 from messaging.adminrpc.subscriptions import SubscriptionCreate
 from messaging.adminrpc.topics import TopicDelete, TopicRef
-from messaging.errors import InvalidValue, MagnetarError, NotAuthorized, NotFound, TopicNotFound
+from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotAuthorized, NotFound, TopicNotFound
 from messaging.permissions.model import tenant_role
 from tests.support.brokers.memory_broker import MemoryBroker
 
@@ -29,15 +29,21 @@ ACME, GLOBEX = tenant_role("acme"), tenant_role("globex")
 FULL_POLICIES = {"backlog_quota_bytes": 1, "backlog_quota_bytes_policy": "producer_exception"}
 
 
+NAMESPACES: dict[str, dict[str, Any]] = {
+    "acme/kept": {}, "acme/full": {}, "acme/closed": {"auto_topic_creation": False}, "globex/kept": {},
+}  # fmt: skip
+TOLD: dict[tuple[str, str], dict[str, Any]] = {
+    ("tenant", "acme"): {"uid": "u1"},
+    ("tenant", "globex"): {"uid": "u2"},
+    **{("namespace", name): {"policies": policies} for name, policies in NAMESPACES.items()},
+}
+
+
 @pytest.fixture
 def broker() -> Iterator[MemoryBroker]:
     memory_broker = MemoryBroker(identity="worker")
     try:
-        namespaces: dict[str, dict[str, Any]] = {
-            "acme/kept": {}, "acme/full": {}, "acme/closed": {"auto_topic_creation": False}, "globex/kept": {},
-        }  # fmt: skip
-        told = {("namespace", name): {"policies": policies} for name, policies in namespaces.items()}
-        memory_broker.tell(1, {("tenant", "acme"): {"uid": "u1"}, ("tenant", "globex"): {"uid": "u2"}, **told})
+        memory_broker.tell(1, TOLD)
         for topic in (LETTERS, THEIRS, TARGET, THEIR_TARGET):
             memory_broker.add(topic)
         memory_broker.publish(LETTERS, b"1", b"2", b"3")
@@ -103,6 +109,19 @@ def test_a_position_that_is_named_twice_is_refused(broker: MemoryBroker) -> None
     with pytest.raises(InvalidValue, match="twice"):
         move(broker, [first, first])
     assert stored(broker, TARGET) == 0 and left(broker) == 3
+
+
+def test_a_tenant_that_is_stopped_publishes_nothing_by_a_redrive(broker: MemoryBroker) -> None:
+    """What was moved before counts as moved."""
+    first, *others = found(broker)
+    assert move(broker, [first]).messages == 1
+    broker.tell(2, {**TOLD, ("tenant", "acme"): {"uid": "u1", "spend": {"stopped": "spend cap of 50.00 EUR"}}})
+    assert move(broker, [first]).already
+    with pytest.raises(NotAllowed, match="spend cap of 50"):
+        move(broker, others, step=2)
+    assert stored(broker, TARGET) == 1 and left(broker) == 2
+    broker.tell(3, TOLD)
+    assert move(broker, others, step=2).messages == 2
 
 
 @pytest.mark.parametrize("step", [-1, 2**31, 2**63 - 1])

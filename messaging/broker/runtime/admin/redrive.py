@@ -133,6 +133,8 @@ class Redrive:
             else:
                 entries.append(entry)
         if entries:
+            if why := target.services.policies.publishing_stopped(target.name):  # resumed once the cap is raised
+                raise NotAllowed(why)
             await target.stored_moves.begin(request.job, step, producer_name(request.job))
         messages = await self._append(topic, target, request, entries) if entries else 0
         await topic.acknowledgements.acknowledge_entries(
