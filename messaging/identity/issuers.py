@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from messaging.adminrpc.feed import IssuerState
 from messaging.errors import AuthenticationFailed, InvalidValue
@@ -52,13 +54,14 @@ class TrustedIssuer(NamedTuple):
         return cls(name, tenant, given.issuer, given.audience, given.role_claim, roles, given.clock_skew_s * 1000, keys)
 
     def key_name(self, key_id: str) -> str:
-        """Of `Principal.issuer_key`: which key of which issuer signed its token."""
-        return f"{self.name} {key_id}"
+        """Of `Principal.issuer_key`: which key of which issuer signed its token. An issuer may give an id to another key, and one
+        without an id is called by its place in the document: so the key itself is named, too."""
+        return f"{self.name} {_fingerprint(self.keys[key_id])} {key_id}"
 
     def still_trusts(self, principal: Principal) -> bool:
         """Whether somebody who came with a token of this issuer would be let in with it again."""
-        _, _, key_id = principal.issuer_key.partition(" ")
-        return key_id in self.keys and principal.role in self.roles.values()
+        key_id = principal.issuer_key.split(" ", 2)[2]
+        return key_id in self.keys and self.key_name(key_id) == principal.issuer_key and principal.role in self.roles.values()
 
 
 def claimed_issuer(token: str) -> str:
@@ -178,6 +181,10 @@ def _public_key(stored: Mapping[str, str]) -> PublicKey | None:
     except (KeyError, ValueError, binascii.Error):
         return None
     return None
+
+
+def _fingerprint(key: PublicKey) -> str:
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()[:32]
 
 
 def _number(text: str) -> int:
