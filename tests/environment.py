@@ -10,12 +10,17 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 
 import structlog
 
 _OWNER = "PYTEST_OF_MAGNETAR"  # without the prefix: it is not a setting
 _KEPT = ("MAGNETAR_TEST_", "MAGNETAR_JAVA_HOME")
+
+# pytest rewrites the assertions of a thousand modules, 40 s of CPU, and keeps what it made where Python may write byte code.
+# Programs that tests start inherit what the environment says.
+sys.dont_write_bytecode = False
 
 # By default structlog prints an exception with all local variables, where `rich` is installed: a second of CPU for a broker's.
 structlog.configure(

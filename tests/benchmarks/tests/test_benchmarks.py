@@ -275,7 +275,8 @@ def test_neighbours_tells_what_an_innocent_tenant_felt(tmp_path: Path, names: li
 
 
 def test_every_attack_is_said_in_words() -> None:
-    assert all(words and name in words_of_help() for name, (words, _) in attacks.ATTACKS.items())
+    said = words_of_help()
+    assert all(words and name in said for name, (words, _) in attacks.ATTACKS.items())
 
 
 def words_of_help() -> str:
