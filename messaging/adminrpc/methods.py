@@ -101,6 +101,8 @@ from messaging.adminrpc.topics import (
     TopicRef,
     TopicsAsked,
     TopicsList,
+    TopicsPage,
+    TopicsPageAsked,
     TopicTimes,
 )
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
@@ -114,6 +116,7 @@ FEED_VERSION = Method("feed.version", Request, FeedVersion)
 FEED_PULL = Method("feed.pull", Request, FeedVersion)
 
 TOPICS_LIST = Method("topics.list", TopicsList, TopicNames, long_read=True)
+TOPICS_PAGE = Method("topics.page", TopicsPageAsked, TopicsPage)
 TOPICS_CREATE = Method("topics.create", TopicCreate, Empty, long_change=True, idempotent=False)
 TOPICS_DELETE = Method("topics.delete", TopicDelete, TopicDeletion, long_change=True)
 TOPICS_PARTITIONS = Method("topics.partitions", PartitionsGet, Partitions)

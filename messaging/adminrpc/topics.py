@@ -58,6 +58,27 @@ class TopicsList(Request, kw_only=True):
     namespace: fields.Namespace
 
 
+class TopicsPageAsked(Request, kw_only=True):
+    """The topics that come after the full name `after` ("": from the first), by name."""
+
+    namespace: fields.Namespace
+    after: fields.Words = ""
+    limit: fields.PageLimit
+
+
+class PageTopic(msgspec.Struct, kw_only=True):
+    topic: str
+    partitions: int  # 0: it is not partitioned
+
+
+class TopicsPage(Answer, kw_only=True):
+    """A partitioned topic counts as one, and system topics are left out, so `topics` may be fewer than `limit` though more follow.
+    `next`: the `after` of the page that follows, "" after the last one."""
+
+    topics: list[PageTopic]
+    next: str = ""
+
+
 class NamesSearch(Request, kw_only=True):
     """Names that contain `words` (lower case), of these tenants; `everywhere`: of all tenants."""
 

@@ -183,6 +183,11 @@ class SubscriptionRecord:
     properties: dict[str, str] = field(default_factory=dict)
 
 
+class PageTopic(NamedTuple):
+    name: str
+    partitions: int  # 0: it is not partitioned
+
+
 class SearchResult(NamedTuple):
     topics: list[str]
     subscriptions: list[tuple[str, str]]  # of which topic, and its name
@@ -232,6 +237,10 @@ class MetaStore(Protocol):
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         """Full names of the topics (partitions listed one by one) of ``tenant/namespace``, sorted, beginning after `after`."""
+
+    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+        """The persistent topics of ``tenant/namespace`` and all partitioned ones, sorted by name, beginning after `after`. A
+        partitioned topic counts as one; its partitions are not in it. Costs follow `limit`, not how many topics there are."""
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         """How many topics each namespace of a tenant has that has any, partitions one by one."""

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from messaging import bodies
 from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits.depth import check_depth
+from messaging.limits.sizes import TOPIC_BYTES_MAX
 from messaging.permissions.model import Action, Resource
 from messaging.protocol.names import NamespaceName
 from tenants.access import Actor
@@ -27,6 +28,7 @@ from tenants.scoping import tenant_scope
 
 PAGE_LIMIT, PAGE_LIMIT_MAX = 100, 1000
 ID_LENGTH_MAX = 64
+AFTER_BYTES_MAX = TOPIC_BYTES_MAX  # the longest key that a list is in the order of
 M = TypeVar("M", bound=Model)
 B = TypeVar("B", bound=msgspec.Struct)
 _CODES = {400: "invalid_request", 404: "not_found", 405: "method_not_allowed", 406: "not_acceptable", 415: "unsupported_media_type"}
@@ -70,9 +72,7 @@ class View(APIView):
 def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
     """A page of `rows` in the order of the unique field `key`. ``?after=`` takes the `next` of the page before."""
     limit = limit_of(request)
-    after = request.query_params.get("after", "")
-    if "\x00" in after:
-        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
+    after = after_of(request)
     try:
         chosen = list((rows.filter(**{f"{key}__gt": after}) if after else rows).order_by(key)[: limit + 1])
     except (ValueError, OverflowError):  # no number, where the key is one
@@ -82,7 +82,7 @@ def page(request: Request, rows: QuerySet[M], key: str, show: Any) -> Response:
 
 
 def page_of_names(request: Request, names: list[str], show: Any) -> Response:
-    limit, after = limit_of(request), request.query_params.get("after", "")
+    limit, after = limit_of(request), after_of(request)
     following = [name for name in sorted(names) if name > after]
     return Response(
         {"items": [show(name) for name in following[:limit]], "next": following[limit - 1] if len(following) > limit else None}
@@ -93,6 +93,13 @@ def id_after(request: Request) -> str:
     """``?after=`` of a list by ids that are text."""
     after = request.query_params.get("after", "")
     if not after.isascii() or "\x00" in after or len(after) > ID_LENGTH_MAX:
+        raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
+    return after
+
+
+def after_of(request: Request) -> str:
+    after: str = request.query_params.get("after", "")
+    if "\x00" in after or len(after.encode("utf-8", "surrogatepass")) > AFTER_BYTES_MAX:
         raise InvalidValue("`after` is invalid: use the value of `next` from the previous page")
     return after
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from messaging.adminrpc.methods import TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
-from messaging.adminrpc.topics import PartitionsGet, TopicRef, TopicsList
+from messaging.adminrpc.methods import TOPICS_PAGE, TOPICS_PARTITIONED_STATS, TOPICS_PARTITIONS, TOPICS_STATS
+from messaging.adminrpc.topics import PartitionsGet, TopicRef, TopicsPageAsked
 from messaging.policies.registry import POLICIES
 from messaging.policies.validation import JsonPolicies, split
 from messaging.protocol.names import NON_PERSISTENT, PERSISTENT, TopicName
-from messaging.protocol.system_topics import without_system_topics
 from tenants import actions, broker
 from tenants.actions import effects
 from tenants.models import Grant
 from tenants.names import namespace_of, topic_of
 from tenants.rest import shapes
-from tenants.rest.base import View, existing_namespace, page, page_of_names, readable_namespaces
+from tenants.rest.base import View, after_of, existing_namespace, limit_of, page, readable_namespaces
 from tenants.rest.outcome import Outcome
 from tenants.rest.schema import FORCE, PAGE, describe, page_of
 from tenants.rest.tenants import existing
@@ -133,13 +130,11 @@ class TopicPermission(View):
 class Topics(View):
     @describe("Topics of a namespace; a partitioned topic counts as one", page_of(shapes.TopicShape), parameters=PAGE)
     def get(self, request: Request, tenant: str, namespace: str) -> Response:
-        names = broker.rpc().call(TOPICS_LIST, TopicsList(namespace=existing_namespace(tenant, namespace).name))
-        plain = [topic for topic in names.topics if not _is_partition(topic, names.partitioned)]
-        return page_of_names(
-            request,
-            without_system_topics([*plain, *names.partitioned]),
-            lambda name: shapes.TopicShape(topic=name, partitions=names.partitioned.get(name, 0)),
-        )
+        name = existing_namespace(tenant, namespace).name
+        asked = TopicsPageAsked(namespace=name, after=after_of(request), limit=limit_of(request))
+        listed = broker.rpc().call(TOPICS_PAGE, asked)
+        items = [shapes.TopicShape(topic=row.topic, partitions=row.partitions) for row in listed.topics]
+        return Response({"items": items, "next": listed.next or None})
 
     @describe("Create a topic", shapes.TopicShape, shapes.NewTopic, 201)
     def post(self, request: Request, tenant: str, namespace: str) -> Response:
@@ -148,11 +143,6 @@ class Topics(View):
         topic = topic_of({"tenant": tenant, "namespace": namespace, "domain": domain, "topic": given.name})
         actions.create_topic(self.actor(), topic, given.partitions or None)
         return Response(shapes.TopicShape(topic=str(topic), partitions=given.partitions), status=201)
-
-
-def _is_partition(topic: str, partitioned: Mapping[str, int]) -> bool:
-    base, _, index = topic.rpartition("-partition-")
-    return base in partitioned and index.isdecimal()
 
 
 def found_topic(parts: dict[str, str]) -> tuple[TopicName, int]:

@@ -18,6 +18,7 @@ from messaging.storage.meta_store import (
     NO_PROPERTIES,
     NO_TIMES,
     MetaConflict,
+    PageTopic,
     PartitionedRecord,
     SearchResult,
     SubscriptionRecord,
@@ -29,7 +30,7 @@ from messaging.storage.meta_store import (
     version_conflict,
 )
 from messaging.storage.recycled_topic import PREFIX, RECYCLED, RecycledTopic, ValueKeys
-from messaging.storage.sqlite import recycling, tables
+from messaging.storage.sqlite import recycling, tables, topic_pages
 from messaging.storage.sqlite.thread import SqliteThread
 
 T = TypeVar("T")
@@ -160,6 +161,10 @@ class SqliteMetaStore:
         return await self._call(
             lambda db: [name for (name,) in db.execute(sql, (namespace, after, limit))], namespace.partition("/")[0]
         )
+
+    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+        rows = await self._call(lambda db: topic_pages.page(db, namespace, after, limit), namespace.partition("/")[0])
+        return [PageTopic(name, 0 if record is None else tables.partitioned_of((record,)).partitions) for name, record in rows]
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         return await self._call(lambda db: tables.count_of_namespaces(db, "topic", tenant), tenant)

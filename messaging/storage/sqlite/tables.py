@@ -14,6 +14,7 @@ from messaging.atomic_files import make_directory
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
 from messaging.storage.recycled_topic import RECYCLED
+from messaging.storage.sqlite import topic_pages
 from messaging.storage.sqlite.thread import shrink_log
 
 FORMAT_VERSION = 1
@@ -81,7 +82,7 @@ def connect(path: Path) -> sqlite3.Connection:
         if version not in (0, FORMAT_VERSION):
             raise sqlite3.DatabaseError(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
         shrink_log(db)  # what follows writes to it, and the disk may be full
-        db.executescript(_SCHEMA)
+        db.executescript(_SCHEMA + topic_pages.INDEXES)
         if version != FORMAT_VERSION:
             db.execute(f"pragma user_version = {FORMAT_VERSION}")
     except BaseException:

@@ -106,6 +106,39 @@ async def test_subscription_ids_are_never_used_again(store: MetaStore) -> None:
     assert two.subscription_id > first.subscription_id
 
 
+async def test_a_partitioned_topic_counts_as_one_on_a_page(store: MetaStore) -> None:
+    at = "persistent://acme/orders/"
+    for name in ("p", "p-partition-1-partition-1", "a/b"):
+        await store.cas_partitioned(FENCE, PartitionedRecord(f"{at}{name}", 12))
+    await store.cas_partitioned(FENCE, PartitionedRecord("non-persistent://acme/orders/n", 2))
+    partitions = [f"p-partition-{index}" for index in range(12)] + ["p-partition-1-partition-1-partition-3"]
+    plain = [
+        "lone-partition-3",
+        "lone-partition-10",
+        "lone-partition-3-partition-4",
+        "lone-partition-03",
+        "o",
+        "p-partition-07",
+        "p-p",
+    ]
+    plain += ["p-partition-1x", "p-partition-", "-partition-1", "q", "p-partition-2-partition-8", "ä-partition-1", "ä"]
+    for name in (*partitions, *plain):
+        await store.cas_topic(FENCE, TopicRecord(f"{at}{name}"))
+    await store.cas_topic(FENCE, TopicRecord("persistent://acme/orders2/other"))
+    await store.cas_topic(FENCE, TopicRecord("non-persistent://acme/orders/stored"))
+    expected = [(f"{at}{name}", 0) for name in plain] + [("non-persistent://acme/orders/n", 2)]
+    expected = sorted([*expected, (f"{at}p", 12), (f"{at}p-partition-1-partition-1", 12), (f"{at}a/b", 12)])
+    for limit in (1, 2, 3, 7, 100):
+        listed: list[tuple[str, int]] = []
+        while page := await store.page_of_topics("acme/orders", after=listed[-1][0] if listed else "", limit=limit):
+            assert len(page) == min(limit, len(expected) - len(listed))
+            listed += page
+        assert listed == expected
+    for name in (*partitions, "p-partition-5x", "lone", "zz"):
+        rest = await store.page_of_topics("acme/orders", after=f"{at}{name}")
+        assert rest == [row for row in expected if row[0] > f"{at}{name}"], name
+
+
 async def test_save_cursors_passes_over_unknown_ids(store: MetaStore) -> None:
     first = await store.create_subscription(FENCE, TOPIC, "a", created_ms=1, mark_delete=EARLIEST, properties={})
     two = await store.create_subscription(FENCE, TOPIC, "b", created_ms=1, mark_delete=EARLIEST, properties={})

@@ -13,6 +13,7 @@ from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import (
     NO_TIMES,
     MetaConflict,
+    PageTopic,
     PartitionedRecord,
     SearchResult,
     SubscriptionRecord,
@@ -94,6 +95,12 @@ class MemoryMetaStore:
 
     async def list_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[str]:
         return sorted(name for name in self._named() if name > after and namespace_of(name) == namespace)[:limit]
+
+    async def page_of_topics(self, namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+        partitioned = {record.name: record.partitions for record in await self.list_partitioned(namespace)}
+        stored = [name for name in self._named() if namespace_of(name) == namespace and name.startswith("persistent://")]
+        plain = {name: 0 for name in stored if partitioned_name(name) not in partitioned}
+        return [PageTopic(name, count) for name, count in sorted({**plain, **partitioned}.items()) if name > after][:limit]
 
     async def count_topics(self, tenant: str) -> dict[str, int]:
         await asyncio.sleep(0)

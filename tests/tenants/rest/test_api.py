@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from messaging.identity import issue_token
+from messaging.storage.meta_store import PageTopic
 from tenants import actions
 from tenants.models import Key, Namespace, Tenant
 from tests.tenants.world import Caller, World
@@ -74,6 +75,30 @@ def test_everybody_lists_their_own_tenants(world: World, caller: Callable[[str],
     actions.update_tenant(world.admin, "other", admin_roles=["app@acme"])
     assert names(Caller(world.token("app@acme"))) == ["other"]
     assert names(Caller(world.token("more@acme"))) == []
+
+
+def test_pages_of_topics(world: World, caller: Callable[[str], Caller]) -> None:
+    """Each is one question to the store, of the page alone."""
+    olga, asked = caller("olga"), []
+    stored = world.broker.meta.page_of_topics
+
+    async def counted(namespace: str, *, after: str = "", limit: int = 1000) -> list[PageTopic]:
+        asked.append((after, limit))
+        return await stored(namespace, after=after, limit=limit)
+
+    world.broker.meta.page_of_topics = counted  # type: ignore[method-assign]
+    world.broker.add_partitioned("persistent://acme/orders/wide", 3)
+    for index in range(4):
+        world.broker.add(f"persistent://acme/orders/t{index}")
+    seen, address = [], f"{N}/topics?limit=2"
+    while address:
+        page = olga("GET", address).json()
+        seen += [(row["topic"].rpartition("/")[2], row["partitions"]) for row in page["items"]]
+        address = f"{N}/topics?limit=2&after={page['next']}" if page["next"] else ""
+    assert seen == [("t0", 0), ("t1", 0), ("t2", 0), ("t3", 0), ("wide", 3)]
+    assert asked == [("", 3), ("persistent://acme/orders/t1", 3), ("persistent://acme/orders/t3", 3)]
+    for after in ("%00", "x" * 4097):
+        assert "`after`" in problem(olga("GET", f"{N}/topics?after={after}"), 400, "invalid_value")["detail"]
 
 
 def test_a_namespace_and_its_policies(world: World, caller: Callable[[str], Caller]) -> None:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import structlog
 
 from messaging.adminrpc.base import Empty
-from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_LIVE, NAMESPACES_PURGE, TOPICS_LIST
-from messaging.adminrpc.topics import NamespaceLive, NamesSearch, SearchResult, SubscriptionFound, TopicNames, TopicsList
+from messaging.adminrpc.methods import NAMES_SEARCH, NAMESPACES_LIVE, NAMESPACES_PURGE, TOPICS_LIST, TOPICS_PAGE
+from messaging.adminrpc.topics import (
+    NamespaceLive,
+    NamesSearch,
+    SearchResult,
+    SubscriptionFound,
+    TopicNames,
+    TopicsList,
+    TopicsPage,
+    TopicsPageAsked,
+)
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.admin.stats import live_stats
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.topics.listing import page_of_topics
 from messaging.errors import NotFound, PreconditionFailed, TopicNotFound
 from messaging.protocol.names import parse_namespace, parse_topic
 from messaging.protocol.system_topics import without_system_topics
@@ -39,6 +49,12 @@ class NamespaceHandlers:
         if namespace in self._broker.access.view.recycled:
             raise NotFound(f"namespace {namespace} does not exist: create it first")
         return namespace
+
+    @answers(TOPICS_PAGE)
+    async def page_of_topics(self, request: TopicsPageAsked) -> TopicsPage:
+        namespace = self._present(request.namespace)
+        topics, meta = self._broker.topics, self._broker.storage.meta
+        return await page_of_topics(meta, topics.loaded_of(namespace), namespace, request.after, request.limit)
 
     async def _names(self, namespace: str) -> list[str]:
         """Of all topics, those that are not persistent last."""

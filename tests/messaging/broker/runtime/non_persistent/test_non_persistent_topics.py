@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messaging.adminrpc.topics import TopicPropertiesChange, TopicRef
+from messaging.adminrpc.topics import TopicCreate, TopicPropertiesChange, TopicRef, TopicsPageAsked
 from messaging.broker.runtime.broker_metrics import broker_samples
 from messaging.broker.runtime.non_persistent_topics import NonPersistentTopics
 from messaging.errors import NotAcceptable
@@ -300,3 +300,24 @@ async def test_publish_rates_hold_producers_back(world: VirtualWorld) -> None:
     consumer.read()
     assert consumer.messages[1] == client.stored() == 1500  # what waits is not dropped
     assert client.receipts[1] == list(range(1500))
+
+
+async def test_pages_of_topics_have_those_that_are_loaded(world: BrokerWorld) -> None:
+    """By name, so before persistent ones; a partition is in its topic, unless it is only called like one."""
+    at = "non-persistent://acme/orders/"
+    await world.admin.topics.create(TopicCreate(topic=f"{at}wide", partitions=2))
+    client = await world.connected("owner")
+    for index, name in enumerate(("b", "lone-partition-1", "wide-partition-1", "wide-partition-x"), 1):
+        await client.producer(f"{at}{name}", producer_id=index)
+    for name in ("p", "__change_events"):
+        await world.admin.topics.create(TopicCreate(topic=f"persistent://acme/orders/{name}"))
+    listed = {"b": 0, "lone-partition-1": 0, "wide": 2, "wide-partition-x": 0}
+    expected = [*((f"{at}{name}", partitions) for name, partitions in listed.items()), ("persistent://acme/orders/p", 0)]
+    for limit in (1, 2, 10):
+        rows, after, pages = [], "", 0
+        while pages == 0 or after:
+            page = await world.admin.namespaces.page_of_topics(TopicsPageAsked(namespace="acme/orders", after=after, limit=limit))
+            assert 0 < len(page.topics) <= limit
+            rows += [(row.topic, row.partitions) for row in page.topics]
+            after, pages = page.next, pages + 1
+        assert rows == expected
