@@ -35,7 +35,16 @@ TASKS = frozenset(
 )
 
 OF_WORKERS_AND_WEB = frozenset(
-    {"ceilings.used", "messages.publish", "namespaces.purge", "redrive.scan", "status", "topics.figures", "topics.times"}
+    {
+        "ceilings.used",
+        "changes.outcome",
+        "messages.publish",
+        "namespaces.purge",
+        "redrive.scan",
+        "status",
+        "topics.figures",
+        "topics.times",
+    }
 )
 
 CALLS: Mapping[str, frozenset[str]] = {
