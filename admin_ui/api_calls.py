@@ -201,6 +201,16 @@ def purge_recycled_namespace(tenant: str, recycle_id: str) -> Call:
     )
 
 
+def purge_recycled_tenant(recycle_id: str) -> Call:
+    return Call(
+        "DELETE",
+        ("recycled-tenants", recycle_id),
+        "recycled_tenants.delete",
+        (recycle_id,),
+        command=("recycle-bin", "purge-tenant", recycle_id),
+    )
+
+
 def delete_audit_stream(tenant: str) -> Call:
     path, client, arguments = _audit_stream(tenant)
     return Call("DELETE", path, f"{client}.delete_stream", arguments)

@@ -6,7 +6,7 @@ everything up to V. `since` reads the feed in bounded pages, and `confirm` retur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -57,12 +57,15 @@ def lock_head() -> FeedHead:
     return head
 
 
-def append_all(head: FeedHead, kind: str, keys: Iterable[str], state: dict[str, Any] | None) -> int:
-    """`append` of the same state for many, at the cost of a few queries."""
-    rows = [OutboxChange(version=head.version + 1 + index, kind=kind, key=key, state=state) for index, key in enumerate(keys)]
+def append_all(head: FeedHead, kind: str, states: Mapping[str, dict[str, Any] | None]) -> int:
+    """`append` for many, at the cost of a few queries. They are states that were told before, or small."""
+    rows = [
+        OutboxChange(version=head.version + 1 + index, kind=kind, key=key, state=state)
+        for index, (key, state) in enumerate(states.items())
+    ]
     OutboxChange.objects.bulk_create(rows, batch_size=_ROWS_AT_ONCE)
     head.version += len(rows)
-    head.kept_bytes += len(rows) * len(msgspec.json.encode(state))
+    head.kept_bytes += sum(len(msgspec.json.encode(state)) for state in states.values())
     if head.version - head.compacted_version >= 2 * KEPT_CHANGES or head.kept_bytes >= 2 * KEPT_BYTES:
         _compact(head)
     head.save()

@@ -1,4 +1,4 @@
-"""Deleted namespaces that can be restored: the list, restore, delete for good."""
+"""Deleted namespaces and tenants that can be restored: the lists, restore, delete for good."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_m
 from messaging.errors import MagnetarError, NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX
 from tenants.actions.recycled_namespaces import purge_namespace, recycled_namespace, recycled_namespaces, restore_namespace
+from tenants.actions.recycled_tenants import purge_tenant, recycled_tenant, recycled_tenants, restore_tenant
 from tenants.models import Recycled
 
 ENTRIES_A_PAGE = 100
@@ -41,13 +42,40 @@ def recycled_namespace_list(request: ConsoleRequest, tenant: str) -> HttpRespons
         following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
         first=not after,
         policies=reverse("console:tenant_policies", args=[tenant]),
+        action="Policies",
+    )
+
+
+@page
+def recycled_tenant_list(request: ConsoleRequest) -> HttpResponse:
+    after = request.GET.get("after", "")[:ID_LENGTH_MAX]
+    entries = recycled_tenants(request.actor, after=after, limit=ENTRIES_A_PAGE + 1)
+    return show(
+        request,
+        "pages/recycled.html",
+        navigation(request, "tenants"),
+        crumbs=crumbs(),
+        heading="Deleted tenants",
+        kind="Tenant",
+        entries=[
+            _row(entry)
+            | {
+                "restore": reverse("console:recycled_tenant_restore", args=[entry.id]),
+                "purge": reverse("console:recycled_tenant_purge", args=[entry.id]),
+            }
+            for entry in entries[:ENTRIES_A_PAGE]
+        ],
+        following=entries[ENTRIES_A_PAGE - 1].id if len(entries) > ENTRIES_A_PAGE else "",
+        first=not after,
+        policies=reverse("console:tenants"),
+        action="Tenants",
     )
 
 
 def _row(entry: Recycled) -> dict[str, Any]:
     return {
         "name": entry.name,
-        "topics": entry.counts.get("topics", 0),
+        "contents": entry.counts.get("topics", entry.counts.get("namespaces", 0)),
         "deleted_at": entry.deleted_at,
         "expires_at": entry.expires_at,
         "deleted_by": entry.deleted_by,
@@ -87,4 +115,40 @@ def recycled_namespace_purge(request: ConsoleRequest, tenant: str, entry: str) -
         done=f"Namespace {name} was deleted for good.",
         back=back,
         calls=[api_calls.purge_recycled_namespace(tenant, entry)],
+    )
+
+
+@page
+def recycled_tenant_restore(request: ConsoleRequest, entry: str) -> HttpResponse:
+    """A button of the list."""
+    try:
+        restored = restore_tenant(request.actor, entry)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(reverse("console:recycled_tenants"))
+    show_message(request, f"Tenant {restored.name} was restored, with its people, keys, namespaces, topics and messages.")
+    return HttpResponseRedirect(reverse("console:tenant", args=[restored.name]))
+
+
+@page
+def recycled_tenant_purge(request: ConsoleRequest, entry: str) -> HttpResponse:
+    try:
+        name = recycled_tenant(request.actor, entry).name
+    except NotFound:
+        raise Http404 from None
+    back = reverse("console:recycled_tenants")
+    return confirm_page(
+        request,
+        navigation(request, "tenants"),
+        lambda: purge_tenant(request.actor, entry),
+        crumbs=crumbs("", "", ("Deleted tenants", back)),
+        heading=f"Delete {name} for good",
+        impact=["All its people, keys, namespaces, topics and messages are deleted permanently. It cannot be restored after that."],
+        name=name,
+        submit="Delete for good",
+        done=f"Tenant {name} was deleted for good.",
+        back=back,
+        calls=[api_calls.purge_recycled_tenant(entry)],
     )

@@ -17,6 +17,7 @@ from messaging.errors import MagnetarError
 from messaging.permissions.model import Action, Resource, Scope
 from tenants.actions.labels import set_labels
 from tenants.actions.policy_views import levels_of_namespace
+from tenants.actions.recycling import hours_of_tenant
 from tenants.actions.tenants import create_tenant, delete_tenant
 from tenants.audit.reading import records_of
 from tenants.broker_settings import policy_defaults
@@ -154,13 +155,16 @@ def tenant_labels(request: ConsoleRequest, tenant: str) -> HttpResponse:
 
 @page
 def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
-    namespaces = Namespace.objects.count()
+    namespaces, hours = Namespace.objects.count(), hours_of_tenant(Tenant.objects.get())
     impact = [f"All keys of {tenant} stop working immediately and their connections are closed. Its members lose access."]
     if namespaces:
         impact.append(
             f"It still has {namespaces} namespace{'s' * (namespaces > 1)}. Delete them first; until then the tenant cannot be "
             f"deleted."
         )
+    if hours:
+        impact.append(f"It goes to the recycle bin of the platform, and is deleted permanently after {hours} hours.")
+    kept = f" It is in the recycle bin for {hours} hours, where it can be restored." if hours else ""
     return confirm_page(
         request,
         navigation(request, "tenant", tenant),
@@ -170,7 +174,7 @@ def tenant_delete(request: ConsoleRequest, tenant: str) -> HttpResponse:
         impact=impact,
         name=tenant,
         submit="Delete tenant",
-        done=f"Tenant {tenant} was deleted.",
+        done=f"Tenant {tenant} was deleted.{kept}",
         back=reverse("console:tenants"),
         cancel=reverse("console:tenant", args=[tenant]),
     )

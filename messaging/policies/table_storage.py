@@ -172,7 +172,7 @@ TABLE = (
         label="Recycle bin",
         phrase="for {}",
         words={0: "not at all"},
-        meaning="How long a topic or namespace that somebody deletes can be restored, with its messages and subscriptions; 0: it "
+        meaning="How long a topic, namespace or tenant that somebody deletes can be restored, with its messages; 0: it "
         "is deleted at once. The value that is in force at the deletion counts.",
         enforced_by="messaging.broker.runtime.topics.recycle_bin:RecycleBin.place_for",
     ),

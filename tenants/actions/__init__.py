@@ -23,6 +23,7 @@ from tenants.actions.members import remove_member, set_member
 from tenants.actions.namespaces import create_namespace, delete_namespace, set_policies, set_property
 from tenants.actions.recycle_bin import purge_topic, restore_topic
 from tenants.actions.recycled_namespaces import purge_namespace, restore_namespace
+from tenants.actions.recycled_tenants import purge_tenant, restore_tenant
 from tenants.actions.teams import RoleOfTeam, add_team_member, delete_team, remove_team_member, set_team
 from tenants.actions.tenants import create_tenant, delete_tenant, set_tenant_policies, update_tenant
 from tenants.actions.topic_policies import remove_topic_policies, set_topic_policies, topic_policies
@@ -50,8 +51,10 @@ __all__ = [
     "grant_permission",
     "granting",
     "purge_namespace",
+    "purge_tenant",
     "purge_topic",
     "restore_namespace",
+    "restore_tenant",
     "restore_topic",
     "revoke_on_topics",
     "remove_member",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,9 +39,10 @@ class PendingChange:
     def publish_change(self, kind: str, key: str, state: dict[str, Any] | None) -> None:
         self.version = feed.append(self._head, kind, key, state)
 
-    def publish_all(self, kind: str, keys: Iterable[str], state: dict[str, Any] | None) -> None:
-        """The same state of many: for states that are small, or for what is gone."""
-        self.version = feed.append_all(self._head, kind, keys, state)
+    def publish_all(self, kind: str, states: Mapping[str, dict[str, Any] | None]) -> None:
+        """Many at once: what is gone, small, or was told before."""
+        if states:
+            self.version = feed.append_all(self._head, kind, states)
 
     def publish_namespace(self, namespace: Namespace) -> None:
         """Raises `PreconditionFailed` if its tenant would have too much of it."""

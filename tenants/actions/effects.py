@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 from messaging.adminrpc.methods import RECYCLE_BIN_LIST, TOPICS_LIST, TOPICS_PARTITIONED_STATS, TOPICS_STATS
-from messaging.adminrpc.recycle_bin import RecycleBinList, Recycled
+from messaging.adminrpc.recycle_bin import RecycleBinList
+from messaging.adminrpc.recycle_bin import Recycled as RecycledTopic
 from messaging.adminrpc.topics import TopicRef, TopicsList
 from messaging.errors import Conflict, NotFound, PreconditionFailed
 from messaging.permissions.model import Action, Resource
@@ -16,9 +17,9 @@ from tenants import broker
 from tenants.access import Actor, require
 from tenants.actions import protection
 from tenants.actions.namespaces import existing
-from tenants.actions.recycling import hours_of_namespace
+from tenants.actions.recycling import hours_of_namespace, hours_of_tenant
 from tenants.actions.topics import topic_resource
-from tenants.models import Grant, Key, Namespace, Tenant
+from tenants.models import Grant, Key, Namespace, Recycled, Tenant
 from tenants.scoping import tenant_scope
 
 Counts = dict[str, int]
@@ -65,9 +66,9 @@ def deleted_namespace(actor: Actor, name: str, *, force: bool) -> Counts:
     return {**counts, "recycled_topics": len(_recycled_topics(name)), **_kept(hours_of_namespace(namespace))}
 
 
-def _recycled_topics(namespace: str) -> list[Recycled]:
+def _recycled_topics(namespace: str) -> list[RecycledTopic]:
     """What lies in its recycle bin goes with it."""
-    listed: list[Recycled] = []
+    listed: list[RecycledTopic] = []
     after = ""
     while True:
         page = broker.rpc().call(RECYCLE_BIN_LIST, RecycleBinList(namespace=namespace, after_id=after, limit=PAGE_TOPICS))
@@ -91,10 +92,13 @@ def deleted_tenant(actor: Actor, name: str, *, force: bool) -> Counts:
         protection.check_tenant(Tenant.objects.get())
         namespaces = list(Namespace.objects.values_list("name", flat=True))
         keys = Key.objects.filter(revoked_at=None).count()
+        hours = hours_of_tenant(Tenant.objects.get())
+        in_bin = Recycled.objects.filter(kind="namespace", purging=False).count()
     if namespaces and not force:
         raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
     topics = sum(len(broker.rpc().call(TOPICS_LIST, TopicsList(namespace=each)).topics) for each in namespaces)
-    return {"namespaces": len(namespaces), "topics": topics, "keys": keys}
+    counts = {"namespaces": len(namespaces), "topics": topics, "keys": keys, "recycled_namespaces": in_bin}
+    return {**counts, "recycled_topics": sum(len(_recycled_topics(each)) for each in namespaces), **_kept(hours)}
 
 
 def revoked_key(actor: Actor, tenant: str, key_id: str) -> Key:

@@ -18,7 +18,7 @@ from tenants.actions import labels
 from tenants.actions.change import PendingChange, change
 from tenants.actions.protection import check_namespace
 from tenants.actions.quotas import check_another_namespace
-from tenants.actions.recycling import NAMESPACE, check_not_recycled, hours_of_namespace, take
+from tenants.actions.recycling import NAMESPACE, check_not_recycled, hours_of_namespace, new_entry, take
 from tenants.models import Namespace, Tenant
 
 
@@ -33,6 +33,8 @@ def create_namespace(
     tenant, _ = parse_namespace(name)
     require(actor, Action.NAMESPACE_ADMIN, Resource(tenant))
     valid = changed({}, policies or {})
+    if not Tenant.unscoped.filter(name=tenant).exists():  # it may be in the recycle bin, with a namespace of this name
+        raise NotFound(f"tenant {tenant!r} does not exist")
     check_not_recycled(name)
     if not Namespace.unscoped.filter(name=name).exists():
         _purge(name)
@@ -136,9 +138,10 @@ def _recycle(actor: Actor, name: str, topics: TopicNames) -> None:
         check_namespace(namespace)
         before = namespace.policies
         counts = {"topics": len(topics.topics), "partitioned_topics": len(topics.partitioned)}
-        entry = take(changing, actor, NAMESPACE, [namespace], hours_of_namespace(namespace), counts)
+        entry = new_entry(actor, NAMESPACE, namespace, hours_of_namespace(namespace), counts)
         after = {"recycle_id": entry.id, "expires_at": entry.expires_at.isoformat()}
         changing.audit("namespace.delete", namespace.tenant_id, name, {"policies": before}, after)
+        take(changing, entry, [namespace])
 
 
 def _purge(name: str) -> None:

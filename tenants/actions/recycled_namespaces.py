@@ -7,15 +7,8 @@ from messaging.policies.model import Level
 from messaging.policies.protection import check_deletable
 from tenants.access import Actor, require
 from tenants.actions.change import change
-from tenants.actions.recycling import (
-    NAMESPACE,
-    begin_purge,
-    bring_back,
-    finish_purge,
-    listed,
-    restorable,
-    try_to_finish,
-)
+from tenants.actions.recycled_ends import finish_or_leave
+from tenants.actions.recycling import NAMESPACE, begin_purge, bring_back, listed, restorable
 from tenants.models import Recycled, Tenant
 
 
@@ -57,4 +50,4 @@ def purge_namespace(actor: Actor, tenant: str, recycle_id: str) -> None:
         entry = check_purge(actor, tenant, recycle_id)
         changing.audit("namespace.purge", tenant, entry.name, {"recycle_id": entry.id})
         begin_purge(changing, entry)
-    try_to_finish(lambda: finish_purge(actor, entry, lambda: None))
+    finish_or_leave(actor, entry)

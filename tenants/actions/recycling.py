@@ -21,18 +21,19 @@ from django.utils import timezone
 
 from messaging.adminrpc.methods import NAMESPACES_PURGE
 from messaging.adminrpc.topics import TopicsList
-from messaging.errors import Conflict, MagnetarError, NotFound, PreconditionFailed
+from messaging.errors import Conflict, NotFound, PreconditionFailed
 from messaging.policies.model import Level
 from messaging.policies.resolution import Levels, resolve_policy
 from tenants import broker, feed
 from tenants.access import Actor
-from tenants.actions.change import PendingChange, change
+from tenants.actions.change import PendingChange
 from tenants.broker_settings import policy_defaults
-from tenants.models import Namespace, Recycled, RecycledRow, Tenant
+from tenants.models import Key, Namespace, Recycled, RecycledRow, Tenant, TokenIssuer
 
 POLICY = "recycle_bin_retention_hours"
 NAMESPACE, TENANT = "namespace", "tenant"
 NAMESPACE_ROW, TENANT_ROW, TOPIC_ROW = "tenants.namespace", "tenants.tenant", "tenants.topicpolicies"
+KEY_ROW, ISSUER_ROW = "tenants.key", "tenants.tokenissuer"
 ROWS_AT_ONCE = 200
 
 
@@ -60,14 +61,11 @@ def check_not_recycled(name: str) -> None:
 # --- into it
 
 
-def take(
-    changing: PendingChange, actor: Actor, kind: str, subjects: list[Namespace | Tenant], hours: int, counts: dict[str, int]
-) -> Recycled:
-    """Moves the rows of the last of `subjects` and of those before it, and all that hangs on them, within the caller's change."""
-    subject = subjects[-1]
+def new_entry(actor: Actor, kind: str, subject: Namespace | Tenant, hours: int, counts: dict[str, int]) -> Recycled:
+    """Within the change that takes it."""
     tenant = subject if isinstance(subject, Tenant) else subject.tenant
     now = timezone.now()
-    entry = Recycled.unscoped.create(
+    return Recycled.unscoped.create(
         id=f"{int(now.timestamp() * 1000):012x}-{uuid.uuid4().hex[:12]}",
         kind=kind,
         name=subject.name,
@@ -78,11 +76,14 @@ def take(
         deleted_by=actor.principal.role,
         counts=counts,
     )
-    for each in subjects:
-        _keep(entry, _what_goes_with(each))
-        each.delete()
-    tell_recycled(changing, entry)
-    return entry
+
+
+def take(changing: PendingChange, entry: Recycled, subjects: Iterable[Namespace | Tenant]) -> None:
+    """Moves the rows of `subjects`, and all that hangs on them, within the caller's change; namespaces before their tenant."""
+    for subject in subjects:
+        _keep(entry, _what_goes_with(subject))
+        subject.delete()
+    _tell_gone(changing, entry)
 
 
 class _Everything(Collector):
@@ -115,12 +116,17 @@ def keys_in(entry: Recycled, model: str) -> list[str]:
     return list(RecycledRow.unscoped.filter(recycled=entry, model=model).values_list("key", flat=True))
 
 
-def tell_recycled(changing: PendingChange, entry: Recycled) -> None:
+def _tell_gone(changing: PendingChange, entry: Recycled) -> None:
     """That they are in the bin comes first: policies that end after it concern no topic."""
     namespaces = namespaces_in(entry)
-    changing.publish_all("recycled", namespaces, feed.recycled_state(entry.tenant_uid))
-    changing.publish_all("topic", keys_in(entry, TOPIC_ROW), None)
-    changing.publish_all("namespace", namespaces, None)
+    changing.publish_all("recycled", dict.fromkeys(namespaces, feed.recycled_state(entry.tenant_uid)))
+    changing.publish_all("topic", dict.fromkeys(keys_in(entry, TOPIC_ROW)))
+    changing.publish_all("namespace", dict.fromkeys(namespaces))
+    if entry.kind == TENANT:
+        issuers = RecycledRow.unscoped.filter(recycled=entry, model=ISSUER_ROW).values_list("row", flat=True)
+        changing.publish_all("key", dict.fromkeys(keys_in(entry, KEY_ROW)))
+        changing.publish_all("issuer", {f"{entry.name}/{row['fields']['name']}": None for row in issuers})
+        changing.publish_all("tenant", {entry.name: None})
 
 
 # --- out of it
@@ -137,11 +143,22 @@ def bring_back(changing: PendingChange, entry: Recycled) -> None:
                 restored.save(force_insert=True)
     Namespace.unscoped.filter(name__in=namespaces).update(restored_at=now)
     entry.delete()
+    _tell_back(changing, entry.tenant if entry.kind == TENANT else "", namespaces)
+
+
+def _tell_back(changing: PendingChange, tenant: str, namespaces: list[str]) -> None:
+    """`tenant` "": it was there all the time. That they are out of the bin comes last: then their topics follow all policies."""
+    if tenant:
+        changing.publish_tenant(Tenant.unscoped.get(name=tenant))
     for namespace in Namespace.unscoped.filter(name__in=namespaces).select_related("tenant"):
         changing.publish_namespace(namespace)
-        for topic in namespace.topic_policies.select_related("namespace__tenant"):
-            changing.publish_topic(topic, changed=False)
-    changing.publish_all("recycled", namespaces, None)
+        changing.publish_all("topic", {row.topic: feed.topic_state(row) for row in namespace.topic_policies.all()})
+    if tenant:
+        keys = Key.unscoped.filter(tenant=tenant).select_related("tenant")
+        issuers = TokenIssuer.unscoped.filter(tenant=tenant).select_related("tenant")
+        changing.publish_all("key", {key.id: feed.key_state(key) for key in keys})
+        changing.publish_all("issuer", {f"{tenant}/{row.name}": feed.issuer_state(row) for row in issuers})
+    changing.publish_all("recycled", dict.fromkeys(namespaces))
 
 
 def _in_order(entry: Recycled) -> Iterator[RecycledRow]:
@@ -157,16 +174,22 @@ def _in_order(entry: Recycled) -> Iterator[RecycledRow]:
 def _fits(row: models.Model, needed: bool, there: set[tuple[str, Any]]) -> bool:
     """Whether it refers to nothing that is gone, such as a person, and nothing has taken its place, such as another role of that
     person. `there`: what is known to be there. Raises `Conflict` where such a row is `needed`."""
-    manager = type(row)._base_manager
-    taken = manager.filter(pk=row.pk).exists() or any(
-        manager.filter(**{name: getattr(row, name) for name in constraint.fields}).exists()
-        for constraint in row._meta.constraints
-        if isinstance(constraint, models.UniqueConstraint) and constraint.fields
-    )
     gone = not all(_is_there(row, field, there) for field in row._meta.concrete_fields if field.is_relation)
+    taken = not gone and _is_taken(row)
     if needed and (taken or gone):
         raise Conflict(f"{row} cannot be restored: {'another one has its name' if taken else 'its tenant does not exist'}")
     return not taken and not gone
+
+
+def _is_taken(row: models.Model) -> bool:
+    manager = type(row)._base_manager
+    unique = [
+        constraint.fields
+        for constraint in row._meta.constraints
+        if isinstance(constraint, models.UniqueConstraint) and constraint.fields
+    ]
+    unique += [(field.name,) for field in row._meta.concrete_fields if field.unique]
+    return any(manager.filter(**{name: getattr(row, name) for name in names}).exists() for names in unique)
 
 
 def _is_there(row: models.Model, field: Any, there: set[tuple[str, Any]]) -> bool:
@@ -186,12 +209,11 @@ def begin_purge(changing: PendingChange, entry: Recycled) -> None:
     """From now on it cannot be restored, and the broker keeps nothing of it."""
     entry.purging, entry.expires_at = True, timezone.now()
     entry.save()
-    changing.publish_all("recycled", namespaces_in(entry), None)
+    changing.publish_all("recycled", dict.fromkeys(namespaces_in(entry)))
 
 
-def finish_purge(actor: Actor, entry: Recycled, renew: Callable[[], None]) -> None:
-    """Deletes what the broker has of it, then the entry. What is cut off is finished by the next call. Raises what the broker
-    raises."""
+def delete_topics(entry: Recycled, renew: Callable[[], None]) -> None:
+    """What the broker has of it. What is cut off is finished by the next call. Raises what the broker raises."""
     for namespace in namespaces_in(entry):
         renew()
         try:
@@ -199,8 +221,6 @@ def finish_purge(actor: Actor, entry: Recycled, renew: Callable[[], None]) -> No
         except PreconditionFailed:  # the broker missed that it is not in the bin any more
             feed.confirm(feed.newest_version())
             broker.rpc().call(NAMESPACES_PURGE, TopicsList(namespace=namespace))
-    with change(actor, must_confirm=False):
-        Recycled.unscoped.filter(id=entry.id).delete()
 
 
 def due(now: datetime) -> list[Recycled]:
@@ -224,11 +244,3 @@ def restorable(kind: str, recycle_id: str, tenant: str = "") -> Recycled:
     if entry is None:
         raise NotFound(f"the recycle bin has no {kind} with the id {recycle_id[:64]!r}")
     return entry
-
-
-def try_to_finish(finish: Callable[[], None]) -> None:
-    """What the broker cannot do now, the workers do with their next round."""
-    try:
-        finish()
-    except MagnetarError:
-        return

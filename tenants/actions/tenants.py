@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from django.conf import settings as django_settings
 
 from messaging.errors import Conflict, InvalidValue, NotFound, PreconditionFailed
-from messaging.permissions.model import Action, Resource, tenant_of_key_role
+from messaging.permissions.model import Action, Resource
 from messaging.policies.model import Level
 from messaging.policies.validation import JsonPolicies, changed
 from messaging.protocol.names import entity_name
 from tenants import feed
 from tenants.access import Actor, require
 from tenants.actions import namespaces
-from tenants.actions.change import PendingChange, change
+from tenants.actions.change import change
+from tenants.actions.key_roles import revoke_roles_of
 from tenants.actions.protection import check_tenant
-from tenants.models import Grant, Key, Namespace, SubscriptionGrant, Tenant, TokenIssuer
+from tenants.actions.recycled_ends import finish_or_leave
+from tenants.actions.recycling import TENANT, begin_purge, check_not_recycled, hours_of_tenant, new_entry, take
+from tenants.models import Key, Namespace, Recycled, Tenant, TokenIssuer
 
 _ROLES_MAX = 1000
-NOBODY = "service:nobody"  # no token may carry it
 _ROLE_LENGTH_MAX = 511
 
 
@@ -33,6 +35,7 @@ def create_tenant(
     with change(actor) as changing:
         if Tenant.unscoped.filter(name=name).exists():
             raise Conflict(f"tenant {name!r} already exists")
+        check_not_recycled(name)
         tenant = Tenant.unscoped.create(name=name, admin_roles=roles, allowed_clusters=clusters)
         changing.audit("tenant.create", name, name, after=feed.tenant_state(tenant))
         changing.publish_tenant(tenant)
@@ -74,20 +77,26 @@ def set_tenant_policies(actor: Actor, name: str, changes: JsonPolicies) -> Tenan
 
 
 def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
-    """`Conflict` while the tenant has namespaces; with `force` they go first, with all their topics. Its keys go with it, and what
-    was granted to their roles, anywhere: a later tenant of this name begins with nothing."""
+    """`Conflict` while the tenant has namespaces; with `force` they go with it, with all their topics. It goes to the recycle bin,
+    where a policy says so. Otherwise its keys go with it, and what was granted to their roles, anywhere: a later tenant of this
+    name begins with nothing."""
     require(actor, Action.SUPERUSER, Resource(name))
     check_tenant(existing_tenant(name))
+    if hours_of_tenant(existing_tenant(name)):
+        _recycle(actor, name, force)
+        return
     remaining = Namespace.unscoped.filter(tenant=name)
     if force:
         for namespace in list(remaining.values_list("name", flat=True)):
-            namespaces.delete_namespace(actor, namespace, force=True)
+            namespaces.delete_namespace(actor, namespace, force=True, recycle=False)
     with change(actor) as changing:
         tenant = existing_tenant(name)
         check_tenant(tenant)
-        if remaining.exists():
-            raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
-        _revoke_roles(changing, tenant)
+        _check_empty(name, force=False)
+        in_bin = Recycled.unscoped.filter(tenant=name, purging=False)
+        for entry in in_bin:  # what it deleted before goes for good
+            begin_purge(changing, entry)
+        revoke_roles_of(changing, name)
         for key_id in Key.unscoped.filter(tenant=name).values_list("id", flat=True):
             changing.publish_change("key", key_id, None)
         for issuer in TokenIssuer.unscoped.filter(tenant=name).values_list("name", flat=True):
@@ -96,46 +105,27 @@ def delete_tenant(actor: Actor, name: str, force: bool = False) -> None:
         changing.audit("tenant.delete", name, name, before)
         tenant.delete()
         changing.publish_change("tenant", name, None)
+    for entry in Recycled.unscoped.filter(tenant=name, purging=True):
+        finish_or_leave(actor, entry)
 
 
-def _revoke_roles(changing: PendingChange, leaving: Tenant) -> None:
-    """Grants, subscription roles and admin roles of other tenants that name a role of this tenant's keys."""
-    ends = f"@{leaving.name}"  # narrows down; SQLite's LIKE takes ACME for acme
-    affected: dict[str, Namespace] = {}
-    for grant in Grant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
-        if tenant_of_key_role(grant.role) == leaving.name:
-            namespace = grant.namespace
-            affected[namespace.name] = namespace
-            lost = {"role": grant.role, "actions": grant.actions}
-            changing.audit("permission.revoke", namespace.tenant_id, grant.topic or namespace.name, lost)
-            grant.delete()
-    for restriction in SubscriptionGrant.unscoped.filter(role__endswith=ends).select_related("namespace__tenant"):
-        if tenant_of_key_role(restriction.role) == leaving.name:
-            namespace = restriction.namespace
-            _keep_restricted(restriction)
-            affected[namespace.name] = namespace
-            where = f"{namespace.name}/{restriction.subscription}"
-            changing.audit("subscription.unrestrict", namespace.tenant_id, where, {"roles": [restriction.role]})
-    for namespace in affected.values():
-        changing.publish_namespace(namespace)
-    for tenant in Tenant.unscoped.exclude(name=leaving.name):
-        kept = [role for role in tenant.admin_roles if tenant_of_key_role(role) != leaving.name]
-        if kept != tenant.admin_roles:
-            before = feed.tenant_state(tenant)
-            tenant.admin_roles = kept
-            tenant.save()
-            changing.audit("tenant.update", tenant.name, tenant.name, before, feed.tenant_state(tenant))
-            changing.publish_tenant(tenant)
+def _recycle(actor: Actor, name: str, force: bool) -> None:
+    """In one transaction, whatever it holds. What its roles may do in other tenants stays: none of them can be used."""
+    with change(actor) as changing:
+        tenant = existing_tenant(name)
+        check_tenant(tenant)
+        _check_empty(name, force)
+        subjects: list[Namespace | Tenant] = [*Namespace.unscoped.filter(tenant=name), tenant]
+        counts = {"namespaces": len(subjects) - 1, "keys": Key.unscoped.filter(tenant=name, revoked_at=None).count()}
+        entry = new_entry(actor, TENANT, tenant, hours_of_tenant(tenant), counts)
+        after = {"recycle_id": entry.id, "expires_at": entry.expires_at.isoformat()}
+        changing.audit("tenant.delete", name, name, feed.tenant_state(tenant), after)
+        take(changing, entry, subjects)
 
 
-def _keep_restricted(restriction: SubscriptionGrant) -> None:
-    """The last role of a restricted subscription gives way to one that nobody has: without any it is open to all."""
-    others = SubscriptionGrant.unscoped.filter(namespace=restriction.namespace, subscription=restriction.subscription)
-    if others.exclude(id=restriction.id).exists():
-        restriction.delete()
-    else:
-        restriction.role = NOBODY
-        restriction.save()
+def _check_empty(name: str, force: bool) -> None:
+    if not force and Namespace.unscoped.filter(tenant=name).exists():
+        raise Conflict(f"tenant {name!r} still has namespaces: delete them first, or use force")
 
 
 def existing_tenant(name: str) -> Tenant:

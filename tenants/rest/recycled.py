@@ -1,4 +1,4 @@
-"""Deleted namespaces in the recycle bin, as our API has them."""
+"""Deleted namespaces and tenants in the recycle bin, as our API has them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from messaging.bodies import Time
 from tenants.actions import recycled_namespaces as actions
+from tenants.actions import recycled_tenants as of_platform
 from tenants.models import Recycled
 from tenants.rest.base import View, id_after, limit_of
 from tenants.rest.outcome import Outcome
@@ -73,3 +74,33 @@ class RecycledNamespaceRestore(View):
         restore = actions.recycled_namespace if dry_run else actions.restore_namespace
         entry = restore(self.actor(), tenant, recycle_id)
         return Response(Outcome(dry_run=dry_run, action="namespace.restore", resource=entry.name, affected=entry.counts))
+
+
+class RecycledTenants(View):
+    @describe("Deleted tenants that can be restored, by time of deletion", page_of(RecycledShape), parameters=PAGE)
+    def get(self, request: Request) -> Response:
+        limit = limit_of(request)
+        return page_of_recycled(of_platform.recycled_tenants(self.actor(), after=id_after(request), limit=limit + 1), limit)
+
+
+class RecycledTenant(View):
+    @describe("A deleted tenant", RecycledShape)
+    def get(self, request: Request, recycle_id: str) -> Response:
+        return Response(show_recycled(of_platform.recycled_tenant(self.actor(), recycle_id)))
+
+    @describe("Delete a tenant for good that is in the recycle bin", None, status=204, dry_run=True)
+    def delete(self, request: Request, recycle_id: str) -> Response:
+        if self.dry_run():
+            entry = of_platform.recycled_tenant(self.actor(), recycle_id)
+            return Response(Outcome(dry_run=True, action="tenant.purge", resource=entry.name, affected=entry.counts))
+        of_platform.purge_tenant(self.actor(), recycle_id)
+        return Response(status=204)
+
+
+class RecycledTenantRestore(View):
+    @describe("Restore a deleted tenant with its people, keys, namespaces, topics and messages", Outcome, dry_run=True)
+    def post(self, request: Request, recycle_id: str) -> Response:
+        dry_run = self.dry_run()
+        restore = of_platform.recycled_tenant if dry_run else of_platform.restore_tenant
+        entry = restore(self.actor(), recycle_id)
+        return Response(Outcome(dry_run=dry_run, action="tenant.restore", resource=entry.name, affected=entry.counts))

@@ -56,6 +56,7 @@ CALLS = {
     "no issuer": api_calls.delete_issuer("acme", "corp"),
     "audit stream": api_calls.set_audit_stream("acme", "https://siem.example/in", oldest=True),
     "purge": api_calls.purge_recycled_topic("acme", "orders", "x1"),
+    "purge-tenant": api_calls.purge_recycled_tenant("x1"),
     "purge-namespace": api_calls.purge_recycled_namespace("acme", "x1"),
     "no audit stream": api_calls.delete_audit_stream("acme"),
     "audit stream of the platform": api_calls.set_audit_stream("", "https://siem.example/in", oldest=False),

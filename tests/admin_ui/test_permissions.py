@@ -27,7 +27,7 @@ from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
 from tests.support.billing.billing_rows import APRIL, MARCH, run_of, with_plan
-from tests.support.recycled_namespaces import recycled_namespace
+from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from workers.audit_streams.actions import set_stream
 from workers.billing.budget_actions import create_budget, create_schedule
 from workers.billing.drafts import refresh
@@ -186,7 +186,8 @@ def test_what_each_person_gets(
     if "recycled" in pattern_of(name).pattern.converters:
         broker.real.recycle(PLACED, str(FILLING["recycled"]))
     if "entry" in pattern_of(name).pattern.converters:
-        recycled_namespace(platform_actor(), "acme/gone", str(FILLING["entry"]))
+        place, made = (recycled_namespace, "acme/gone") if "namespace" in name else (recycled_tenant, "gone")
+        place(platform_actor(), made, str(FILLING["entry"]))
     if name.startswith("mfa_"):
         have_second_factors(person)
     where = address(name)

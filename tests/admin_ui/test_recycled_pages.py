@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenants.access import platform_actor
-from tenants.actions import set_policies
+from tenants.actions import create_tenant, set_policies, set_tenant_policies
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import NAMESPACE, Browse, text
 from tests.admin_ui.people import PLACED
@@ -45,3 +45,20 @@ def test_only_those_who_may_delete_namespaces_see_the_page(broker: ConsoleBroker
     recycled_namespace(platform_actor(), "acme/gone", "x1")
     assert browse("teammate").get(BIN).status_code == 403 and BIN not in text(browse("teammate"), "/tenants/acme")
     assert browse("stranger").get(BIN).status_code == 404
+
+
+def test_a_tenant_is_deleted_seen_and_restored(broker: ConsoleBroker, browse: Browse) -> None:
+    client = browse("superuser")
+    create_tenant(platform_actor(), "brief")
+    set_tenant_policies(platform_actor(), "brief", {"recycle_bin_retention_hours": 2})
+    assert "Nothing to restore" in text(client, "/recycled-tenants") and 'href="/recycled-tenants"' in text(client, "/tenants")
+    assert "goes to the recycle bin of the platform" in text(client, "/tenants/brief/delete")
+    done = client.post("/tenants/brief/delete", {"confirm": "brief"}, follow=True)
+    assert "in the recycle bin for 2 hours" in done.content.decode() and client.get("/tenants/brief").status_code == 404
+    page = text(client, "/recycled-tenants")
+    assert "brief" in page and "user:superuser" in page
+    at = f"/recycled-tenants/{page.partition('/recycled-tenants/')[2].partition('/')[0]}"
+    assert "magnetar recycle-bin purge-tenant" in text(client, f"{at}/delete")
+    done = client.post(f"{at}/restore", follow=True)
+    assert "Tenant brief was restored" in done.content.decode()
+    assert browse("owner").get("/recycled-tenants").status_code == 403

@@ -23,7 +23,7 @@ from messaging.protocol.names import parse_topic
 from tenants import actions
 from tenants.access import Actor, NotVisible
 from tenants.models import AuditRecord, CustomRole, Grant, Key, Membership, Namespace, OutboxChange, Team, TeamMember, Tenant, User
-from tests.support.recycled_namespaces import recycled_namespace
+from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from tests.tenants.world import World
 
 TOPIC = parse_topic("persistent://acme/orders/new")
@@ -73,6 +73,8 @@ OF_SUPERUSERS: dict[str, Act] = {
     "create_tenant": lambda actor: actions.create_tenant(actor, "third"),
     "update_tenant": lambda actor: actions.update_tenant(actor, "acme", admin_roles=["boss"]),
     "set_tenant_policies": lambda actor: actions.set_tenant_policies(actor, "acme", {"max_topics_per_tenant": 5}),
+    "restore_tenant": lambda actor: actions.restore_tenant(actor, "n2"),
+    "purge_tenant": lambda actor: actions.purge_tenant(actor, "n2"),
     "delete_tenant": lambda actor: actions.delete_tenant(actor, "acme", force=True),
 }
 
@@ -88,6 +90,7 @@ def ready(world: World) -> World:
     world.broker.add("persistent://acme/orders/gone")
     world.broker.recycle("persistent://acme/orders/gone", "x1")
     recycled_namespace(world.admin, "acme/gone", "n1")
+    recycled_tenant(world.admin, "gone", "n2")
     return world
 
 

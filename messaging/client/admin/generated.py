@@ -2446,6 +2446,51 @@ class RecycledNamespaces:
         return answer
 
 
+class RecycledTenants:
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, after: str | None = None, limit: int | None = None) -> PageOfRecycledShape:
+        """Deleted tenants that can be restored, by time of deletion."""
+        answer: PageOfRecycledShape = self._http.send("GET", "recycled-tenants", query={"after": after, "limit": limit})
+        return answer
+
+    def each(self) -> Iterator[RecycledShape]:
+        """All of them, page by page."""
+        after: str | None = None
+        while True:
+            page = self.list(after=after, limit=1000)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def get(self, recycle_id: str) -> RecycledShape:
+        """A deleted tenant."""
+        answer: RecycledShape = self._http.send("GET", f"recycled-tenants/{segment(recycle_id)}")
+        return answer
+
+    def delete(
+        self, recycle_id: str, *, dry_run: bool | None = None, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> Outcome | None:
+        """Delete a tenant for good that is in the recycle bin."""
+        answer: Outcome | None = self._http.send(
+            "DELETE",
+            f"recycled-tenants/{segment(recycle_id)}",
+            query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            if_match=if_match,
+        )
+        return answer
+
+    def restore(self, recycle_id: str, *, dry_run: bool | None = None, idempotency_key: str | None = None) -> Outcome:
+        """Restore a deleted tenant with its people, keys, namespaces, topics and messages."""
+        answer: Outcome = self._http.send(
+            "POST", f"recycled-tenants/{segment(recycle_id)}/restore", query={"dry_run": dry_run}, idempotency_key=idempotency_key
+        )
+        return answer
+
+
 class Redrives:
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -4496,6 +4541,7 @@ class Resources:
         self.price_plans = PricePlans(http)
         self.recycle_bin = RecycleBin(http)
         self.recycled_namespaces = RecycledNamespaces(http)
+        self.recycled_tenants = RecycledTenants(http)
         self.redrives = Redrives(http)
         self.report_schedules = ReportSchedules(http)
         self.reports = Reports(http)

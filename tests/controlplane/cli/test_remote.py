@@ -274,6 +274,20 @@ def test_deleted_namespaces_are_listed_restored_and_purged(api: FakeApi) -> None
     assert dry.exit_code == 0 and "namespace.purge" in dry.output
 
 
+def test_deleted_tenants_are_listed_restored_and_purged(api: FakeApi) -> None:
+    item = {"recycle_id": "0001-a", "name": "acme", "contents": {"namespaces": 3}}
+    item |= {"deleted_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "deleted_by": "user:admin"}
+    api.answer("GET", "recycled-tenants?limit=1000", (200, {"items": [item], "next": None}))
+    listed = run("recycle-bin", "tenants")
+    assert listed.exit_code == 0 and "0001-a" in listed.output and "user:admin" in listed.output
+    restored = {**OUTCOME, "dry_run": False, "action": "tenant.restore", "moved": []}
+    api.answer("POST", "recycled-tenants/0001-a/restore?dry_run=false", (200, restored))
+    assert run("recycle-bin", "restore-tenant", "0001-a").exit_code == 0
+    api.answer("DELETE", "recycled-tenants/0001-a?dry_run=true", (200, {**OUTCOME, "action": "tenant.purge", "moved": []}))
+    dry = run("recycle-bin", "purge-tenant", "0001-a", "--dry-run")
+    assert dry.exit_code == 0 and "tenant.purge" in dry.output
+
+
 def test_the_recycle_bin_is_listed_restored_and_purged(api: FakeApi) -> None:
     item = {"recycle_id": "0001-a", "topic": "persistent://acme/orders/t", "partitions": 0, "storage_bytes": 7}
     item |= {"deleted_at": "2026-11-26T10:00:00Z", "expires_at": "2026-11-27T10:00:00Z", "deleted_by": "user:olga"}

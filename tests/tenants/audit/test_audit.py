@@ -19,7 +19,7 @@ from messaging.identity import issue_token
 from messaging.permissions.model import Action
 from tenants import actions
 from tenants.models import AuditRecord, Invitation, Key, Membership, Namespace, Team, TeamMember, Tenant, TokenIssuer, User
-from tests.support.recycled_namespaces import recycled_namespace
+from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
 from workers.alerts.models import AlertRule
@@ -173,6 +173,8 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.recycle(TOPIC, "x1")
     if row[1].startswith("api:recycled-namespace"):
         recycled_namespace(world.admin, "acme/gone", "x1")
+    if row[1].startswith("api:recycled-tenant"):
+        recycled_tenant(world.admin, "gone", "x1")
     if row[1].startswith("api:delayed"):
         world.broker.publish_messages(TOPIC, OutgoingMessage(b"later", key="k", deliver_at_ms=wall_ms() + 3_600_000))
     Tenant.unscoped.get_or_create(name="acme")

@@ -29,7 +29,7 @@ from messaging.limits.structs import limits_of
 from tenants.actions import set_team
 from tenants.models import Tenant
 from tenants.rest.document import document, request_bodies
-from tests.support.recycled_namespaces import recycled_namespace
+from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from tests.tenants.world import Caller, World
 from workers.billing.budget_models import Budget, ReportSchedule
 from workers.models import TaskRun
@@ -167,6 +167,7 @@ def test_answers_fit_the_document(world: World, path: str, method: str, paramete
     world.broker.add("persistent://acme/orders/deleted")
     world.broker.recycle("persistent://acme/orders/deleted", "x1")
     recycled_namespace(world.admin, "acme/gone", "x1")
+    recycled_tenant(world.admin, "gone", "x2")
 
     @seed(SEED)
     @settings(

@@ -1,4 +1,4 @@
-"""`magnetar recycle-bin`: deleted topics and namespaces that can be restored."""
+"""`magnetar recycle-bin`: deleted topics, namespaces and tenants that can be restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMESPACE = click.argument("namespace", metavar="TENANT/NAMESPACE")
 
 @click.group("recycle-bin", cls=RemoteGroup)
 def recycle_bin() -> None:
-    """Deleted topics and namespaces that can be restored."""
+    """Deleted topics, namespaces and tenants that can be restored."""
 
 
 def _parts(at: Remote, namespace: str) -> tuple[str, str]:
@@ -82,4 +82,31 @@ def recycled_namespaces_purge(at: Remote, tenant: str, recycle_id: str, dry_run:
     """Delete a namespace for good. This cannot be undone."""
     told = at.admin.recycled_namespaces.delete(tenant, recycle_id, dry_run=dry_run)
     done = {"dry_run": False, "action": "namespace.purge", "resource": recycle_id, "affected": {}}
+    show_outcome(told or done, as_json=at.as_json)
+
+
+@recycle_bin.command("tenants")
+@remote
+def recycled_tenants_list(at: Remote) -> None:
+    """List deleted tenants, in the order of their deletion."""
+    show_rows(at.admin.recycled_tenants.each(), RECYCLED_COLUMNS, as_json=at.as_json)
+
+
+@recycle_bin.command("restore-tenant")
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycled_tenants_restore(at: Remote, recycle_id: str, dry_run: bool) -> None:
+    """Restore a tenant with its people, keys, namespaces, topics and messages."""
+    show_outcome(at.admin.recycled_tenants.restore(recycle_id, dry_run=dry_run), as_json=at.as_json)
+
+
+@recycle_bin.command("purge-tenant")
+@click.argument("recycle_id")
+@DRY_RUN
+@remote
+def recycled_tenants_purge(at: Remote, recycle_id: str, dry_run: bool) -> None:
+    """Delete a tenant for good. This cannot be undone."""
+    told = at.admin.recycled_tenants.delete(recycle_id, dry_run=dry_run)
+    done = {"dry_run": False, "action": "tenant.purge", "resource": recycle_id, "affected": {}}
     show_outcome(told or done, as_json=at.as_json)
