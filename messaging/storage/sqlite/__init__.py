@@ -1,1 +1,1 @@
-"""`MetaStore` in SQLite."""
+"""`MetaStore` in one SQLite file."""

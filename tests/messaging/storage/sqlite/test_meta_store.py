@@ -14,8 +14,8 @@ import pytest
 
 from messaging.storage.ledger_store import WHOLE, Unavailable
 from messaging.storage.meta_store import PartitionedRecord, TopicRecord
+from messaging.storage.sql.thread import CALLS_MAX
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from messaging.storage.sqlite.thread import CALLS_MAX
 from tests.support.storage.owning import FENCE
 
 TOPIC = "persistent://acme/orders/in"

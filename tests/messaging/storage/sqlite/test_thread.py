@@ -15,8 +15,9 @@ import pytest
 from messaging.storage.disk_reserve import SLICE_BYTES, DiskReserve
 from messaging.storage.ledger_store import WHOLE, DiskFull, Position, Unavailable
 from messaging.storage.meta_store import MetaConflict, PartitionedRecord, TopicRecord
+from messaging.storage.sql.thread import CALLS_MAX, RUN_S_MAX, Database
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from messaging.storage.sqlite.thread import CALLS_MAX, RUN_S_MAX, SqliteThread
+from messaging.storage.sqlite.thread import SqliteThread
 from tests.support.storage.owning import FENCE
 
 pytestmark = pytest.mark.asyncio
@@ -70,7 +71,7 @@ class World:
             raise waiting.pop(0)
 
     async def insert(self, number: int) -> int:
-        def run(db: sqlite3.Connection) -> int:
+        def run(db: Database) -> int:
             db.execute("insert into t values (?)", (number,))
             return number
 
@@ -90,7 +91,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 @pytest.mark.parametrize("raised", [ValueError("no"), StopIteration(), SystemExit(1), MetaConflict("x"), KeyboardInterrupt()])
 async def test_an_error_of_a_call_is_its_own(world: World, raised: BaseException) -> None:
-    def bad(db: sqlite3.Connection) -> None:
+    def bad(db: Database) -> None:
         db.execute("insert into t values (99)")
         raise raised
 
@@ -181,7 +182,7 @@ class Queue:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def block(self) -> None:
-        def first(db: sqlite3.Connection) -> None:
+        def first(db: Database) -> None:
             self._begun.set()
             self._go_on.wait(10)
 
@@ -191,14 +192,14 @@ class Queue:
     async def put(self, tenant: str, *names: str, takes_s: float = 0) -> None:
         for name in names:
 
-            def run(db: sqlite3.Connection, name: str = name) -> None:
+            def run(db: Database, name: str = name) -> None:
                 self.ran.append(name)
                 self.now_s += takes_s
 
             self._add(run, name, tenant)
         await asyncio.sleep(0)
 
-    def _add(self, run: Callable[[sqlite3.Connection], None], name: str, tenant: str) -> None:
+    def _add(self, run: Callable[[Database], None], name: str, tenant: str) -> None:
         async def call() -> None:
             await self.thread.call(run, tenant)
             self.answered.append(name)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from messaging.storage.meta_store import PartitionedRecord, TopicRecord
-from messaging.storage.sqlite import tables, topic_pages
+from messaging.storage.sql import tables
+from messaging.storage.sqlite.meta_store import PAGES, connect
 
 AT = "persistent://acme/orders/"
 
@@ -23,14 +24,14 @@ def _steps(db: sqlite3.Connection, after: str) -> int:
         return 0
 
     db.set_progress_handler(counted, 10)
-    assert len(topic_pages.page(db, "acme/orders", after, 20)) == 20
+    assert len(PAGES.page(db, "acme/orders", after, 20)) == 20
     db.set_progress_handler(None, 0)
     return count
 
 
 @pytest.mark.parametrize("name", ["t-{:05}", "t-{:05}-partition-1", "p-partition-{}"])
 def test_what_a_page_costs_does_not_grow_with_the_namespace(tmp_path: Path, name: str) -> None:
-    db = tables.connect(tmp_path / "meta.db")
+    db = connect(tmp_path / "meta.db")
     parents = [
         (f"{AT}{parent}", "acme/orders", tables.encode(PartitionedRecord(f"{AT}{parent}", 9))) for parent in ("p", *range(40))
     ]

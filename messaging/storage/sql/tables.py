@@ -1,45 +1,20 @@
-"""The tables of `meta_store.py`, and what a row of each is in Python."""
+"""What `meta_store.py` does to its tables, and what a row of each is in Python. All SQL is read by SQLite and PostgreSQL alike."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from messaging.atomic_files import make_directory
 from messaging.storage.ledger_store import Fence, Fenced, Position
 from messaging.storage.meta_store import PartitionedRecord, SearchResult, SubscriptionRecord, TopicRecord, partitioned_name
 from messaging.storage.recycled_topic import RECYCLED
-from messaging.storage.sqlite import topic_pages
-from messaging.storage.sqlite.thread import shrink_log
+from messaging.storage.sql.thread import Database
 
 FORMAT_VERSION = 1
-
-_SCHEMA = """
-create table if not exists topic (name text primary key, namespace text not null, version integer not null, record blob not null)
-    without rowid;
-create index if not exists topic_namespace on topic (namespace, name);
-create table if not exists partitioned (name text primary key, namespace text not null, record blob not null) without rowid;
-create index if not exists partitioned_namespace on partitioned (namespace, name);
-create table if not exists subscription (
-    id integer primary key autoincrement, topic text not null, name text not null, created_ms integer not null,
-    ledger_id integer not null, entry_id integer not null, state blob not null, properties blob not null, unique (topic, name));
-create table if not exists schema_version (
-    topic text not null, version integer not null, namespace text not null, record blob not null, primary key (topic, version))
-    without rowid;
-create index if not exists schema_namespace on schema_version (namespace, topic);
-create table if not exists recycled (
-    id text primary key, namespace text not null, expires_ms integer not null, topics integer not null, record blob not null)
-    without rowid;
-create index if not exists recycled_namespace on recycled (namespace, id);
-create index if not exists recycled_expiry on recycled (expires_ms);
-create table if not exists fence (scope text primary key, epoch integer not null) without rowid;
-create table if not exists value (key text primary key, value blob not null) without rowid;
-"""
+IN_MAX = 500  # values of one list in a statement
 
 
 class _NamedLedger(msgspec.Struct, frozen=True, gc=False):
@@ -71,45 +46,26 @@ partitioned_decoder = msgspec.msgpack.Decoder(PartitionedRecord)
 properties_decoder = msgspec.msgpack.Decoder(dict[str, str])
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    make_directory(path.parent)
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("pragma journal_mode = wal")
-        db.execute("pragma synchronous = full")  # WAL with less forgets commits at power loss
-        db.execute("pragma temp_store = memory")  # a full disk under the system's folder for such files is no matter of ours
-        (version,) = db.execute("pragma user_version").fetchone()
-        if version not in (0, FORMAT_VERSION):
-            raise sqlite3.DatabaseError(f"{path} has format {version}; this release reads version {FORMAT_VERSION}")
-        shrink_log(db)  # what follows writes to it, and the disk may be full
-        db.executescript(_SCHEMA + topic_pages.INDEXES)
-        if version != FORMAT_VERSION:
-            db.execute(f"pragma user_version = {FORMAT_VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def raise_epoch(db: sqlite3.Connection, scope: str, after: int) -> int:
+def raise_epoch(db: Database, scope: str, after: int) -> int:
     """The new epoch of a scope: higher than its last one, and than `after`."""
-    sql = "insert into fence values (?, ?) on conflict (scope) do update set epoch = max(epoch + 1, excluded.epoch) returning epoch"
+    higher = "case when fence.epoch >= excluded.epoch then fence.epoch + 1 else excluded.epoch end"
+    sql = f"insert into fence values (?, ?) on conflict (scope) do update set epoch = {higher} returning epoch"
     (epoch,) = db.execute(sql, (scope, after + 1)).fetchone()
     return int(epoch)
 
 
-def check_fence(db: sqlite3.Connection, fence: Fence) -> None:
-    """Raises `Fenced`."""
-    (epoch,) = db.execute("select epoch from fence where scope = ?", (fence.scope,)).fetchone() or ("none",)
+def check_fence(db: Database, fence: Fence, lock: str) -> None:
+    """`lock`: what a database needs so that nobody raises the epoch before this transaction ends. Raises `Fenced`."""
+    (epoch,) = db.execute(f"select epoch from fence where scope = ?{lock}", (fence.scope,)).fetchone() or ("none",)
     if epoch != fence.epoch:
         raise Fenced(f"epoch {fence.epoch} does not own {fence.scope}; epoch {epoch} does")
 
 
-def open_check(db: sqlite3.Connection) -> None:
+def open_check(db: Database) -> None:
     db.execute("select 1 from topic limit 1").fetchone()
 
 
-def partitioned(db: sqlite3.Connection, name: str) -> PartitionedRecord | None:
+def partitioned(db: Database, name: str) -> PartitionedRecord | None:
     row = db.execute("select record from partitioned where name = ?", (name,)).fetchone()
     return None if row is None else partitioned_of(row)
 
@@ -120,13 +76,13 @@ def partitioned_of(row: tuple[bytes]) -> PartitionedRecord:
     return record if record.version else replace(record, version=1)  # written before records had one
 
 
-def count_of_namespaces(db: sqlite3.Connection, table: str, tenant: str) -> dict[str, int]:
+def count_of_namespaces(db: Database, table: str, tenant: str) -> dict[str, int]:
     """The rows of each namespace of a tenant."""
     sql = f"select namespace, count(*) from {table} where namespace >= ? and namespace < ? group by namespace"
     return dict(db.execute(sql, namespaces_of(tenant)).fetchall())
 
 
-def count_partitions(db: sqlite3.Connection, tenant: str) -> dict[str, int]:
+def count_partitions(db: Database, tenant: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     sql = "select namespace, record from partitioned where namespace >= ? and namespace < ?"
     for namespace, record in db.execute(sql, namespaces_of(tenant)):
@@ -134,7 +90,7 @@ def count_partitions(db: sqlite3.Connection, tenant: str) -> dict[str, int]:
     return counts
 
 
-def topic_records(db: sqlite3.Connection, tenant: str, after: str, limit: int) -> list[TopicRecord]:
+def topic_records(db: Database, tenant: str, after: str, limit: int) -> list[TopicRecord]:
     sql = "select name, record from topic where name > ? and name < ? order by name limit ?"
     rows: list[tuple[str, bytes]] = []
     for domain in ("persistent", RECYCLED):
@@ -147,7 +103,7 @@ def namespaces_of(tenant: str) -> tuple[str, str]:
     return f"{tenant}/", f"{tenant}0"  # "0" follows "/"
 
 
-def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
+def called_alike(db: Database, name: str) -> Iterator[str]:
     """The topics of this name, and of names that continue it like the number of a partition."""
     begin, end = f"{name}-partition-0", f"{name}-partition-:"  # ":" follows "9"
     rows = db.execute(
@@ -156,7 +112,7 @@ def called_alike(db: sqlite3.Connection, name: str) -> Iterator[str]:
     return (topic for (topic,) in rows)
 
 
-def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> SearchResult:
+def search(db: Database, tenant: str, words: str, limit: int) -> SearchResult:
     """Walks the names of one tenant, or all: some 10 ms for 100,000 of them."""
     results = [_search(db, f"{domain}://", tenant, words, limit) for domain in ("non-persistent", "persistent")]
     return SearchResult(
@@ -165,17 +121,19 @@ def search(db: sqlite3.Connection, tenant: str, words: str, limit: int) -> Searc
     )
 
 
-def _search(db: sqlite3.Connection, domain: str, tenant: str, words: str, limit: int) -> SearchResult:
+def _search(db: Database, domain: str, tenant: str, words: str, limit: int) -> SearchResult:
     """Of the topics whose names begin with `domain`."""
     begin, end = (f"{domain}{tenant}/", f"{domain}{tenant}0") if tenant else (domain, f"{domain[:-1]}0")  # "0" follows "/"
     within = (begin, end, len(domain) + 1, words, limit)
-    of_topics = "name >= ? and name < ? and instr(lower(substr(name, ?)), ?) order by name limit ?"
-    base = "substr(rtrim(topic.name, '0123456789'), 1, length(rtrim(topic.name, '0123456789')) - length('-partition-'))"
-    is_partition = f"name glob '*-partition-[0-9]*' and exists (select 1 from partitioned where partitioned.name = {base})"
+    of_topics = "name >= ? and name < ? and instr(lower(substr(name, ?)), ?) > 0 order by name limit ?"
+    stem = "rtrim(topic.name, '0123456789')"  # of a partition: its topic's name, and "-partition-", which has 11 characters
+    is_stem = f"{stem} <> topic.name and substr({stem}, length({stem}) - 10) = '-partition-'"
+    parent = f"case when length({stem}) > 11 then substr({stem}, 1, length({stem}) - 11) else '' end"
+    is_partition = f"{is_stem} and exists (select 1 from partitioned where partitioned.name = {parent})"
     plain = db.execute(f"select name from topic where not ({is_partition}) and {of_topics}", within)
     partitioned = db.execute(f"select name from partitioned where {of_topics}", within)
     topics = sorted(name for (name,) in [*plain, *partitioned])[:limit]
-    of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) order by topic, name"
+    of_subscriptions = "topic >= ? and topic < ? and instr(lower(name), ?) > 0 order by topic, name"
     matches: dict[tuple[str, str], None] = {}
     parents = {name for (name,) in db.execute("select name from partitioned where name >= ? and name < ?", (begin, end))}
     for topic, name in db.execute(f"select topic, name from subscription where {of_subscriptions}", (begin, end, words)):
@@ -186,7 +144,7 @@ def _search(db: sqlite3.Connection, domain: str, tenant: str, words: str, limit:
     return SearchResult(topics, sorted(matches))
 
 
-def forget_leftovers(db: sqlite3.Connection) -> None:
+def forget_leftovers(db: Database) -> None:
     """Values of topics (their keys are a word, a colon or a slash, and the topic's name) that do not exist: earlier versions left
     them."""
     separator = "case when instr(key, ':') < instr(key, '://') then instr(key, ':') else instr(key, '/') end"
@@ -194,16 +152,16 @@ def forget_leftovers(db: sqlite3.Connection) -> None:
     db.execute(f"delete from value where {of_a_topic}")
 
 
-def put_value(db: sqlite3.Connection, key: str, value: bytes) -> None:
+def put_value(db: Database, key: str, value: bytes) -> None:
     db.execute("insert into value values (?, ?) on conflict (key) do update set value = excluded.value", (key, value))
 
 
-def ledger_id_stop(db: sqlite3.Connection) -> int:
+def ledger_id_stop(db: Database) -> int:
     (stop,) = db.execute("select value from value where key = 'store/ledger-id-stop'").fetchone() or (1,)
     return int(stop)
 
 
-def reserve_ledger_ids(db: sqlite3.Connection, count: int, after: int) -> int:
+def reserve_ledger_ids(db: Database, count: int, after: int) -> int:
     """Moves the durable bound on by `count`, beyond `after`, and returns it: the last `count` ids below it are ours to give out.
     The first id is 1. No more are reserved than are needed: a ledger with a higher id shows that the metadata is older."""
     stop = max(ledger_id_stop(db), after + 1) + count

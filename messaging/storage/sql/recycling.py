@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 import msgspec
@@ -17,13 +16,14 @@ from messaging.storage.meta_store import (
     partitioning_conflict,
 )
 from messaging.storage.recycled_topic import RecycledTopic, ValueKeys
-from messaging.storage.sqlite import tables
+from messaging.storage.sql import tables
+from messaging.storage.sql.thread import Database
 
 NOWHERE = ""  # the namespace of rows in the bin: no list of a namespace has them
 _decoder = msgspec.msgpack.Decoder(RecycledTopic)
 
 
-def recycle(db: sqlite3.Connection, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
+def recycle(db: Database, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
     place = record.place_of(name)
     _move(db, name, place, values)
     partitioned = tables.partitioned(db, name)
@@ -38,7 +38,7 @@ def recycle(db: sqlite3.Connection, name: str, record: RecycledTopic, values: Va
         _list(db, structs.replace(record, topics=len(sizes), stored_bytes=sum(sizes)))
 
 
-def restore(db: sqlite3.Connection, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
+def restore(db: Database, name: str, record: RecycledTopic, values: ValueKeys, listed: bool) -> None:
     place = record.place_of(name)
     partitioned = tables.partitioned(db, place)
     if listed:
@@ -74,7 +74,7 @@ def restore(db: sqlite3.Connection, name: str, record: RecycledTopic, values: Va
         _put_partitioned(db, replace(partitioned, name=name, version=partitioned.version + 1, restoring=record))
 
 
-def end_restore(db: sqlite3.Connection, name: str, record: RecycledTopic) -> PartitionedRecord:
+def end_restore(db: Database, name: str, record: RecycledTopic) -> PartitionedRecord:
     partitioned = tables.partitioned(db, name)
     if partitioned is None or partitioned.restoring is None or partitioned.restoring.recycle_id != record.recycle_id:
         raise MetaConflict(f"{name} is not being restored")
@@ -84,65 +84,66 @@ def end_restore(db: sqlite3.Connection, name: str, record: RecycledTopic) -> Par
     return written
 
 
-def get(db: sqlite3.Connection, recycle_id: str) -> RecycledTopic | None:
+def get(db: Database, recycle_id: str) -> RecycledTopic | None:
     row = db.execute("select record from recycled where id = ?", (recycle_id,)).fetchone()
     return None if row is None else _decoder.decode(row[0])
 
 
-def listed(db: sqlite3.Connection, namespace: str, after: str, limit: int) -> list[RecycledTopic]:
+def listed(db: Database, namespace: str, after: str, limit: int) -> list[RecycledTopic]:
     sql = "select record from recycled where namespace = ? and id > ? and expires_ms > 0 order by id limit ?"
     return [_decoder.decode(blob) for (blob,) in db.execute(sql, (namespace, after, limit))]
 
 
-def expired(db: sqlite3.Connection, now_ms: int, limit: int) -> list[RecycledTopic]:
+def expired(db: Database, now_ms: int, limit: int) -> list[RecycledTopic]:
     sql = "select record from recycled where expires_ms <= ? order by expires_ms limit ?"
     return [_decoder.decode(blob) for (blob,) in db.execute(sql, (now_ms, limit))]
 
 
-def count(db: sqlite3.Connection, tenant: str) -> int:
+def count(db: Database, tenant: str) -> int:
     sql = "select coalesce(sum(topics), 0) from recycled where namespace >= ? and namespace < ?"
     (topics,) = db.execute(sql, tables.namespaces_of(tenant)).fetchone()
     return int(topics)
 
 
-def count_within(db: sqlite3.Connection, within: str) -> tuple[int, int]:
+def count_within(db: Database, within: str) -> tuple[int, int]:
     tables_of = ("subscription", "schema_version")
     sql = [f"select count(*) from {table} where topic >= ? and topic < ?" for table in tables_of]
     subscriptions, schemas = (int(db.execute(each, _within(within)).fetchone()[0]) for each in sql)
     return subscriptions, schemas
 
 
-def places(db: sqlite3.Connection, within: str, after: str, limit: int) -> list[str]:
+def places(db: Database, within: str, after: str, limit: int) -> list[str]:
     begin, end = _within(within)
     sql = "select name from topic where name > ? and name < ? order by name limit ?"
     return [name for (name,) in db.execute(sql, (max(begin, after), end, limit))]
 
 
-def begin_purge(db: sqlite3.Connection, recycle_id: str) -> None:
+def begin_purge(db: Database, recycle_id: str) -> None:
     record = get(db, recycle_id)
     if record is None:
         raise MetaConflict(f"{recycle_id} is not in the recycle bin any more")
     _list(db, structs.replace(record, expires_ms=0))
 
 
-def forget(db: sqlite3.Connection, record: RecycledTopic) -> None:
+def forget(db: Database, record: RecycledTopic) -> None:
     place = record.place_of(record.name)
     db.execute("delete from partitioned where name = ?", (place,))
     db.execute("delete from schema_version where topic = ?", (place,))  # of a partitioned topic
     db.execute("delete from recycled where id = ?", (record.recycle_id,))
 
 
-def _list(db: sqlite3.Connection, record: RecycledTopic) -> None:
+def _list(db: Database, record: RecycledTopic) -> None:
     values = (record.recycle_id, record.namespace, record.expires_ms, record.topics, tables.encode(record))
-    db.execute("insert or replace into recycled values (?, ?, ?, ?, ?)", values)
+    changes = ", ".join(f"{column} = excluded.{column}" for column in ("namespace", "expires_ms", "topics", "record"))
+    db.execute(f"insert into recycled values (?, ?, ?, ?, ?) on conflict (id) do update set {changes}", values)
 
 
-def _put_partitioned(db: sqlite3.Connection, record: PartitionedRecord) -> None:
+def _put_partitioned(db: Database, record: PartitionedRecord) -> None:
     namespace = NOWHERE if record.restoring is None else namespace_of(record.name)
     db.execute("insert into partitioned values (?, ?, ?)", (record.name, namespace, tables.encode(record)))
 
 
-def _move(db: sqlite3.Connection, name: str, new: str, values: ValueKeys) -> None:
+def _move(db: Database, name: str, new: str, values: ValueKeys) -> None:
     namespace = namespace_of(new) if new.startswith("persistent://") else NOWHERE
     db.execute("update topic set name = ?, namespace = ? where name = ?", (new, namespace, name))
     db.execute("update subscription set topic = ? where topic = ?", (new, name))

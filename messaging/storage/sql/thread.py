@@ -1,0 +1,231 @@
+"""Calls on one connection to a database, many to a commit.
+
+One thread owns the connection. A call queues a function and waits; the thread runs what is queued inside one transaction, each call
+within its own savepoint (a failed compare-and-set undoes only itself), commits once and resolves all of them together. So 1000
+topics created at once cost a few syncs, not 1000.
+
+Calls are taken in turns, which are fair between tenants, while the transaction goes on: one of each that has any. Those with the
+same turn are run in the order in which they were made. A transaction has `CALLS_MAX` calls at most, and begins none later than
+`RUN_S_MAX` after its first: a tenant waits for the commit under way and for its own, whatever the others have queued.
+
+What fails:
+
+- a call: it alone gets the error;
+- the transaction, in a way that leaves no doubt that nothing of it was committed, and that may go better: it is run again;
+- the transaction, otherwise: every call of it gets the error. Whether it was committed is not known then, so nothing is run again.
+  A connection that cannot be trusted any more is closed, and the next calls get a new one;
+- the thread, never: with it every call would wait forever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+
+from messaging.background import BackgroundLoop
+from messaging.fairness.blocking import BlockingFairQueue
+
+T = TypeVar("T")
+
+CALLS_MAX = 200  # of one commit; all their tasks go on in one turn of the event loop
+RUN_S_MAX = 0.01  # a call that takes longer is the last of its commit
+
+
+class Rows(Protocol):
+    """What a statement gives: of a change, how many rows it was about."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Database(Protocol):
+    """A connection. Parameters are question marks."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Rows: ...
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> object: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Call:
+    run: Callable[[Database], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class _Failed(NamedTuple):
+    error: Exception
+
+
+class CommitThread:
+    """`connect` runs in the thread; what it raises, the calls that wait for it raise, and the next ones try again. `health` is told
+    of what goes wrong with the database itself, not with single calls. `clock` counts seconds. Each kind of database says what its
+    errors mean."""
+
+    BEGIN: ClassVar[str]
+
+    def __init__(self, connect: Callable[[], Database], health: BackgroundLoop | None = None) -> None:
+        self.commits = 0
+        self.clock: Callable[[], float] = time.monotonic
+        self._connect = connect
+        self._health = health or BackgroundLoop("metadata_store")
+        self._db: Database | None = None
+        self._calls: BlockingFairQueue[_Call] = BlockingFairQueue()
+        self._thread: threading.Thread | None = None
+
+    # What a kind of database says
+
+    def ends_connection(self, error: BaseException) -> bool:
+        """The connection is no longer believed after it."""
+        raise NotImplementedError
+
+    def ends_transaction(self, error: BaseException) -> bool:
+        """Whichever call met it, none of the others can be committed."""
+        raise NotImplementedError
+
+    def may_run_again(self, error: Exception, attempts: int, *, connecting: bool) -> bool:
+        """Whether it is certain that nothing was committed, and another attempt may go better. The transaction was left, and the
+        connection, if it is not believed any more."""
+        raise NotImplementedError
+
+    def told(self, error: Exception) -> Exception:
+        """What callers get in its place."""
+        raise NotImplementedError
+
+    def committed(self) -> None:
+        """In the thread, after each commit."""
+
+    # Calls
+
+    def start(self) -> None:
+        self._calls = BlockingFairQueue()
+        self._thread = threading.Thread(target=self._run, name="metadata", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Waits for what is queued, then closes the connection."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._calls.end()
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+    async def call(self, run: Callable[[Database], T], turn: str = "") -> T:
+        """What `run` returns, once it is committed; it may be run more than once until then. `turn`: the tenant that it is for.
+        Raises what `run` raises; `DiskFull` and `Unavailable` where the database did not do it."""
+        if self._thread is None:
+            raise RuntimeError("the metadata store is not running")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.put(turn, _Call(run, future, loop))
+        return await future
+
+    # In the thread
+
+    def _run(self) -> None:
+        while (first := self._calls.take()) is not None:
+            calls = [first]
+            outcomes = self._outcomes(calls)
+            self._resolve(calls, outcomes)
+        self._disconnect()
+
+    def _outcomes(self, calls: list[_Call]) -> list[Any]:
+        """One for each call: a value, or `_Failed`. `calls` grows by those that share the commit."""
+        for attempts in itertools.count(1):
+            connecting = self._db is None
+            try:
+                outcomes = self._commit(self._connected(), self._in_turns(calls))
+            except BaseException as error:
+                failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
+                connecting = connecting and self._db is None
+                self._leave(failure)
+                if self.may_run_again(failure, attempts, connecting=connecting):
+                    continue
+                self._health.failed(failure)
+                return [_Failed(failure)] * len(calls)
+            self.commits += 1
+            self._health.succeeded()
+            self.committed()
+            return outcomes
+        raise AssertionError("unreachable")
+
+    def _in_turns(self, calls: list[_Call]) -> Iterator[_Call]:
+        """`calls`, and then, as far as one transaction goes, what waits: it is added to them."""
+        begun_s = self.clock()
+        yield from list(calls)  # more than the first, where the transaction is run again
+        while len(calls) < CALLS_MAX and self.clock() - begun_s < RUN_S_MAX:
+            call = self._calls.take_waiting()
+            if call is None:
+                return
+            calls.append(call)
+            yield call
+
+    def _connected(self) -> Database:
+        if self._db is None:
+            self._db = self._connect()
+        return self._db
+
+    def _commit(self, db: Database, calls: Iterable[_Call]) -> list[Any]:
+        """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then."""
+        outcomes: list[Any] = []
+        db.execute(self.BEGIN)
+        for call in calls:
+            db.execute("savepoint one")
+            try:
+                outcomes.append(call.run(db))
+            except BaseException as error:
+                if not db.in_transaction or self.ends_transaction(error):
+                    raise
+                outcomes.append(_Failed(error if isinstance(error, Exception) else RuntimeError(repr(error))))
+                db.execute("rollback to one")
+            db.execute("release one")
+        db.execute("commit")
+        return outcomes
+
+    def _leave(self, error: Exception) -> None:
+        """Ends the transaction, and the connection if it is not to be believed."""
+        usable = False
+        if self._db is not None and not self.ends_connection(error):
+            with suppress(Exception):
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                usable = True
+        if not usable:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(Exception):
+                db.close()
+
+    def _resolve(self, calls: list[_Call], outcomes: list[Any]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+        for call, outcome in zip(calls, outcomes, strict=True):
+            by_loop.setdefault(call.loop, []).append((call.future, outcome))
+        for loop, pairs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._deliver, pairs)
+            except RuntimeError:
+                pass  # the loop was closed: nobody waits any more
+
+    def _deliver(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        for future, outcome in pairs:
+            if future.done():
+                continue  # the caller gave up waiting
+            if not isinstance(outcome, _Failed):
+                future.set_result(outcome)
+                continue
+            error = self.told(outcome.error)
+            # No future takes this one, and those behind it would wait forever.
+            future.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
