@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from tests.support import open_transports
+from tests.support.databases import forget_metadata, other_database
 from tests.support.storage import faults
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
@@ -76,6 +77,20 @@ def postgresql() -> str:
     if not url:
         pytest.skip("no PostgreSQL: start one and set MAGNETAR_TEST_DATABASE_URL=postgresql://user@host/database")
     return url
+
+
+@pytest.fixture(scope="session")
+def metadata_database(postgresql: str) -> Iterator[str]:
+    """URL of a database for the metadata of brokers, of this process of the run alone."""
+    with other_database(postgresql) as url:
+        yield url
+
+
+@pytest.fixture
+def metadata_url(metadata_database: str) -> str:
+    """The same without any metadata in it."""
+    forget_metadata(metadata_database)
+    return metadata_database
 
 
 @pytest.fixture(scope="session", autouse=True)

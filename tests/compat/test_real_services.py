@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import secrets
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-import psycopg
 import pytest
 
 from controlplane.child_process import python
 from tests.compat.stock import Stock, receive
 from tests.support.brokers.standalone import Standalone
 from tests.support.console_reader import Browser
+from tests.support.databases import other_database
 from tests.support.waiting import eventually_sync
 
 pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
@@ -27,17 +25,14 @@ pytestmark = [pytest.mark.xdist_group("standalone"), pytest.mark.standalone]
 @pytest.fixture
 def database(postgresql: str) -> Iterator[str]:
     """A database of this test alone."""
-    name = f"magnetar_{secrets.token_hex(6)}"
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    yield urlunsplit(urlsplit(postgresql)._replace(path=f"/{name}"))
-    with psycopg.connect(postgresql, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    with other_database(postgresql) as url:
+        yield url
 
 
 @pytest.mark.timeout(240)
 def test_on_postgresql_and_redis(tmp_path: Path, database: str, redis_server: str) -> None:
-    platform = Standalone(tmp_path / "data", MAGNETAR_DATABASE_URL=database, MAGNETAR_REDIS_URL=redis_server)
+    services = {"MAGNETAR_DATABASE_URL": database, "MAGNETAR_METADATA_URL": database, "MAGNETAR_REDIS_URL": redis_server}
+    platform = Standalone(tmp_path / "data", **services)
     stock = None
     try:
         platform.start()
@@ -52,8 +47,12 @@ def test_on_postgresql_and_redis(tmp_path: Path, database: str, redis_server: st
         client = stock.client(key)
         consumer = client.subscribe("persistent://acme/orders/new", "billing")
         client.create_producer("persistent://acme/orders/new").send(b"order 1")
-        assert [message.data() for message in receive(consumer, 1)] == [b"order 1"]
+        assert [message.data() for message in receive(consumer, 1)] == [b"order 1"]  # and is not acknowledged
+        platform.kill_child("broker")
+        client.create_producer("persistent://acme/orders/new").send(b"order 2")
+        assert [message.data() for message in receive(consumer, 2)] == [b"order 1", b"order 2"]
         assert not (platform.folder / "control" / "db.sqlite3").exists()
+        assert not (platform.folder / "broker" / "meta.sqlite3").exists()
     finally:
         if stock is not None:
             stock.close()

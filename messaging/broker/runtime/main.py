@@ -14,7 +14,7 @@ from pathlib import Path
 
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
-from messaging.background import BackgroundLoops
+from messaging.background import BackgroundLoop, BackgroundLoops
 from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
 from messaging.broker.runtime.access import Access
@@ -45,6 +45,7 @@ from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import LedgerLimits
+from messaging.storage.sql.meta_store import SqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
 
@@ -125,7 +126,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
         await store.start()
         stack.push_async_callback(store.stop)
-        meta = SqliteMetaStore(folder / "meta.sqlite3", background.register("metadata_store"), reserve)
+        meta = _metadata(settings, background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
         certain = await generations.match(store, meta)
@@ -144,9 +145,10 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
             raise ConfigError(f"no file can be opened ({error.strerror}): raise the limit of open files (ulimit -n)") from error
         raise
     except generations.GenerationConflict as error:
+        metadata = "the metadata of metadata_url" if settings.metadata_url else str(folder / "meta.sqlite3")
         raise ConfigError(
-            f"{folder / 'meta.sqlite3'} does not belong to this log: {error}. Best restore both from one backup. To begin without "
-            f"any message, move {folder / 'log'} and {folder / 'meta.sqlite3'} away. To go on with both as they are, and lose what "
+            f"{metadata} does not belong to this log: {error}. Best restore both from one backup. To begin without "
+            f"any message, move {folder / 'log'} and {metadata} away. To go on with both as they are, and lose what "
             "only one of them knows, run `magnetar log repair --accept-metadata`"
         ) from error
     except StoreError as error:
@@ -203,6 +205,14 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     return service
 
 
+def _metadata(settings: Settings, health: BackgroundLoop, reserve: DiskReserve) -> SqlMetaStore:
+    if not settings.metadata_url:
+        return SqliteMetaStore(settings.data_path / "broker" / "meta.sqlite3", health, reserve)
+    from messaging.storage.postgresql.meta_store import PostgresqlMetaStore  # its library is loaded only where it is used
+
+    return PostgresqlMetaStore(settings.metadata_url, health)
+
+
 def _reserve(settings: Settings) -> DiskReserve:
     reserve = of_broker(settings)
     if not reserve.fill():
@@ -221,7 +231,7 @@ def _require_same_age(next_ledger_id: int, newest_ledger_id: int) -> None:
         )
 
 
-async def _begin_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owned: OwnedRange) -> bool:
+async def _begin_generation(store: LocalLedgerStore, meta: SqlMetaStore, owned: OwnedRange) -> bool:
     """Whether it began. A disk that is full does not keep a broker from starting."""
     try:
         await generations.renew(store, meta, owned.fence)
@@ -231,7 +241,7 @@ async def _begin_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owne
     return True
 
 
-async def _end_generation(store: LocalLedgerStore, meta: SqliteMetaStore, owned: OwnedRange) -> None:
+async def _end_generation(store: LocalLedgerStore, meta: SqlMetaStore, owned: OwnedRange) -> None:
     try:
         await generations.renew(store, meta, owned.fence, stopped=True)
     except StoreError as error:  # as after a crash

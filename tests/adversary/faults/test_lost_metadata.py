@@ -131,3 +131,30 @@ async def test_a_log_that_is_gone_is_not_begun_anew_beside_its_metadata(tmp_path
     (tmp_path / "kept").rename(tmp_path / "broker" / "log")
     async with AsyncExitStack() as stack:
         assert sorted(await stored_numbers(await opened(settings, stack))) == [*range(5)]
+
+
+async def test_metadata_in_postgresql_that_is_of_another_log_is_refused(tmp_path: Path, metadata_url: str) -> None:
+    """As where two brokers are given one database: the second one would delete what it does not know."""
+    first, second = (
+        Settings(data_dir=str(tmp_path / name), broker_port=0, ws_port=0, broker_rpc_port=0, metadata_url=metadata_url)
+        for name in ("first", "second")
+    )
+    for settings in (first, second):
+        create_secrets(settings)
+    async with AsyncExitStack() as stack:
+        await publish(await opened(first, stack), 0, 5)
+    async with AsyncExitStack() as stack:
+        with pytest.raises(ConfigError, match=r"the metadata of metadata_url does not belong to this log.*restore both"):
+            await start(second, stack)
+    async with AsyncExitStack() as stack:
+        assert sorted(await stored_numbers(await opened(first, stack))) == [*range(5)]
+
+
+async def test_a_database_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    settings = Settings(
+        data_dir=str(tmp_path), broker_port=0, ws_port=0, broker_rpc_port=0, metadata_url="postgresql://someone@127.0.0.1:1/none"
+    )
+    create_secrets(settings)
+    async with AsyncExitStack() as stack:
+        with pytest.raises(ConfigError, match="PostgreSQL of metadata_url cannot be reached"):
+            await start(settings, stack)

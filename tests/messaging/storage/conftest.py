@@ -9,6 +9,7 @@ import pytest
 
 from messaging.storage.ledger_store import WHOLE
 from messaging.storage.meta_store import MetaStore
+from messaging.storage.postgresql.meta_store import PostgresqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from tests.support.storage.ledger_harness import HARNESSES, Harness
 from tests.support.storage.memory_meta import MemoryMetaStore
@@ -23,10 +24,14 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await made.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[MetaStore]:
     """`FENCE` is the newest fence of the whole range."""
-    made: MetaStore = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta" / "meta.sqlite3")
+    made: MetaStore
+    if request.param == "postgresql":
+        made = PostgresqlMetaStore(request.getfixturevalue("metadata_url"))
+    else:
+        made = MemoryMetaStore() if request.param == "memory" else SqliteMetaStore(tmp_path / "meta" / "meta.sqlite3")
     await made.start()
     assert await made.acquire(WHOLE) == FENCE
     yield made

@@ -1,0 +1,1 @@
+"""`MetaStore` in a PostgreSQL database."""

@@ -1,0 +1,140 @@
+"""A connection to PostgreSQL that takes the SQL of `messaging/storage/sql`, and the tables that it finds there.
+
+The tables are in a schema of their own, so that the control plane may use the same database. Whatever a commit confirms is on the
+server's disk, and on that of a synchronous standby where the server has one. A broker that is stopped in the middle of a
+transaction keeps its locks for `IDLE_S` at most: then the server ends the transaction, and another broker may take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from messaging.storage.ledger_store import Unavailable
+from messaging.storage.sql.tables import FORMAT_VERSION
+from messaging.storage.sql.topic_pages import MARK, TopicPages
+
+SCHEMA = "magnetar_broker"
+CONNECT_S = 5
+STATEMENT_S = 30
+LOCK_S = 10
+IDLE_S = 10
+_GUARD = 0x6D61676E  # the advisory lock of those who make the tables: two brokers may start at once
+
+# Names are compared byte by byte, as everywhere else; `instr` is what SQLite calls `strpos`.
+PAGES = TopicPages(f"(name ~ '{MARK}(0|[1-9][0-9]{{0,5}})$')")
+_TABLES = f"""
+create schema if not exists {SCHEMA};
+set local search_path to {SCHEMA};
+create table if not exists format (version integer not null);
+create table if not exists topic (
+    name text collate "C" primary key, namespace text collate "C" not null, version bigint not null, record bytea not null);
+create index if not exists topic_namespace on topic (namespace, name);
+create table if not exists partitioned (
+    name text collate "C" primary key, namespace text collate "C" not null, record bytea not null);
+create index if not exists partitioned_namespace on partitioned (namespace, name);
+create table if not exists subscription (
+    id bigint generated always as identity primary key, topic text collate "C" not null, name text collate "C" not null,
+    created_ms bigint not null, ledger_id bigint not null, entry_id bigint not null, state bytea not null,
+    properties bytea not null, unique (topic, name));
+create table if not exists schema_version (
+    topic text collate "C" not null, version bigint not null, namespace text collate "C" not null, record bytea not null,
+    primary key (topic, version));
+create index if not exists schema_namespace on schema_version (namespace, topic);
+create table if not exists recycled (
+    id text collate "C" primary key, namespace text collate "C" not null, expires_ms bigint not null, topics bigint not null,
+    record bytea not null);
+create index if not exists recycled_namespace on recycled (namespace, id);
+create index if not exists recycled_expiry on recycled (expires_ms);
+create table if not exists fence (scope text collate "C" primary key, epoch bigint not null);
+create table if not exists value (key text collate "C" primary key, value bytea not null);
+{PAGES.indexes}
+create or replace function instr(text, text) returns integer language sql immutable as 'select strpos($1, $2)';
+"""
+
+
+class PostgresqlConnection:
+    """`messaging.storage.sql.thread.Database`. Of one thread."""
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._connection.execute(_translated(sql), parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> None:
+        self._connection.cursor().executemany(_translated(sql), parameters)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@lru_cache(512)
+def _translated(sql: str) -> bytes:
+    """psycopg wants other placeholders. No statement of ours has a question or percent sign of its own."""
+    return sql.replace("?", "%s").encode()
+
+
+def connect(url: str) -> PostgresqlConnection:
+    """Makes the tables where they are missing. Blocks. Raises `Unavailable`, and `psycopg.Error` for what goes wrong later."""
+    try:
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            application_name="magnetar broker",
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=3,
+            tcp_user_timeout=10_000,
+        )
+    except psycopg.Error as error:
+        raise Unavailable(f"the PostgreSQL of metadata_url cannot be reached: {words_of(error)}") from error
+    try:
+        for setting, value in _SESSION.items():
+            connection.execute(f"set {setting} = {value}".encode())
+        _make_tables(connection)
+        connection.execute(f"set search_path = {SCHEMA}".encode())
+    except BaseException:
+        connection.close()
+        raise
+    return PostgresqlConnection(connection)
+
+
+_SESSION = {
+    "synchronous_commit": "on",
+    "default_transaction_isolation": "serializable",  # calls read first and then change: several brokers do it at once
+    "statement_timeout": f"'{STATEMENT_S}s'",
+    "lock_timeout": f"'{LOCK_S}s'",
+    "idle_in_transaction_session_timeout": f"'{IDLE_S}s'",
+}
+
+
+def _make_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Raises `Unavailable` for the tables of another release, and for a server that cannot be written to."""
+    (exists,) = cast(tuple[Any], connection.execute("select to_regclass(%s)", (f"{SCHEMA}.format",)).fetchone())
+    if exists is None:
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(%s)", (_GUARD,))
+            connection.execute(_TABLES.encode())
+            if connection.execute("select 1 from format").fetchone() is None:
+                connection.execute("insert into format values (%s)", (FORMAT_VERSION,))
+    (version,) = connection.execute(f"select version from {SCHEMA}.format".encode()).fetchone() or (0,)
+    if version != FORMAT_VERSION:
+        raise Unavailable(f"the schema {SCHEMA} in PostgreSQL has format {version}; this release reads version {FORMAT_VERSION}")
+    (read_only,) = cast(tuple[Any], connection.execute("show transaction_read_only").fetchone())
+    if read_only == "on":
+        raise Unavailable("the PostgreSQL of metadata_url is read-only, as a standby is: name the primary")
+
+
+def words_of(error: BaseException) -> str:
+    """On one line. psycopg names host, port and user there, never a password."""
+    return " ".join(str(error).split())[:300]
