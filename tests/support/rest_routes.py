@@ -15,6 +15,7 @@ FILLING = {
     "domain": "persistent",
     "kind": "topics",
     "topic": "t",
+    "bundle": "0xc0000000_0xffffffff",  # in which t lies
     "subscription": "s",
     "recycle_id": "x1",
     "role": "r",
