@@ -58,7 +58,7 @@ TABLE = (
         levels=m.TENANT_ONLY,
         words={0: "unlimited"},
         meaning="Calls of the admin API a second that keys of the tenant may make, after a burst of ten seconds' worth; further "
-        "ones are answered with 429. Each web process counts those that it gets. 0: unlimited.",
+        "ones are answered with 429. They are counted over all web processes. 0: unlimited.",
         enforced_by="tenants.call_rates:CallRates.take",
     ),
 )

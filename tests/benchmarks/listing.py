@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import http.client
 import json
+import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from messaging.storage.meta_store import TopicRecord
+from messaging.storage.sqlite import tables
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 from tests.support.brokers.standalone import Standalone
 
 TARGET_MS = 300.0
 PARTITIONS = 10_000  # the most that one topic may have
-NAMESPACE = "public/default"
+NAMESPACE, PLAIN_NAMESPACE = "public/default", "public/plain"
 TENANT = "tenants/public"
 KEYS_A_TOPIC, RECORDS_A_TOPIC = 0.1, 10
 PAGE = 100
@@ -92,6 +96,15 @@ with transaction.atomic(), connection.cursor() as cursor:
 """
 
 
+def write_topics(folder: Path, count: int) -> None:
+    """As the broker's metadata has topics that nobody uses; each would take it a commit."""
+    names = [f"persistent://{PLAIN_NAMESPACE}/plain-{number}" for number in range(count)]
+    rows = ((name, PLAIN_NAMESPACE, 1, tables.encode(TopicRecord(name, 1))) for name in names)
+    db = sqlite3.connect(folder / "broker" / "meta.sqlite3", timeout=60)
+    with closing(db), db:
+        db.executemany("insert into topic values (?, ?, ?, ?)", rows)
+
+
 class _Listing:
     def __init__(self, platform: Standalone, section: Section, requests: int) -> None:
         url = urlsplit(platform.ready["web_url"])
@@ -124,9 +137,13 @@ class _Listing:
             copies = min(COPIES_A_CALL, (records - made) // chained)
             platform.run_python(_COPY_RECORDS.replace("COUNT", str(chained)).replace("COPIES", str(copies)))
             made += copies * chained
+        progress(f"writing {topics:,} topics that are not partitioned")
+        self._ask("PUT", f"namespaces/{PLAIN_NAMESPACE}")
+        write_topics(platform.folder, topics)
         self._connection.close()  # it was idle for longer than a server waits; the next request opens one
         lists = {
             f"{TENANT}/namespaces/default/topics": topics,
+            f"{TENANT}/namespaces/plain/topics": topics,
             f"{TENANT}/keys": keys,
             f"{TENANT}/audit": records,
             f"{TENANT}/audit?action=topic.a7": records,

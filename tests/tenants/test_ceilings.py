@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import pytest
+from django.core.cache.backends.locmem import LocMemCache
 
 from messaging.adminrpc.ceilings import CeilingsUsed
 from messaging.adminrpc.methods import CEILINGS_USED
@@ -19,6 +21,7 @@ from tests.tenants.world import Caller, World
 
 AT = "/api/v1/tenants/acme/ceilings"
 NOW_MS = 1_800_000_000_000
+_number = count()
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_policy_max_keys_per_tenant_takes_nothing_and_refuses_the_next(world: Wo
     actions.revoke_key(olga, "acme", keys[0].id)
     with pytest.raises(PreconditionFailed, match="max_keys_per_tenant = 2"):  # forgetting it would leave as many as before
         actions.create_key(olga, "acme", "app")
-    with pytest.raises(PreconditionFailed, match="has 2 namespaces and has reached max_namespaces_per_tenant = 1"):
+    with pytest.raises(PreconditionFailed, match=r"has 2 namespaces, .*and has reached max_namespaces_per_tenant = 1"):
         actions.create_namespace(olga, "acme/third")
     assert Namespace.unscoped.filter(tenant="acme").count() == 2
     actions.create_key(world.actor("sam"), "other", "app")
@@ -165,8 +168,28 @@ def test_policy_max_retention_time_min_holds_for_a_new_namespace(world: World) -
 # --- calls of the admin API
 
 
+def counts() -> LocMemCache:
+    """A cache that web processes share, with nothing in it."""
+    return LocMemCache(f"counts-{next(_number)}", {"OPTIONS": {"MAX_ENTRIES": 100_000}})
+
+
+def test_web_processes_count_together() -> None:
+    """Each alone would let all of them pass: together they have what one has, and a share of each may be lost."""
+    shared, calls_per_s, seconds = counts(), 20, 100
+    processes = [CallRates(shared) for _ in range(4)]
+    passed = 0
+    for step in range(seconds * calls_per_s):
+        for process in processes:
+            try:
+                process.take("acme", calls_per_s, NOW_MS + step * 1000 // calls_per_s)
+                passed += 1
+            except QuotaExceeded as error:
+                assert "over all web processes" in error.message
+    assert seconds * calls_per_s * 0.9 <= passed <= (seconds + 2 * BURST_S) * calls_per_s
+
+
 def test_calls_a_second_after_a_burst_for_each_tenant_alone() -> None:
-    rates = CallRates()
+    rates = CallRates(counts())
     for _ in range(5 * BURST_S):
         rates.take("acme", 5, NOW_MS)
     with pytest.raises(QuotaExceeded, match=r"made 51 calls within a second, and tenant_admin_rate_calls = 5: try again in 200 ms"):
@@ -179,7 +202,7 @@ def test_calls_a_second_after_a_burst_for_each_tenant_alone() -> None:
 
 
 def test_a_ceiling_that_is_lowered_counts_at_once() -> None:
-    rates = CallRates()
+    rates = CallRates(counts())
     rates.take("acme", 1_000, NOW_MS)
     for _ in range(BURST_S):
         rates.take("acme", 1, NOW_MS)
@@ -188,7 +211,7 @@ def test_a_ceiling_that_is_lowered_counts_at_once() -> None:
 
 
 def test_many_threads_never_get_more_than_there_is_and_what_is_remembered_is_bounded() -> None:
-    rates = CallRates()
+    rates = CallRates(counts())
 
     def call(_: int) -> bool:
         try:
@@ -207,7 +230,7 @@ def test_many_threads_never_get_more_than_there_is_and_what_is_remembered_is_bou
 def test_policy_tenant_admin_rate_calls_makes_a_key_wait_and_no_other(
     root: Caller, caller: Callable[[str], Caller], world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.middleware.call_rates", CallRates())
+    monkeypatch.setattr("controlplane.middleware.call_rates", CallRates(counts()))
     monkeypatch.setattr(call_rates, "BURST_S", 2)
     set_ceilings(world, tenant_admin_rate_calls=1)
     actions.update_tenant(world.admin, "acme", admin_roles=["app@acme"])

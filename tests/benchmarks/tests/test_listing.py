@@ -17,11 +17,12 @@ def test_a_namespace_is_listed(tmp_path: Path) -> None:
         "GET /admin/v2/persistent/public/default",
         "GET /admin/v2/namespaces/public/default/topics",
         "GET /api/v1/tenants/public/namespaces/default/topics?limit=100",
+        "GET /api/v1/tenants/public/namespaces/plain/topics?limit=100",
         "GET /api/v1/tenants/public/keys?limit=100",
         "GET /api/v1/tenants/public/audit?limit=100",
         "GET /api/v1/tenants/public/audit?action=topic.a7&limit=100",
         "GET /api/v1/tenants/public/audit?role=nobody&limit=100",
     ]
     assert {figure.target for figure in section.figures} == {listing.TARGET_MS}
-    assert all(figure.value > 0 for figure in section.figures) and len(section.figures) == 6
+    assert all(figure.value > 0 for figure in section.figures) and len(section.figures) == 7
     assert list(tmp_path.iterdir()) == []
