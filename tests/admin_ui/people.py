@@ -12,6 +12,7 @@ from tenants.actions import create_namespace, create_tenant, set_member
 from tenants.models import User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.scripted_live import live_row
+from tests.support.worlds.recorded_rows import make_once
 
 ORDERS = "acme/orders"
 PLACED = "persistent://acme/orders/placed"
@@ -28,6 +29,11 @@ def stored_password() -> str:
 def populate(broker: ConsoleBroker) -> None:
     """The rows every test of the console begins with."""
     cache.clear()
+    make_once("console", _make_rows)
+    broker.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])
+
+
+def _make_rows() -> None:
     superuser = User.objects.create(username="superuser", password=stored_password(), is_staff=True, is_superuser=True)
     for name in PEOPLE[:3]:
         User.objects.create(username=name, password=stored_password())
@@ -39,4 +45,3 @@ def populate(broker: ConsoleBroker) -> None:
     set_member(admin, "acme", "owner", "owner")
     set_member(admin, "acme", "teammate", "metadata")
     set_member(admin, "globex", "stranger", "owner")
-    broker.set_rows(ORDERS, [live_row(PLACED, rate_in=12.0, rate_out=3.0, messages_in=40, backlog_entries=7, storage_bytes=2048)])

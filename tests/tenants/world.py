@@ -19,6 +19,24 @@ from tenants.first_rows import create_first_rows
 from tenants.models import Key, User
 from tests.support.brokers.control_plane import Connected
 from tests.support.passwords import passwords_hashed_once
+from tests.support.worlds.recorded_rows import make_once
+
+
+def _make_rows() -> None:
+    with passwords_hashed_once():
+        create_first_rows(django_settings.MAGNETAR)
+    admin = actor_of_user(User.objects.get(username="admin"))
+    for tenant, owner in (("acme", "olga"), ("other", "sam")):
+        actions.create_tenant(admin, tenant)
+        actions.set_member(admin, tenant, User.objects.create(username=owner).username, "owner")
+    User.objects.create(username="tom")
+    actions.set_member(_actor("olga"), "acme", "tom", "metadata")
+    actions.create_namespace(_actor("olga"), "acme/orders")
+    actions.create_namespace(_actor("sam"), "other/things")
+
+
+def _actor(username: str) -> Actor:
+    return actor_of_user(User.objects.get(username=username), "request-1")
 
 
 class World:
@@ -26,17 +44,8 @@ class World:
 
     def __init__(self, brokered: Connected) -> None:
         self.broker, self.line = brokered.broker, brokered.line
-        with passwords_hashed_once():
-            create_first_rows(django_settings.MAGNETAR)
+        make_once("tenants", _make_rows)
         self.admin = actor_of_user(User.objects.get(username="admin"))
-        for tenant, owner in (("acme", "olga"), ("other", "sam")):
-            actions.create_tenant(self.admin, tenant)
-            User.objects.create(username=owner)
-            actions.set_member(self.admin, tenant, owner, "owner")
-        User.objects.create(username="tom")
-        actions.set_member(self.actor("olga"), "acme", "tom", "metadata")
-        actions.create_namespace(self.actor("olga"), "acme/orders")
-        actions.create_namespace(self.actor("sam"), "other/things")
 
     def ignore_feed(self) -> None:
         """Until the line is mended the broker does not get the changes that are pushed, and says what it holds."""
@@ -47,7 +56,7 @@ class World:
         return read_secret(django_settings.MAGNETAR, "superuser.token")
 
     def actor(self, username: str) -> Actor:
-        return actor_of_user(User.objects.get(username=username), "request-1")
+        return _actor(username)
 
     def actor_of_role(self, role: str) -> Actor:
         return Actor(Principal(role))
