@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from messaging.storage.meta_store import TopicRecord
-from messaging.storage.sqlite import tables
+from messaging.storage.sql import tables
 from tests.benchmarks.load import Stalled
 from tests.benchmarks.report import Figure, Progress, Section, Table, number
 from tests.support.brokers.standalone import Standalone
