@@ -27,9 +27,13 @@ class Address(NamedTuple):
     def web_socket(self) -> bool:
         return self.scheme in ("ws", "wss")
 
-    def __str__(self) -> str:
+    @property
+    def host_and_port(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.path}"
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host_and_port}{self.path}"
 
 
 def parse_addresses(url: str) -> tuple[Address, ...]:

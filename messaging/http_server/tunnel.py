@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import h11
 import msgspec
@@ -159,9 +160,8 @@ class TunnelEnd(asyncio.BufferedProtocol):
         self.tunnel = tunnel
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=UNSENT_BYTES)
+        self.transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
+        self.transport.set_write_buffer_limits(high=UNSENT_BYTES)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.tunnel.buffer

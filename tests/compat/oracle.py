@@ -62,10 +62,10 @@ def main(arguments: list[str]) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oracle-")))
         theirs = load_recorded()
         if options.admin:
-            there = None if options.ours_only else _pulsar(folder, options.pulsar, options.pulsar_web)
+            there = None if options.ours_only else a_pulsar(folder, options.pulsar, options.pulsar_web)
             return compare(there, _magnetar(folder), folder, only=options.only, write=options.record)
         if not options.ours_only:
-            pulsar = stack.enter_context(_pulsar(folder, options.pulsar, options.pulsar_web))
+            pulsar = stack.enter_context(a_pulsar(folder, options.pulsar, options.pulsar_web))
             if options.clients:
                 return _features(pulsar, folder)
             theirs = _stable(chosen, pulsar, RUNS if options.record else 1)
@@ -140,7 +140,7 @@ def _magnetar(folder: Path) -> Iterator[Platform]:
 
 
 @contextmanager
-def _pulsar(folder: Path, url: str, web_url: str) -> Iterator[Platform]:
+def a_pulsar(folder: Path, url: str, web_url: str) -> Iterator[Platform]:
     if url:
         yield Platform(url, web_url, _ws_url(web_url), None, folder / "pulsar-client.log")
         return

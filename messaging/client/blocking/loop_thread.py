@@ -14,6 +14,8 @@ from messaging.client.forks import FORKED
 
 T = TypeVar("T")
 
+TASKS_END_S = 1.0
+
 
 class LoopThread:
     """One for each client. May be used from several threads, but not from callbacks, which run in its own."""
@@ -63,6 +65,7 @@ class LoopThread:
         """Idempotent."""
         if self._process != os.getpid() or self.closed:
             return
+        asyncio.run_coroutine_threadsafe(_tasks_end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -74,3 +77,13 @@ class LoopThread:
             raise InvalidOperation("the client is closed")
         if threading.current_thread() is self._thread:
             raise InvalidOperation("a callback must not wait for its own client: hand the work to another thread")
+
+
+async def _tasks_end() -> None:
+    """What connections that broke have yet to do, for a second; then all tasks are cancelled."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        _, left = await asyncio.wait(tasks, timeout=TASKS_END_S)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

@@ -16,7 +16,7 @@ from messaging.client.consuming.redelivery import Entry, Schedule
 from messaging.client.consuming.unpacking import Unpacker, Unreadable, open_entry
 from messaging.client.errors import from_wire
 from messaging.client.failures import ConnectionLost
-from messaging.client.message import Message, MessageId
+from messaging.client.message import EARLIEST, LATEST, Message, MessageId
 from messaging.client.reopening import Reopening
 from messaging.client.schemas import Schema
 from messaging.client.timing import Timing
@@ -85,6 +85,7 @@ class TopicConsumer:
         self._connection: Connection | None = None
         self._is_open = asyncio.Event()
         self._start = options.start
+        self._skips_to_start = False  # what was sought is left out, too: the broker can only begin with it
         self._unpacker = Unpacker(topic, partition, schema)
         self._assembly = Assembly(options.chunked_messages_max)
         self._acks = AckTracker(batch_index=options.batch_index_ack)
@@ -171,8 +172,8 @@ class TopicConsumer:
             connection.send(frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body))
         self.consumed(self._owner.dropped(self, None))
 
-    async def seek(self, target: MessageId | int) -> None:
-        """To a message, or to the first that was published at this time or later (ms since 1970)."""
+    async def seek(self, target: MessageId | int, *, inclusive: bool) -> None:
+        """To after a message, to it if `inclusive`, or to the first that was published at this time or later (ms since 1970)."""
         connection = await self._connected()
         request = pb.Seek(consumer_id=self._id, request_id=0)
         if isinstance(target, int):
@@ -184,6 +185,7 @@ class TopicConsumer:
         self._owner.dropped(self, None)
         self._forget_all()
         self._start = target if isinstance(target, MessageId) else None
+        self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
         await connection.request(Command.SEEK, "seek", request)
 
     async def last_message_id(self) -> MessageId:
@@ -263,10 +265,12 @@ class TopicConsumer:
             self._unreadable(entry, unreadable)
             return
         skipped = max(1, size) - len(messages)
-        if self._start is not None and self._start.batch_index > 0 and size:
+        if self._start is not None and entry == self._start[:2] and (size or self._skips_to_start):
             whole, messages = len(messages), self._from_start(self._start, messages)
             skipped += whole - len(messages)
             left = sum(1 << message.id.batch_index for message in messages)
+            if not messages and self._skips_to_start:
+                self.ack(MessageId(*entry), cumulative=False)
         if not messages:
             self.consumed(max(1, skipped))
             return
@@ -281,8 +285,10 @@ class TopicConsumer:
         self._owner.arrived(self, messages)
 
     def _from_start(self, start: MessageId, messages: list[Message]) -> list[Message]:
-        """Inside the batch that a reader begins at, or that a consumer sought: the broker knows the entry only."""
-        return [message for message in messages if message.id[:2] != start[:2] or message.id.batch_index >= start.batch_index]
+        """Of the batch that a reader begins at, or that a consumer sought: the broker knows the entry only."""
+        if not self._skips_to_start:
+            return [message for message in messages if message.id.batch_index >= start.batch_index]
+        return [message for message in messages if message.id.batch_index > start.batch_index >= 0]
 
     def _give_up_chunks(self) -> None:
         for entry in self._assembly.given_up:

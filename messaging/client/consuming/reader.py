@@ -51,7 +51,7 @@ class Reader:
         self._last.clear()
         self._from_latest = target == LATEST
         self._skip = target if isinstance(target, MessageId) and target not in (EARLIEST, LATEST) else None
-        await self._consumer.seek(target)
+        await self._consumer.seek(target, inclusive=True)  # the message itself is skipped here
 
     async def close(self) -> None:
         await self._consumer.close()

@@ -45,11 +45,12 @@ class Endpoint(Protocol):
 
 
 class Connection:
-    """Made by `Connections`. Ids of producers and consumers are unique over all connections of a client."""
+    """Made by `Connections`. `broker`: whom the proxy at `address` connects to, None without a proxy. Ids of producers and consumers are unique over all connections of a client."""
 
     def __init__(
         self,
         address: Address,
+        broker: Address | None,
         token: Token,
         wall_ms: Callable[[], int],
         *,
@@ -58,6 +59,7 @@ class Connection:
         timeout_s: float,
     ) -> None:
         self.address = address
+        self._broker = broker
         self.busy = False  # the peer takes what was written slower than it is written
         self.producers: dict[int, Endpoint] = {}
         self.consumers: dict[int, Endpoint] = {}
@@ -84,7 +86,7 @@ class Connection:
         token = self._token_sent = await self._token()
         self._transport = await connect(self.address, self)
         try:
-            self._session.connect(CLIENT_VERSION, token)
+            self._session.connect(CLIENT_VERSION, token, self._broker)
             self._flush()
             async with asyncio.timeout(self._timeout_s):
                 await asyncio.shield(self._ready)

@@ -19,7 +19,7 @@ Command = pb.Command
 
 
 class Connections:
-    """One connection for each broker. Over WebSockets there is only the service URL: the gateway is in the broker, whose answer
+    """One connection for each broker, to it or through a proxy. Over WebSockets there is only the service URL: the gateway is in the broker, whose answer
     to a lookup names addresses that a client behind a proxy cannot reach."""
 
     def __init__(
@@ -40,34 +40,41 @@ class Connections:
         self._wall_ms = wall_ms
         self._message_bytes_max = message_bytes_max
         self._keep_alive_s = keep_alive_s
-        self._opening: dict[Address, asyncio.Task[Connection]] = {}
+        self._opening: dict[tuple[Address, Address | None], asyncio.Task[Connection]] = {}
         self._turn: Iterator[Address] = itertools.cycle(self.service)
         self.closed = False
 
     async def to_service(self) -> Connection:
         """To any of the hosts of the service URL: the first that answers."""
+        return await self._through_service(None)
+
+    async def _through_service(self, broker: Address | None) -> Connection:
         for _ in self.service[1:]:
             try:
-                return await self.to(next(self._turn))
+                return await self.to(next(self._turn), broker)
             except PlatformError:
                 continue
-        return await self.to(next(self._turn))
+        return await self.to(next(self._turn), broker)
 
-    async def to(self, address: Address) -> Connection:
-        """Those who ask meanwhile share the attempt. Raises `Unreachable`, or the error with which the broker refuses."""
+    async def to(self, address: Address, broker: Address | None = None) -> Connection:
+        """`broker`: whom the proxy at `address` shall connect to; None: `address` is no proxy, or the proxy shall answer itself.
+        Those who ask meanwhile share the attempt. Raises `Unreachable`, or the error with which the broker refuses."""
         if self.closed:
             raise ConnectionLost("the client is closed")
-        task = self._opening.get(address)
+        broker = None if broker == address else broker
+        task = self._opening.get((address, broker))
         if task is not None and task.done() and (task.cancelled() or task.exception() or not task.result().usable):
             task = None
         if task is None:
-            task = self._opening[address] = asyncio.create_task(self._open(address), name=f"magnetar connect {address}")
+            task = asyncio.create_task(self._open(address, broker), name=f"magnetar connect {broker or address}")
+            self._opening[address, broker] = task
             task.add_done_callback(_look)
         return await asyncio.shield(task)
 
-    async def _open(self, address: Address) -> Connection:
+    async def _open(self, address: Address, broker: Address | None) -> Connection:
         connection = Connection(
             address,
+            broker,
             self._token,
             self._wall_ms,
             message_bytes_max=self._message_bytes_max,
@@ -123,7 +130,7 @@ class Connections:
             if self.service[0].web_socket:
                 return connection
             if answer.response == pb.LookupResponse.Connect and answer.proxy_through_service_url:
-                raise Unreachable("the broker asks for connections through a proxy, which this client does not do yet")
+                return await self._through_service(self._named(answer))
             connection = await self.to(self._named(answer))
             if answer.response == pb.LookupResponse.Connect:
                 return connection

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
+from messaging.client.addresses import Address
 from messaging.client.errors import from_wire
 from messaging.client.wire.parser import Parser, Received
 from messaging.errors import MagnetarError
@@ -63,7 +64,8 @@ class Session:
 
     # --- what we send
 
-    def connect(self, version: str, token: str | None) -> None:
+    def connect(self, version: str, token: str | None, broker: Address | None = None) -> None:
+        """`broker`: whom the proxy that is asked shall connect to."""
         connect = pb.Connect(
             client_version=version,
             protocol_version=frames.PROTOCOL_VERSION,
@@ -71,6 +73,8 @@ class Session:
         )
         if token is not None:
             connect.auth_method_name, connect.auth_data = "token", token.encode()
+        if broker is not None:
+            connect.proxy_to_broker_url = broker.host_and_port
         self.outgoing.append(frames.command(Command.CONNECT, connect=connect))
 
     def renew(self, version: str, token: str | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from messaging.client.addresses import Address
 from messaging.client.failures import Unreachable
@@ -76,9 +76,8 @@ class _Stream(asyncio.Protocol):
         self._abort: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # those of uvloop are no instances of it
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
 
     def data_received(self, data: bytes) -> None:
         self._receiver.received(data)
@@ -122,6 +121,9 @@ async def connect_tcp(address: Address, receiver: Receiver, tls: ssl.SSLContext 
 class WebSocketConnection(Protocol):
     """What is used of the library's connection."""
 
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
     def send(self, message: bytes) -> Awaitable[None]: ...
 
     def recv(self) -> Awaitable[str | bytes]: ...
@@ -158,6 +160,7 @@ class _WebSocket:
 
     def abort(self) -> None:
         self._closing = True
+        self._connection.transport.abort()  # else the library says goodbye, and waits for the answer
         self._task.cancel()
 
     async def _run(self) -> None:

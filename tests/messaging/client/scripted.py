@@ -82,6 +82,7 @@ class ScriptedConnection:
             if self.broker.answers_sends:
                 self.receipt(len(self.sent) - 1)
         elif kind == Command.CONNECT:
+            self.broker.targets.append(command.connect.proxy_to_broker_url)
             self.say(frames.command(Command.CONNECTED, connected=pb.Connected(server_version="scripted", max_message_size=100_000)))
         elif kind == Command.PARTITIONED_METADATA:
             answer = pb.PartitionedMetadataResponse(
@@ -125,6 +126,7 @@ class ScriptedBroker:
         self.time = ManualTime()
         self.connections: list[ScriptedConnection] = []
         self.addresses: list[Address] = []
+        self.targets: list[str] = []  # of each connection: whom a proxy shall connect to
         self.commands: list[str] = []
         self.consumers: list[tuple[ScriptedConnection, pb.Subscribe]] = []
         self.acks: list[pb.Ack] = []

@@ -224,6 +224,20 @@ async def test_a_lookup_is_followed_to_another_broker(broker: ScriptedBroker) ->
         assert "PRODUCER" in broker.commands
 
 
+async def test_a_broker_is_reached_through_the_proxy_that_asks_for_it(broker: ScriptedBroker) -> None:
+    """The broker's address is the proxy's business alone; what is asked of the proxy itself stays on a connection of its own."""
+    broker.lookup = lambda request: pb.LookupResponse(
+        request_id=0,
+        response=pb.LookupResponse.Connect,
+        broker_service_url="pulsar://inside:6650",
+        proxy_through_service_url=True,
+    )
+    async with broker.client("pulsar://proxy:1") as client, client.producer(TOPIC), client.producer(f"{TOPIC}-2"):
+        assert [str(address) for address in broker.addresses] == ["pulsar://proxy:1"] * 2
+        assert broker.targets == ["", "inside:6650"]
+        assert len(broker.connection.receiver.producers) == 2  # type: ignore[attr-defined]
+
+
 async def test_of_several_hosts_the_first_that_answers_is_used(broker: ScriptedBroker) -> None:
     broker.reachable = False
     async with broker.client("pulsar://a:1,b:2") as client:

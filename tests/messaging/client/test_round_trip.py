@@ -9,13 +9,14 @@ from typing import Any
 
 import pulsar
 import pytest
+import uvloop
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from messaging import client as magnetar
 from messaging.adminrpc.topics import PartitionsUpdate, TopicCreate
 from messaging.client import errors
-from tests.support.brokers.running_broker import RunningBroker
+from tests.support.brokers.running_broker import RunningBroker, running_broker
 from tests.support.waiting import eventually
 
 NAMESPACE = "persistent://acme/orders"
@@ -139,6 +140,8 @@ async def test_seeking_reading_and_the_end_of_a_topic(client: magnetar.Client) -
         async with client.consumer(topic, "s", initial="earliest") as consumer:
             await received(consumer, 4)
             await consumer.seek(ids[2])
+            assert (await received(consumer, 1))[0].payload == b"3"
+            await consumer.seek(ids[2], inclusive=True)
             assert (await received(consumer, 1))[0].payload == b"2"
 
 
@@ -307,3 +310,19 @@ async def test_keys_find_the_same_consumers_and_table_views(client: magnetar.Cli
         their_keys = await asyncio.to_thread(read, theirs)
         our_keys = [(await ours.receive(timeout_s=10)).key for _ in range(200 - len(their_keys))]
         assert their_keys and our_keys and not {*their_keys} & {*our_keys}
+
+
+def test_a_client_on_uvloop(tmp_path: Path) -> None:
+    """Its transports are no instances of asyncio's."""
+
+    async def scenario() -> bytes:
+        async with (
+            running_broker(tmp_path) as broker,
+            magnetar.connect(f"pulsar://127.0.0.1:{broker.port}", key=broker.token("owner")) as client,
+            client.consumer(f"{NAMESPACE}/uv", "s") as consumer,
+            client.producer(f"{NAMESPACE}/uv") as producer,
+        ):
+            await producer.send(b"there")
+            return (await consumer.receive(timeout_s=20)).payload
+
+    assert uvloop.run(scenario()) == b"there"

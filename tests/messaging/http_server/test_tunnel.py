@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from messaging.http_server.protocol import HEAD_BYTES_MAX, READ_BYTES_MAX
 from messaging.http_server.tunnel import READ_BYTES, UNSENT_BYTES, Tunnel, Tunnels
@@ -250,3 +252,28 @@ async def test_the_server_stops_with_tunnels_open() -> None:
         here.here.server.ending.set()
         assert await peer.gone() == b""
         await here.ended()
+
+
+# --- on the loop of the web process
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        partial(test_a_slow_reader_is_waited_for_and_gets_all, "the client"),
+        partial(test_a_slow_reader_is_waited_for_and_gets_all, "the broker"),
+        test_nothing_follows_a_refusal,
+        test_who_takes_nothing_at_all_is_cut_off,
+        test_the_rest_is_still_read_where_the_broker_ends_it,
+        test_a_broker_that_is_away_is_a_503_until_it_is_back,
+        test_the_server_stops_with_tunnels_open,
+    ],
+)
+def test_the_same_on_uvloop(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Its transports are no instances of asyncio's."""
+    uvloop.run(scenario())
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_bytes_go_both_ways_on_uvloop(tls: bool, tmp_path: Path) -> None:
+    uvloop.run(test_bytes_go_both_ways_as_they_came(tls, tmp_path))

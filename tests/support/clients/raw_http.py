@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 
 class Peer:
@@ -18,9 +19,7 @@ class Peer:
         self.writer.write(data)
 
     def stop_reading(self) -> None:
-        transport = self.writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
+        cast(asyncio.Transport, self.writer.transport).pause_reading()  # those of uvloop are no instances of it
 
     async def gone(self, timeout_s: float = 20) -> bytes:
         """What came until the server ended the connection."""
