@@ -17,7 +17,6 @@ AT_ONCE = 8
 Make = Callable[[Platform], Client]
 
 
-
 def _stock(platform: Platform) -> Client:
     return StockClient(platform.broker_url, platform.token, platform.log_file)
 
