@@ -259,8 +259,8 @@ class Consumer:
         self._thread.run(self._inner.redeliver())
 
     def seek(self, target: MessageId | int, *, inclusive: bool = False) -> None:
-        """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since 1970,
-        in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
+        """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since
+        1970, in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
         self._thread.run(self._inner.seek(target, inclusive=inclusive))
 
     def last_message_ids(self) -> dict[str, MessageId]:

@@ -272,8 +272,8 @@ class Consumer:
     # --- the subscription
 
     async def seek(self, target: MessageId | int, *, inclusive: bool = False) -> None:
-        """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since 1970,
-        in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
+        """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since
+        1970, in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
         if isinstance(target, MessageId) and target.ledger_id >= 0 and len(self._consumers) > 1 and target.entry_id < (1 << 63) - 1:
             source, _ = self._source(target)
             await source.seek(target, inclusive=inclusive)

@@ -45,7 +45,9 @@ class Endpoint(Protocol):
 
 
 class Connection:
-    """Made by `Connections`. `broker`: whom the proxy at `address` connects to, None without a proxy. Ids of producers and consumers are unique over all connections of a client."""
+    """Made by `Connections`. `broker`: whom the proxy at `address` connects to, None without a proxy.
+
+    Ids of producers and consumers are unique over all connections of a client."""
 
     def __init__(
         self,

@@ -19,8 +19,10 @@ Command = pb.Command
 
 
 class Connections:
-    """One connection for each broker, to it or through a proxy. Over WebSockets there is only the service URL: the gateway is in the broker, whose answer
-    to a lookup names addresses that a client behind a proxy cannot reach."""
+    """One connection for each broker, to it or through a proxy.
+
+    Over WebSockets there is only the service URL: the gateway is in the broker, whose answer to a lookup names addresses that a
+    client behind a proxy cannot reach."""
 
     def __init__(
         self,
