@@ -103,7 +103,7 @@ _TYPES = {
 _ACCESS = {"shared": pulsar.ProducerAccessMode.Shared, "exclusive": pulsar.ProducerAccessMode.Exclusive}
 
 
-class _TheirRecord(pulsar.schema.Record):
+class _TheirRecord(pulsar.schema.Record):  # type: ignore[misc]
     _avro_name = "Line"
     text = pulsar.schema.String(required=True)
     length = pulsar.schema.Long(required=True)

@@ -38,7 +38,7 @@ class Stage:
 
 def take(receiver: Receiver, count: int, *, ack: bool = True) -> list[Seen]:
     """The next `count`; fewer if they do not come."""
-    seen = []
+    seen: list[Seen] = []
     while len(seen) < count and (message := receiver.receive()) is not None:
         if ack:
             receiver.ack(message)
