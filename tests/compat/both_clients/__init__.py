@@ -2,5 +2,6 @@
 
 clients.py     one small interface, and both clients behind it
 scenarios.py   the list
+test_both_clients.py   runs it on our broker
 recorded.json  the outcomes, recorded from a real Pulsar with both clients: ``python -m tests.compat.both_clients``
 """
