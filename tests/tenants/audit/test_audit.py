@@ -280,7 +280,7 @@ def test_every_audited_route_leaves_a_record(world: World, call: Caller, monkeyp
 
 
 OF_THE_PLATFORM = {
-    ("PUT", "api:platform-audit-stream"), ("DELETE", "api:platform-audit-stream"),
+    ("PUT", "api:platform-audit-stream"), ("DELETE", "api:platform-audit-stream"), ("DELETE", "api:recycled-tenant"),
     ("PUT", "api:platform-notifications"), ("POST", "api:audit-heads"), ("POST", "api:audit-verification"),
     ("POST", "admin_v2:brokers-dynamic-value"), ("DELETE", "admin_v2:brokers-dynamic-name"),
     ("POST", "api:tenants"), ("DELETE", "api:task-run"), ("POST", "api:task-run-requeue"), ("PUT", "billing:issuer"),

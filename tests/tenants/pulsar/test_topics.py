@@ -146,7 +146,7 @@ def test_the_http_lookup_of_a_topic_that_is_not_there_yet(call: Call, world: Wor
     assert looked_up["brokerUrl"] == looked_up["nativeUrl"] == "pulsar://127.0.0.1:6650"
     assert looked_up["httpUrl"] == "http://testserver"
     assert status(call("GET", "/lookup/v2/topic/persistent/acme/absent/new")) == 404
-    assert call("GET", "/lookup/v2/topic/persistent/acme/orders/new/bundle").content == b"0x00000000_0xffffffff"
+    assert call("GET", "/lookup/v2/topic/persistent/acme/orders/new/bundle").content == b"0x40000000_0x80000000"
 
 
 def test_subscriptions_of_a_plain_topic(call: Call, world: World) -> None:
