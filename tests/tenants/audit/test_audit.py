@@ -18,7 +18,19 @@ from messaging.clock import wall_ms
 from messaging.identity import issue_token
 from messaging.permissions.model import Action
 from tenants import actions
-from tenants.models import AuditRecord, Invitation, Key, Membership, Namespace, Team, TeamMember, Tenant, TokenIssuer, User
+from tenants.models import (
+    AuditRecord,
+    Invitation,
+    Key,
+    Membership,
+    Namespace,
+    NamespaceBundles,
+    Team,
+    TeamMember,
+    Tenant,
+    TokenIssuer,
+    User,
+)
 from tests.support.recycled_namespaces import recycled_namespace, recycled_tenant
 from tests.support.rest_routes import addresses
 from tests.tenants.world import Caller, World
@@ -179,6 +191,7 @@ def prepare(world: World, row: tuple[str, str]) -> None:
         world.broker.publish_messages(TOPIC, OutgoingMessage(b"later", key="k", deliver_at_ms=wall_ms() + 3_600_000))
     Tenant.unscoped.get_or_create(name="acme")
     Namespace.unscoped.get_or_create(name="acme/orders", tenant_id="acme")
+    NamespaceBundles.unscoped.all().delete()  # as if none had been split
     if row == ("PUT", "admin_v2:namespace"):
         Namespace.unscoped.filter(name="acme/orders").delete()
         world.broker.tell(world.broker.version, {key: held for key, held in state.items() if key != named})
