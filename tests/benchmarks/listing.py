@@ -129,13 +129,13 @@ class _Listing:
         """Pages of /api/v1: the first, one in the middle, and one that a filter finds, or does not."""
         keys, records = int(topics * KEYS_A_TOPIC), topics * RECORDS_A_TOPIC
         progress(f"writing {keys:,} keys and {records:,} audit records")
-        platform.run_python(_FILL_KEYS.replace("COUNT", str(keys)))
+        platform.run_python(_FILL_KEYS.replace("COUNT", str(keys)), _TIMEOUT_S)
         chained = min(records, CHAINED)
-        platform.run_python(_FILL_RECORDS.replace("COUNT", str(chained)))
+        platform.run_python(_FILL_RECORDS.replace("COUNT", str(chained)), _TIMEOUT_S)
         made = chained
         while made < records:
             copies = min(COPIES_A_CALL, (records - made) // chained)
-            platform.run_python(_COPY_RECORDS.replace("COUNT", str(chained)).replace("COPIES", str(copies)))
+            platform.run_python(_COPY_RECORDS.replace("COUNT", str(chained)).replace("COPIES", str(copies)), _TIMEOUT_S)
             made += copies * chained
         progress(f"writing {topics:,} topics that are not partitioned")
         self._ask("PUT", f"namespaces/{PLAIN_NAMESPACE}")

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from messaging import client as magnetar
 from messaging import descriptors
+from messaging.identity import issue_token
 from messaging.settings import Settings
 from tests.benchmarks.processes import cost
 from tests.benchmarks.real_broker import RealBroker
@@ -29,6 +30,7 @@ CLIENTS_OF_A_TOPIC = 4
 PROCESSES = 4
 OPENING_AT_ONCE = 50
 PATIENCE_S = 600.0
+SPARE = 64  # connections: those that leave and come back may be counted twice for a moment
 
 
 class Crowd(NamedTuple):
@@ -134,17 +136,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--crowd", default="", help="for the processes of the clients: a Crowd as JSON")
     options = parser.parse_args(arguments)
-    files = descriptors.of_broker(Settings(connections_max=3 * options.websockets))
-    if (limit := descriptors.raise_limit(files)) < files:
-        print(f"the limit of open files is {limit}: {files} are needed (ulimit -n {files}), or fewer --websockets")
+    settings = Settings(connections_max=options.websockets + SPARE)
+    files = descriptors.of_broker(settings)
+    limit = descriptors.raise_limit(files)
+    if (fitting := descriptors.fitting(settings, limit).connections_max) < settings.connections_max:
+        print(
+            f"the limit of open files is {limit}, enough for {fitting - SPARE} WebSockets: {files} are needed (ulimit -n {files}), "
+            "or fewer --websockets"
+        )
         return 2
     if options.crowd:
         print(json.dumps(asyncio.run(live(Crowd(*json.loads(options.crowd))))))
         return 0
     seed = SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="websockets-") as folder:
-        # A tenant may have half of the connections that are not reserved.
-        broker = RealBroker(Path(folder), connections_max=3 * options.websockets)
+        broker = RealBroker(Path(folder), connections_max=settings.connections_max)
         try:
             return _run(broker, options.websockets, options.messages, seed)
         finally:
@@ -154,8 +160,10 @@ def main(arguments: list[str]) -> int:
 def _run(broker: RealBroker, websockets: int, messages: int, seed: int) -> int:
     before = broker.cost()
     share = websockets // PROCESSES
+    # Superusers have no shares: a tenant may have half of all connections.
+    key = issue_token(broker.settings, "admin", "", int(time.time()))
     crowds = [
-        Crowd(broker.addresses["ws_url"], f"persistent://public/default/p{part}", share, messages, seed + part)
+        Crowd(broker.addresses["ws_url"], f"persistent://public/default/p{part}", share, messages, seed + part, key)
         for part in range(PROCESSES)
     ]
     command = [sys.executable, "-m", "tests.benchmarks.many_websockets", "--websockets", str(websockets), "--crowd"]

@@ -136,10 +136,12 @@ class Standalone:
             with error:
                 return Answer(error.code, dict(error.headers), error.read().decode())
 
-    def run_python(self, script: str) -> str:
+    def run_python(self, script: str, timeout_s: float = 110.0) -> str:
         """Runs `script` as a process of the platform would be: with its settings and its Django. Returns what it prints."""
         environment = self.environment | {"MAGNETAR_DATA_DIR": str(self.folder), "DJANGO_SETTINGS_MODULE": "controlplane.settings"}
         script = f"import django; django.setup()\n{script}"
-        done = subprocess.run([sys.executable, "-P", "-c", script], env=environment, capture_output=True, text=True, timeout=110)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", script], env=environment, capture_output=True, text=True, timeout=timeout_s
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
