@@ -17,6 +17,7 @@ from tests.benchmarks import (
     catch_up,
     compaction,
     floors,
+    gateway,
     listing,
     log_append,
     processes,
@@ -112,6 +113,10 @@ def _billing(order: Order) -> Section:
     return billing.run(order.directory, [int(size * order.scale) for size in billing.SIZES], order.progress)
 
 
+def _gateway(order: Order) -> Section:
+    return gateway.run(order.directory, order.scale, order.progress)
+
+
 def _producer(order: Order) -> Section:
     return producer.run(order.directory, 6.0 * order.scale, order.progress)
 
@@ -147,6 +152,7 @@ PARTS = {
     "compaction": Part(_compaction),
     "billing": Part(_billing),
     "delayed": Part(_delayed),
+    "gateway": Part(_gateway),
     "producer": Part(_producer),
     "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }
