@@ -31,7 +31,7 @@ from tests.support.raising import DeadLettersLater, LevelOf, Raises, UsedOrNot, 
 from tests.support.stepped_sleep import SteppedSleep
 from tests.support.waiting import eventually
 
-THREADS = {"MainThread", "meta-sqlite", "ledger-log"}  # the last two report as `metadata_store` and `ledger_log`
+THREADS = {"MainThread", "metadata", "ledger-log"}  # the last two report as `metadata_store` and `ledger_log`
 
 
 class Running:

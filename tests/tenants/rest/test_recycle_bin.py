@@ -123,6 +123,8 @@ def test_the_bin_goes_with_its_namespace(world: World, olga: Caller) -> None:
     olga("DELETE", AT_TOPIC)
     assert olga("DELETE", f"{NAMESPACE}?force=true").status_code == 204
     assert olga("GET", BIN).status_code == 404
+    (namespace,) = olga("GET", "/api/v1/tenants/acme/recycled-namespaces").json()["items"]
+    assert olga("DELETE", f"/api/v1/tenants/acme/recycled-namespaces/{namespace['recycle_id']}").status_code == 204
     actions.create_namespace(world.actor("olga"), "acme/orders")
     assert items(olga) == []
 
