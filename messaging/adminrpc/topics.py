@@ -62,7 +62,7 @@ class TopicsPageAsked(Request, kw_only=True):
     """The topics that come after the full name `after` ("": from the first), by name."""
 
     namespace: fields.Namespace
-    after: fields.Words = ""
+    after: fields.Topic = ""
     limit: fields.PageLimit
 
 

@@ -9,7 +9,8 @@ from messaging.limits.model import Limit
 
 
 def at_and_over(limit: Limit, kind: str) -> Iterator[tuple[str, Any, Any]]:
-    """What is tried, a value at the limit, and one over it. `kind`: text, number, list, objects (a list of them) or map."""
+    """What is tried, a value at the limit, and one over it. `kind`: text, number, list, numbers or
+    objects (lists of them) or map."""
     if kind == "number":
         if limit.maximum is not None:
             yield "maximum", limit.maximum, limit.maximum + 1
@@ -20,7 +21,7 @@ def at_and_over(limit: Limit, kind: str) -> Iterator[tuple[str, Any, Any]]:
         yield "size", _in(kind, "x" * limit.bytes_max), _in(kind, "x" * (limit.bytes_max + 1))
         if limit.bytes_max % 2 == 0:
             yield "size in bytes", _in(kind, "é" * (limit.bytes_max // 2)), _in(kind, "é" * (limit.bytes_max // 2) + "x")
-    if limit.count_max is not None and kind in ("list", "objects", "map"):
+    if limit.count_max is not None and kind in ("list", "numbers", "objects", "map"):
         many = [f"{number:x}" for number in range(limit.count_max + 1)]
         yield "count", _of(kind, many[:-1]), _of(kind, many)
     if limit.total_bytes_max is not None and limit.bytes_max is not None and limit.bytes_max < limit.total_bytes_max:
@@ -36,4 +37,6 @@ def _in(kind: str, text: str) -> Any:
 def _of(kind: str, texts: list[str]) -> Any:
     if kind == "objects":
         return [{} for _ in texts]
+    if kind == "numbers":
+        return list(range(len(texts)))
     return texts if kind == "list" else dict.fromkeys(texts, "")

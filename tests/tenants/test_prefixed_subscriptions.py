@@ -38,6 +38,8 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", T + "/subscription/{}/replicatedSubscriptionStatus", None),
     ("POST", "/admin/v2/namespaces/acme/orders/clearBacklog/{}", None),
     ("POST", "/admin/v2/namespaces/acme/orders/unsubscribe/{}", None),
+    ("POST", "/admin/v2/namespaces/acme/orders/0xc0000000_0xffffffff/clearBacklog/{}", None),
+    ("POST", "/admin/v2/namespaces/acme/orders/0xc0000000_0xffffffff/unsubscribe/{}", None),
     ("GET", "/api/v1/tenants/acme/namespaces/orders/topics/t/subscriptions/{}/dead-letter-policy", None),
     ("PUT", "/api/v1/tenants/acme/namespaces/orders/topics/t/subscriptions/{}/dead-letter-policy", {"max_redeliver_count": 1}),
     ("DELETE", "/api/v1/tenants/acme/namespaces/orders/topics/t/subscriptions/{}/dead-letter-policy", None),

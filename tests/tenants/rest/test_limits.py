@@ -99,6 +99,7 @@ BARE = {
     "body.clusters": ("POST", f"{P}/namespaces/acme/orders/replication", "list"),
     "body.properties": ("PUT", f"{P}/persistent/acme/orders/t", "map"),
     "body.partitions": ("PUT", f"{P}/persistent/acme/orders/t/partitions", "number"),
+    "body.splitBoundaries": ("PUT", f"{P}/namespaces/acme/orders/0x00000000_0x40000000/split", "numbers"),
     "body.position": ("PUT", f"{P}/persistent/acme/orders/t/subscription/s", "text"),
     "body.policy": ("PUT", f"{P}/namespaces/acme/orders/properties", "map"),
     "body.policies": ("PUT", f"{P}/namespaces/acme/new", "map"),

@@ -85,6 +85,7 @@ STATES: dict[str, st.SearchStrategy[dict[str, Any] | None]] = {
     "topic": st.none() | st.builds(lambda ttl_s: {"policies": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
     "broker": st.none() | st.builds(lambda ttl_s: {"settings": {"message_ttl_s": ttl_s}}, st.integers(0, 9)),
     "issuer": st.none() | st.builds(lambda audience: {"audience": audience}, st.sampled_from("rst")),
+    "recycled": st.none() | st.builds(lambda uid: {"tenant_uid": uid}, st.sampled_from("rst")),
     "key": st.none() | st.builds(lambda revoked: {"role": "r", "revoked": revoked}, st.booleans()),
 }
 CHANGES = st.sampled_from(sorted(STATES)).flatmap(lambda kind: st.tuples(st.just(kind), st.sampled_from("abc"), STATES[kind]))
