@@ -138,9 +138,9 @@ class _Listing:
             platform.run_python(_COPY_RECORDS.replace("COUNT", str(chained)).replace("COPIES", str(copies)), _TIMEOUT_S)
             made += copies * chained
         progress(f"writing {topics:,} topics that are not partitioned")
+        self._connection.close()  # it was idle for longer than a server waits; the next request opens one
         self._ask("PUT", f"namespaces/{PLAIN_NAMESPACE}")
         write_topics(platform.folder, topics)
-        self._connection.close()  # it was idle for longer than a server waits; the next request opens one
         lists = {
             f"{TENANT}/namespaces/default/topics": topics,
             f"{TENANT}/namespaces/plain/topics": topics,

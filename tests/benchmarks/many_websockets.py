@@ -161,7 +161,8 @@ def _run(broker: RealBroker, websockets: int, messages: int, seed: int) -> int:
     before = broker.cost()
     share = websockets // PROCESSES
     # Superusers have no shares: a tenant may have half of all connections.
-    key = issue_token(broker.settings, "admin", "", int(time.time()))
+    broker.tell([("key", "crowd", {"role": "admin", "tenant": "", "revoked": False})])
+    key = issue_token(broker.settings, "admin", "crowd", int(time.time()))
     crowds = [
         Crowd(broker.addresses["ws_url"], f"persistent://public/default/p{part}", share, messages, seed + part, key)
         for part in range(PROCESSES)

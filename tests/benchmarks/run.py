@@ -34,7 +34,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   delayed-peer  a million delayed messages on Magnetar and on a Pulsar: five minutes              (needs --peer)
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       100,000 topics over the admin API; pages of topics, keys, audit records: five minutes
-  gateway       the SDK over TCP, the WebSocket port and the web port: two minutes
+  gateway       the SDK over TCP, the WebSocket port and the web port: a minute
   producer      what settings of a producer cost and save, and the SDK beside Apache's client: two minutes
   billing       hourly usage from 10^5 to 10^8 records beside pyarrow: half an hour
   opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)
