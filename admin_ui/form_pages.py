@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from django import forms
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from admin_ui.access import ConsoleRequest
 from admin_ui.calls import Call, calls_of
 from admin_ui.forms import ConfirmForm
-from admin_ui.pages import Navigation, explain, show, show_message
-from messaging.errors import MagnetarError
+from admin_ui.pages import Navigation, explain, show, show_error, show_message
+from messaging.errors import MagnetarError, NotFound
+
+T = TypeVar("T")
 
 
 def carried_out(request: ConsoleRequest, form: forms.Form, act: Callable[[], object]) -> bool:
@@ -24,6 +27,23 @@ def carried_out(request: ConsoleRequest, form: forms.Form, act: Callable[[], obj
     except MagnetarError as error:
         form.add_error(None, explain(error))
     return not form.errors
+
+
+def button_page(
+    request: ConsoleRequest, act: Callable[[], T], back: str, after: Callable[[T], tuple[str, str]]
+) -> HttpResponseRedirect:
+    """What a button of another page does. `after`: what is said of the outcome, and where it leads; where `act` refuses, that leads
+    `back`. 404 for what is not there."""
+    try:
+        outcome = act()
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(back)
+    message, page = after(outcome)
+    show_message(request, message)
+    return HttpResponseRedirect(page)
 
 
 def confirm_page(

@@ -11,8 +11,8 @@ from django.urls import reverse
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.addresses import short_name
-from admin_ui.form_pages import confirm_page
-from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error, show_message
+from admin_ui.form_pages import button_page, confirm_page
+from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_error
 from messaging.adminrpc.recycle_bin import Recycled
 from messaging.errors import MagnetarError, NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX, purge_topic, recycled_topic, recycled_topics, restore_topic
@@ -64,17 +64,14 @@ def _time(ms: int) -> datetime:
 @page
 def recycled_restore(request: ConsoleRequest, tenant: str, namespace: str, recycled: str) -> HttpResponse:
     """A button of the list."""
+
+    def after(restored: Recycled) -> tuple[str, str]:
+        local = short_name(restored.topic)
+        said = f"Topic {local} was restored, with its messages, subscriptions, schema and policies."
+        return said, reverse("console:topic", args=[tenant, namespace, local])
+
     back = reverse("console:recycle_bin", args=[tenant, namespace])
-    try:
-        restored = restore_topic(request.actor, f"{tenant}/{namespace}", recycled)
-    except NotFound:
-        raise Http404 from None
-    except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(back)
-    local = short_name(restored.topic)
-    show_message(request, f"Topic {local} was restored, with its messages, subscriptions, schema and policies.")
-    return HttpResponseRedirect(reverse("console:topic", args=[tenant, namespace, local]))
+    return button_page(request, lambda: restore_topic(request.actor, f"{tenant}/{namespace}", recycled), back, after)
 
 
 @page

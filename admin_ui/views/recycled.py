@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from admin_ui import api_calls
 from admin_ui.access import ConsoleRequest, page
-from admin_ui.form_pages import confirm_page
-from admin_ui.pages import crumbs, explain, navigation, show, show_error, show_message
-from messaging.errors import MagnetarError, NotFound
+from admin_ui.form_pages import button_page, confirm_page
+from admin_ui.pages import crumbs, navigation, show
+from messaging.errors import NotFound
 from tenants.actions.recycle_bin import ID_LENGTH_MAX
 from tenants.actions.recycled_namespaces import purge_namespace, recycled_namespace, recycled_namespaces, restore_namespace
 from tenants.actions.recycled_tenants import purge_tenant, recycled_tenant, recycled_tenants, restore_tenant
@@ -85,15 +85,15 @@ def _row(entry: Recycled) -> dict[str, Any]:
 @page
 def recycled_namespace_restore(request: ConsoleRequest, tenant: str, entry: str) -> HttpResponse:
     """A button of the list."""
-    try:
-        restored = restore_namespace(request.actor, tenant, entry)
-    except NotFound:
-        raise Http404 from None
-    except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(reverse("console:recycled_namespaces", args=[tenant]))
-    show_message(request, f"Namespace {restored.name} was restored, with its policies, permissions, topics and messages.")
-    return HttpResponseRedirect(reverse("console:namespace", args=restored.name.split("/")))
+    return button_page(
+        request,
+        lambda: restore_namespace(request.actor, tenant, entry),
+        reverse("console:recycled_namespaces", args=[tenant]),
+        lambda restored: (
+            f"Namespace {restored.name} was restored, with its policies, permissions, topics and messages.",
+            reverse("console:namespace", args=restored.name.split("/")),
+        ),
+    )
 
 
 @page
@@ -121,15 +121,15 @@ def recycled_namespace_purge(request: ConsoleRequest, tenant: str, entry: str) -
 @page
 def recycled_tenant_restore(request: ConsoleRequest, entry: str) -> HttpResponse:
     """A button of the list."""
-    try:
-        restored = restore_tenant(request.actor, entry)
-    except NotFound:
-        raise Http404 from None
-    except MagnetarError as error:
-        show_error(request, explain(error))
-        return HttpResponseRedirect(reverse("console:recycled_tenants"))
-    show_message(request, f"Tenant {restored.name} was restored, with its people, keys, namespaces, topics and messages.")
-    return HttpResponseRedirect(reverse("console:tenant", args=[restored.name]))
+    return button_page(
+        request,
+        lambda: restore_tenant(request.actor, entry),
+        reverse("console:recycled_tenants"),
+        lambda restored: (
+            f"Tenant {restored.name} was restored, with its people, keys, namespaces, topics and messages.",
+            reverse("console:tenant", args=[restored.name]),
+        ),
+    )
 
 
 @page
