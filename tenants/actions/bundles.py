@@ -39,12 +39,12 @@ def set_boundaries(namespace: Namespace, boundaries: Boundaries) -> None:
     NamespaceBundles.unscoped.update_or_create(namespace=namespace, defaults={"boundaries": list(boundaries)})
 
 
-def topics_of_bundle(namespace: str, text: str) -> list[str]:
-    """Full names, partitions one by one, of the topics in the bundle that is called `text`. Blocks. Raises `PreconditionFailed`,
-    `NotReady`."""
+def topics_of_bundle(namespace: str, text: str) -> tuple[Bundle, list[str]]:
+    """The bundle that is called `text`, and the full names of its topics, partitions one by one. Blocks. Raises
+    `PreconditionFailed`, `NotReady`."""
     boundaries = boundaries_of(namespace)
     bundle = parse_bundle(boundaries, namespace, text)
-    return by_bundle(boundaries, _topics(namespace))[bundle]
+    return bundle, by_bundle(boundaries, _topics(namespace))[bundle]
 
 
 def split_bundle(actor: Actor, name: str, text: str, algorithm: str, positions: Sequence[int] = ()) -> list[str]:

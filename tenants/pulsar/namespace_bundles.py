@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from messaging.errors import Conflict, PreconditionFailed
-from messaging.protocol.bundles import ALGORITHM_DEFAULT, parse_bundle, position_of
+from messaging.protocol.bundles import ALGORITHM_DEFAULT, position_of
 from tenants.actions.bundles import boundaries_of, split_bundle, topics_of_bundle
 from tenants.http.views import actor, body, flag, route
 from tenants.pulsar import bundles, namespaces
@@ -18,7 +18,8 @@ _BY_POSITIONS = "specified_positions_divide"
 
 
 def _topics(tenant: str, namespace: str, bundle: str) -> list[str]:
-    return topics_of_bundle(existing_namespace(tenant, namespace).name, bundle)
+    _, topics = topics_of_bundle(existing_namespace(tenant, namespace).name, bundle)
+    return topics
 
 
 def _list(request: HttpRequest, tenant: str, namespace: str) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def _split(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> No
 def _positions(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> dict[str, Any]:
     """Of the bundle's topics, or of those that are asked for."""
     name = existing_namespace(tenant, namespace).name
-    topics, asked = _topics(tenant, namespace, bundle), request.GET.getlist("topics")
+    (parsed, topics), asked = topics_of_bundle(name, bundle), set(request.GET.getlist("topics"))
     positions = {topic: position_of(topic) for topic in topics if not asked or topic in asked}
-    return {"namespace": name, "bundle": str(parse_bundle(boundaries_of(name), name, bundle)), "topicHashPositions": positions}
+    return {"namespace": name, "bundle": str(parsed), "topicHashPositions": positions}
 
 
 def topics_in(request: HttpRequest, tenant: str, namespace: str, bundle: str) -> list[str]:
