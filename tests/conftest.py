@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import open_transports
 from tests.support.databases import forget_metadata, other_database
+from tests.support.failed_tests import FailedTests
 from tests.support.storage import faults
 
 # How long an example takes says nothing on a machine that does other things too. Where CI is set every run tries the same examples,
@@ -27,6 +28,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # CI ends a run that takes too long, and nothing of it counts. On a machine that is several times slower than usual, what does not
 # fit is skipped, and said, so that the rest counts. Its name lacks the prefix: it is no setting of the platform.
 _UNTIL_S = float(os.environ.get("TESTS_BEGIN_UNTIL_S", "inf"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (path := os.environ.get("TESTS_FAILED_FILE")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailedTests(Path(path)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
