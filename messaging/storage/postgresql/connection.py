@@ -19,6 +19,7 @@ from messaging.storage.sql.tables import FORMAT_VERSION
 from messaging.storage.sql.topic_pages import MARK, TopicPages
 
 SCHEMA = "magnetar_broker"
+_NEWEST_TABLE = "bundle_owner"  # where it is, all others are
 CONNECT_S = 5
 STATEMENT_S = 30
 LOCK_S = 10
@@ -27,6 +28,7 @@ _GUARD = 0x6D61676E  # the advisory lock of those who make the tables: two broke
 
 # Names are compared byte by byte, as everywhere else; `instr` is what SQLite calls `strpos`.
 PAGES = TopicPages(f"(name ~ '{MARK}(0|[1-9][0-9]{{0,5}})$')")
+NOW_MS = "select cast(extract(epoch from clock_timestamp()) * 1000 as bigint)"
 _TABLES = f"""
 create schema if not exists {SCHEMA};
 set local search_path to {SCHEMA};
@@ -50,6 +52,13 @@ create table if not exists recycled (
     record bytea not null);
 create index if not exists recycled_namespace on recycled (namespace, id);
 create index if not exists recycled_expiry on recycled (expires_ms);
+create table if not exists broker_session (
+    broker_id text collate "C" primary key, session bigint not null, addresses bytea not null, expires_ms bigint not null);
+create table if not exists bundle_owner (
+    namespace text collate "C" not null, lower bigint not null, upper bigint not null, broker_id text collate "C" not null,
+    session bigint not null, epoch bigint not null, state text not null, pinned bigint not null, change bigint not null,
+    primary key (namespace, lower, upper));
+create index if not exists bundle_owner_change on bundle_owner (change);
 create table if not exists fence (scope text collate "C" primary key, epoch bigint not null);
 create table if not exists value (key text collate "C" primary key, value bytea not null);
 {PAGES.indexes}
@@ -120,7 +129,7 @@ _SESSION = {
 
 def _make_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Raises `Unavailable` for the tables of another release, and for a server that cannot be written to."""
-    (exists,) = cast(tuple[Any], connection.execute("select to_regclass(%s)", (f"{SCHEMA}.format",)).fetchone())
+    (exists,) = cast(tuple[Any], connection.execute("select to_regclass(%s)", (f"{SCHEMA}.{_NEWEST_TABLE}",)).fetchone())
     if exists is None:
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s)", (_GUARD,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.background import BackgroundLoop
-from messaging.storage.postgresql.connection import PAGES, connect
+from messaging.storage.postgresql.connection import NOW_MS, PAGES, connect
 from messaging.storage.postgresql.thread import PostgresqlThread
 from messaging.storage.sql.meta_store import SqlMetaStore
 
@@ -13,4 +13,4 @@ class PostgresqlMetaStore(SqlMetaStore):
     waits for the changes that came first, and those that come after it are refused."""
 
     def __init__(self, url: str, health: BackgroundLoop | None = None) -> None:
-        super().__init__(PostgresqlThread(lambda: connect(url), health), PAGES, lock=" for share")
+        super().__init__(PostgresqlThread(lambda: connect(url), health), PAGES, NOW_MS, lock=" for share")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from typing import ClassVar
 
 import psycopg
@@ -10,7 +12,8 @@ from messaging.storage.ledger_store import Unavailable
 from messaging.storage.postgresql.connection import words_of
 from messaging.storage.sql.thread import CommitThread
 
-ATTEMPTS_MAX = 5
+ATTEMPTS_MAX = 12
+PAUSE_S_MAX = 0.05  # between two of them, of a length left to chance: those that met do not meet again
 
 # Classes of SQLSTATE.
 _ROLLED_BACK = "40"  # not serializable after all, or a deadlock: nothing was committed, and once more it may work
@@ -34,7 +37,10 @@ class PostgresqlThread(CommitThread):
         return isinstance(error, psycopg.Error) and (self.ends_connection(error) or _code_of(error)[:2] in _OF_ALL)
 
     def may_run_again(self, error: Exception, attempts: int, *, connecting: bool) -> bool:
-        return _code_of(error)[:2] == _ROLLED_BACK and attempts < ATTEMPTS_MAX
+        again = _code_of(error)[:2] == _ROLLED_BACK and attempts < ATTEMPTS_MAX
+        if again:
+            time.sleep(random.uniform(0, min(PAUSE_S_MAX, 0.001 * 2**attempts)))
+        return again
 
     def told(self, error: Exception) -> Exception:
         if not isinstance(error, psycopg.Error):

@@ -26,6 +26,7 @@ from messaging.storage.meta_store import (
 )
 from messaging.storage.recycled_topic import PREFIX, RECYCLED, RecycledTopic, ValueKeys
 from messaging.storage.sql import recycling, tables
+from messaging.storage.sql.ownership import SqlOwnershipStore
 from messaging.storage.sql.thread import CommitThread, Database
 from messaging.storage.sql.topic_pages import TopicPages
 
@@ -35,11 +36,13 @@ CURSORS = "/cursors"  # the turn of those of all tenants; no tenant is called so
 
 
 class SqlMetaStore:
-    """`thread` owns the connection. `pages`: how this kind of database finds a page of topics. `lock`: see `tables.check_fence`.
-    `start` raises `StoreError` where there is no database."""
+    """`thread` owns the connection. `pages`: how this kind of database finds a page of topics. `now_ms`: the SQL that tells its
+    time. `lock`: see `tables.check_fence`. `ownership`: who owns which bundle, in the same database. `start` raises `StoreError`
+    where there is no database."""
 
-    def __init__(self, thread: CommitThread, pages: TopicPages, lock: str = "") -> None:
+    def __init__(self, thread: CommitThread, pages: TopicPages, now_ms: str, lock: str = "") -> None:
         self.thread = thread
+        self.ownership = SqlOwnershipStore(thread, lambda db: int(db.execute(now_ms).fetchone()[0]))
         self._pages = pages
         self._lock = lock
         self._call = self.thread.call

@@ -32,6 +32,13 @@ create table if not exists recycled (
     without rowid;
 create index if not exists recycled_namespace on recycled (namespace, id);
 create index if not exists recycled_expiry on recycled (expires_ms);
+create table if not exists broker_session (
+    broker_id text primary key, session integer not null, addresses blob not null, expires_ms integer not null) without rowid;
+create table if not exists bundle_owner (
+    namespace text not null, lower integer not null, upper integer not null, broker_id text not null, session integer not null,
+    epoch integer not null, state text not null, pinned integer not null, change integer not null,
+    primary key (namespace, lower, upper)) without rowid;
+create index if not exists bundle_owner_change on bundle_owner (change);
 create table if not exists fence (scope text primary key, epoch integer not null) without rowid;
 create table if not exists value (key text primary key, value blob not null) without rowid;
 """
@@ -40,6 +47,8 @@ _NUMBERS = ("[0-9]", *("[1-9]" + "[0-9]" * digits for digits in range(1, 6)))  #
 PAGES = TopicPages(
     "(" + " or ".join(f"name glob '*{MARK}{number}'" for number in _NUMBERS) + ")", uses=" indexed by {}"
 )  # its planner takes other indexes
+
+NOW_MS = "select cast((julianday('now') - 2440587.5) * 86400000 as integer)"
 
 
 class SqliteMetaStore(SqlMetaStore):
@@ -50,7 +59,7 @@ class SqliteMetaStore(SqlMetaStore):
     def __init__(self, path: Path | str, health: BackgroundLoop | None = None, reserve: DiskReserve = NO_RESERVE) -> None:
         self._path = Path(path)
         self._reserve = reserve
-        super().__init__(SqliteThread(lambda: connect(self._path), health, reserve), PAGES)
+        super().__init__(SqliteThread(lambda: connect(self._path), health, reserve), PAGES, NOW_MS)
 
     def check_space(self, name: str) -> None:
         if not self._reserve.whole and not self._reserve.fill():

@@ -1,0 +1,57 @@
+"""What a broker answers to whoever asks where a topic is: here, there, or not now."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.placement import candidate
+from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipRow
+
+
+class Here(NamedTuple):
+    row: OwnershipRow
+
+
+class There(NamedTuple):
+    """`owner`: whether it owns the bundle; else it is to try to acquire it."""
+
+    broker: BrokerSession
+    owner: bool
+
+
+class Acquire(NamedTuple):
+    """Nobody alive owns it, and it is this broker's turn."""
+
+    bundle: NamespaceBundle
+
+
+class NotNow(NamedTuple):
+    why: str
+
+
+Answer: TypeAlias = Here | There | Acquire | NotNow
+
+
+def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBundle, position: int, *, sent: bool) -> Answer:
+    """`bundle`: the one that holds `position`, as this broker knows the namespace. `sent`: another broker sent the client here, so
+    it is not sent on only because the two would place the bundle differently."""
+    row = owners.row_at(bundle.namespace, position)
+    if row is not None and row.state != "free":
+        mine = (row.broker_id, row.session) == (broker_id, session)
+        if mine or owners.is_live(row):
+            if row.state == "draining":
+                return NotNow(f"{row.bundle} is being handed over to another broker")
+            return Here(row) if mine else There(owners.sessions[row.broker_id], owner=True)
+    # All that it overlaps has to be free, not only where the topic lies: bundles may have been cut meanwhile.
+    for other in owners.overlapping(bundle):
+        if other.state != "free" and other.broker_id != broker_id and (owners.is_live(other) or other.pinned):
+            if owners.is_live(other):
+                return There(owners.sessions[other.broker_id], owner=False)
+            return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
+    pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
+    live = [other.broker_id for other in owners.sessions.values() if other.live]
+    chosen = broker_id if sent or pinned is not None else candidate(bundle, live, owners.bundles_of)
+    if chosen is None or chosen == broker_id:
+        return Acquire(bundle)
+    return There(owners.sessions[chosen], owner=False)

@@ -1,0 +1,78 @@
+"""A broker's copy of the rows of ownership. It may be older than the metadata: nothing is safe because of it, only prompt."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+
+from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow
+
+
+class OwnerMap:
+    def __init__(self) -> None:
+        self.change = 0
+        self.sessions: dict[str, BrokerSession] = {}
+        self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
+        self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
+
+    def apply(self, changes: OwnershipChanges) -> None:
+        for row in changes.rows:
+            self.put(row)
+        self.sessions = {session.broker_id: session for session in changes.sessions}
+        self.change = max(self.change, changes.change)
+
+    def put(self, row: OwnershipRow) -> None:
+        """In place of all rows that it overlaps, unless one of them is newer: answers may overtake one another."""
+        rows = self._rows.setdefault(row.bundle.namespace, [])
+        first, last = self._overlapping(rows, row.bundle)
+        replaced = rows[first:last]
+        if any(other.change > row.change for other in replaced):
+            return
+        for other in replaced:
+            self._count(other, -1)
+        rows[first:last] = [row]
+        self._count(row, 1)
+
+    def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
+        """Of the bundle that holds a hash."""
+        rows = self._rows.get(namespace, [])
+        index = bisect_right(rows, position, key=_lower) - 1
+        if index < 0:
+            return None
+        _, lower, upper = rows[index].bundle
+        # The last bundle holds its upper end as well.
+        return rows[index] if lower <= position < upper or position == upper == 0xFFFFFFFF else None
+
+    def overlapping(self, bundle: NamespaceBundle) -> list[OwnershipRow]:
+        rows = self._rows.get(bundle.namespace, [])
+        first, last = self._overlapping(rows, bundle)
+        return rows[first:last]
+
+    def owned_by(self, broker_id: str) -> list[OwnershipRow]:
+        return [row for rows in self._rows.values() for row in rows if row.broker_id == broker_id]
+
+    def is_live(self, row: OwnershipRow) -> bool:
+        """Whether the session that owns it is alive, as far as is known."""
+        session = self.sessions.get(row.broker_id)
+        return session is not None and session.live and session.session == row.session and row.state != "free"
+
+    def _count(self, row: OwnershipRow, change: int) -> None:
+        if row.broker_id:
+            self.bundles_of[row.broker_id] += change
+
+    @staticmethod
+    def _overlapping(rows: list[OwnershipRow], bundle: NamespaceBundle) -> tuple[int, int]:
+        """From which row on, and up to which."""
+        first = bisect_right(rows, bundle.lower, key=_upper)
+        last = first
+        while last < len(rows) and rows[last].bundle.overlaps(bundle):
+            last += 1
+        return first, last
+
+
+def _lower(row: OwnershipRow) -> int:
+    return row.bundle.lower
+
+
+def _upper(row: OwnershipRow) -> int:
+    return row.bundle.upper

@@ -1,0 +1,118 @@
+"""Who owns which bundle: sessions of brokers, and a row for each bundle that was ever owned.
+
+A session is a lease by the database's clock; nothing but promptness depends on it. What makes a former owner harmless is the fence:
+whoever takes a bundle over raises the epoch of its scope in the same transaction, and every change that the former owner makes from
+then on is refused. See ADR 67.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from messaging.storage.ledger_store import Fence, StoreError
+
+LEASE_MS = 12_000
+State: TypeAlias = Literal["owned", "draining", "free"]
+
+
+class NamespaceBundle(NamedTuple):
+    """A range of hashes of the topics of ``tenant/namespace``: closed below, open above, but for the last one, which is closed."""
+
+    namespace: str
+    lower: int
+    upper: int
+
+    def __str__(self) -> str:
+        """Also the scope of its fence."""
+        return f"{self.namespace}/0x{self.lower:08x}_0x{self.upper:08x}"
+
+    def overlaps(self, other: NamespaceBundle) -> bool:
+        return self.namespace == other.namespace and self.lower < other.upper and other.lower < self.upper
+
+
+class BrokerSession(NamedTuple):
+    """`session` rises with each start of a broker. `addresses` by kind: ``broker_url``, ``rpc_url`` and so on."""
+
+    broker_id: str
+    session: int
+    addresses: dict[str, str]
+    live: bool
+
+
+class OwnershipRow(NamedTuple):
+    """`pinned`: only this broker may own it, since what is stored of it lies in its log. `change` rises with each change of any
+    row."""
+
+    bundle: NamespaceBundle
+    broker_id: str  # "" while it is free
+    session: int
+    epoch: int
+    state: State
+    pinned: bool
+    change: int
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(str(self.bundle), self.epoch)
+
+
+class OwnershipChanges(NamedTuple):
+    """`rows`: those that changed, in the order of their changes. One replaces all that it overlaps."""
+
+    rows: list[OwnershipRow]
+    sessions: list[BrokerSession]  # of all brokers that ever were
+    change: int  # what to ask from next time
+
+
+class SessionConflict(StoreError):
+    """Another broker that is alive has this id."""
+
+
+class SessionLost(StoreError):
+    """The session was closed or replaced, or it expired: the broker owns nothing any more."""
+
+
+class BundleRefused(StoreError):
+    """The bundle, or one that overlaps it, is somebody else's. `row` says whose."""
+
+    def __init__(self, message: str, row: OwnershipRow) -> None:
+        super().__init__(message)
+        self.row = row
+
+    @property
+    def retryable(self) -> bool:  # type: ignore[override]
+        return True
+
+
+class OwnershipStore(Protocol):
+    """Every call resolves when it is durable, and raises `Unavailable` where the database did not answer: a change may have been
+    made then, and asking again is harmless."""
+
+    async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
+        """The number of a new session, which lasts `LEASE_MS` from now. `replace`: whoever asks is certain that the former process
+        is gone, since it holds the lock of its log. Raises `SessionConflict`."""
+
+    async def renew_session(self, broker_id: str, session: int) -> None:
+        """Lasts `LEASE_MS` from now again, also if it had expired. Raises `SessionLost`."""
+
+    async def close_session(self, broker_id: str, session: int) -> None:
+        """Others may take its bundles over at once. Idempotent."""
+
+    async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool = False) -> OwnershipRow:
+        """Takes over a bundle that nobody alive owns, with all that overlap it; one that is the session's already is returned as it
+        is. Raises `SessionLost`, `BundleRefused`."""
+
+    async def drain_bundle(self, row: OwnershipRow) -> OwnershipRow:
+        """Nobody is sent to it any more. This and the next three raise `Fenced` if `row` is not the newest."""
+
+    async def hand_over_bundle(self, row: OwnershipRow, broker_id: str) -> OwnershipRow:
+        """Gives it to a broker, under a new fence. Raises `SessionLost` if that has no live session, `BundleRefused` if it is
+        pinned."""
+
+    async def release_bundle(self, row: OwnershipRow) -> None:
+        """Anybody may acquire it. A pinned one is no longer, so nothing of it may be left in its owner's log."""
+
+    async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
+        """Its parts, each under a fence of its own; all stay with the owner. `cuts` lie inside it."""
+
+    async def ownership_changes(self, after: int) -> OwnershipChanges: ...

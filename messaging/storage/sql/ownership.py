@@ -1,0 +1,197 @@
+"""`OwnershipStore` in tables. The functions take a connection in a transaction and the time; all SQL is read by both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from messaging.storage.ledger_store import Fenced
+from messaging.storage.ownership import (
+    LEASE_MS,
+    BrokerSession,
+    BundleRefused,
+    NamespaceBundle,
+    OwnershipChanges,
+    OwnershipRow,
+    SessionConflict,
+    SessionLost,
+    State,
+)
+from messaging.storage.sql import tables
+from messaging.storage.sql.thread import CommitThread, Database
+
+T = TypeVar("T")
+
+_CHANGE = "store/ownership-change"
+_COLUMNS = "namespace, lower, upper, broker_id, session, epoch, state, pinned, change"
+
+
+def open_session(db: Database, now_ms: int, broker_id: str, addresses: dict[str, str], replace: bool) -> int:
+    former = _sessions(db, now_ms, broker_id)
+    if former and former[0].live and not replace:
+        where = former[0].addresses.get("broker_url", "another address")
+        raise SessionConflict(
+            f"a broker with the id {broker_id} is alive at {where}: stop it, or give this one an id of its own (broker_id)"
+        )
+    session = tables.raise_epoch(db, f"session/{broker_id}", 0)
+    sql = "insert into broker_session values (?, ?, ?, ?) on conflict (broker_id) do update set session = excluded.session, "
+    sql += "addresses = excluded.addresses, expires_ms = excluded.expires_ms"
+    db.execute(sql, (broker_id, session, tables.encode(addresses), now_ms + LEASE_MS))
+    return session
+
+
+def renew_session(db: Database, now_ms: int, broker_id: str, session: int) -> None:
+    sql = "update broker_session set expires_ms = ? where broker_id = ? and session = ? and expires_ms > 0"
+    if db.execute(sql, (now_ms + LEASE_MS, broker_id, session)).rowcount != 1:
+        raise SessionLost(f"session {session} of broker {broker_id} was closed or replaced")
+
+
+def close_session(db: Database, broker_id: str, session: int) -> None:
+    db.execute("update broker_session set expires_ms = 0 where broker_id = ? and session = ?", (broker_id, session))
+
+
+def acquire_bundle(db: Database, now_ms: int, bundle: NamespaceBundle, broker_id: str, session: int, pinned: bool) -> OwnershipRow:
+    live = {row.broker_id: row.session for row in _sessions(db, now_ms) if row.live}
+    if live.get(broker_id) != session:
+        raise SessionLost(f"session {session} of broker {broker_id} is not live")
+    sql = f"select {_COLUMNS} from bundle_owner where namespace = ? and lower < ? and upper > ? order by lower"
+    overlapping = [_row(row) for row in db.execute(sql, (bundle.namespace, bundle.upper, bundle.lower))]
+    for row in overlapping:
+        owned = row.state != "free" and live.get(row.broker_id) == row.session
+        if owned and row.broker_id == broker_id and row.bundle == bundle:
+            return row
+        if owned or (row.pinned and row.broker_id != broker_id):
+            whose = f"broker {row.broker_id}, session {row.session}" + ("" if owned else ", which is gone and has its log")
+            raise BundleRefused(f"{row.bundle} belongs to {whose}", row)
+    # What is stored of a part of them is pinned where it is.
+    pinned = pinned or any(row.pinned for row in overlapping)
+    _forget(db, overlapping)
+    return _insert(db, bundle, broker_id, session, max((row.epoch for row in overlapping), default=0), pinned)
+
+
+def drain_bundle(db: Database, row: OwnershipRow) -> OwnershipRow:
+    _check(db, row)
+    drained = row._replace(state="draining", change=_next_change(db))
+    db.execute(
+        "update bundle_owner set state = ?, change = ? where namespace = ? and lower = ? and upper = ?",
+        (drained.state, drained.change, *row.bundle),
+    )
+    return drained
+
+
+def hand_over_bundle(db: Database, now_ms: int, row: OwnershipRow, broker_id: str) -> OwnershipRow:
+    _check(db, row)
+    if row.pinned:
+        raise BundleRefused(f"{row.bundle} cannot move: what is stored of it lies in the log of broker {row.broker_id}", row)
+    target = _sessions(db, now_ms, broker_id)
+    if not target or not target[0].live:
+        raise SessionLost(f"broker {broker_id} is not alive")
+    _forget(db, [row])
+    return _insert(db, row.bundle, broker_id, target[0].session, row.epoch, False)
+
+
+def release_bundle(db: Database, row: OwnershipRow) -> None:
+    _check(db, row)
+    _forget(db, [row])
+    _insert(db, row.bundle, "", 0, row.epoch, False, "free")
+
+
+def split_bundle(db: Database, row: OwnershipRow, cuts: Iterable[int]) -> list[OwnershipRow]:
+    _check(db, row)
+    namespace, lower, upper = row.bundle
+    inside = sorted(set(cuts))
+    if not inside or not lower < inside[0] <= inside[-1] < upper:
+        raise ValueError(f"{row.bundle} cannot be cut at {inside}: cuts lie inside it")
+    _forget(db, [row])
+    parts = [NamespaceBundle(namespace, *ends) for ends in pairwise((lower, *inside, upper))]
+    return [_insert(db, part, row.broker_id, row.session, row.epoch, row.pinned, row.state) for part in parts]
+
+
+def ownership_changes(db: Database, now_ms: int, after: int) -> OwnershipChanges:
+    rows = db.execute(f"select {_COLUMNS} from bundle_owner where change > ? order by change", (after,)).fetchall()
+    changed = [_row(row) for row in rows]
+    return OwnershipChanges(changed, _sessions(db, now_ms), changed[-1].change if changed else after)
+
+
+def _check(db: Database, row: OwnershipRow) -> None:
+    """Raises `Fenced` unless this row is as it was read: epoch and state."""
+    sql = f"select {_COLUMNS} from bundle_owner where namespace = ? and lower = ? and upper = ?"
+    stored = db.execute(sql, tuple(row.bundle)).fetchone()
+    if stored is None or _row(stored) != row:
+        raise Fenced(f"epoch {row.epoch} does not own {row.bundle} any more, or not as it was read")
+
+
+def _forget(db: Database, rows: list[OwnershipRow]) -> None:
+    """Their fences are worth nothing from here on."""
+    for row in rows:
+        tables.raise_epoch(db, str(row.bundle), row.epoch)
+        db.execute("delete from bundle_owner where namespace = ? and lower = ? and upper = ?", tuple(row.bundle))
+
+
+def _insert(
+    db: Database, bundle: NamespaceBundle, broker_id: str, session: int, after: int, pinned: bool, state: State = "owned"
+) -> OwnershipRow:
+    epoch = tables.raise_epoch(db, str(bundle), after)
+    row = OwnershipRow(bundle, broker_id, session, epoch, state, pinned, _next_change(db))
+    sql = f"insert into bundle_owner ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    db.execute(sql, (*bundle, broker_id, session, epoch, state, int(pinned), row.change))
+    return row
+
+
+def _next_change(db: Database) -> int:
+    """Whoever changes ownership holds the row of the counter until its commit, so changes become visible in this order."""
+    return tables.raise_epoch(db, _CHANGE, 0)
+
+
+def _row(row: tuple[Any, ...]) -> OwnershipRow:
+    namespace, lower, upper, broker_id, session, epoch, state, pinned, change = row
+    return OwnershipRow(NamespaceBundle(namespace, lower, upper), broker_id, session, epoch, state, bool(pinned), change)
+
+
+def _sessions(db: Database, now_ms: int, broker_id: str = "") -> list[BrokerSession]:
+    """Of one broker, or all."""
+    sql = f"select * from broker_session {'where broker_id = ? ' if broker_id else ''}order by broker_id"
+    rows = db.execute(sql, (broker_id,) if broker_id else ())
+    return [
+        BrokerSession(name, session, tables.properties_decoder.decode(addresses), expires_ms > now_ms)
+        for name, session, addresses, expires_ms in rows
+    ]
+
+
+class SqlOwnershipStore:
+    """`now_ms` asks the database for the time: brokers' clocks may differ, its own is one."""
+
+    def __init__(self, thread: CommitThread, now_ms: Callable[[Database], int]) -> None:
+        self._call = thread.call
+        self._now_ms = now_ms
+
+    async def _timed(self, run: Callable[..., T], *arguments: Any) -> T:
+        return await self._call(lambda db: run(db, self._now_ms(db), *arguments))
+
+    async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
+        return await self._timed(open_session, broker_id, addresses, replace)
+
+    async def renew_session(self, broker_id: str, session: int) -> None:
+        await self._timed(renew_session, broker_id, session)
+
+    async def close_session(self, broker_id: str, session: int) -> None:
+        await self._call(lambda db: close_session(db, broker_id, session))
+
+    async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool = False) -> OwnershipRow:
+        return await self._timed(acquire_bundle, bundle, broker_id, session, pinned)
+
+    async def drain_bundle(self, row: OwnershipRow) -> OwnershipRow:
+        return await self._call(lambda db: drain_bundle(db, row))
+
+    async def hand_over_bundle(self, row: OwnershipRow, broker_id: str) -> OwnershipRow:
+        return await self._timed(hand_over_bundle, row, broker_id)
+
+    async def release_bundle(self, row: OwnershipRow) -> None:
+        await self._call(lambda db: release_bundle(db, row))
+
+    async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
+        return await self._call(lambda db: split_bundle(db, row, cuts))
+
+    async def ownership_changes(self, after: int) -> OwnershipChanges:
+        return await self._timed(ownership_changes, after)

@@ -1,0 +1,161 @@
+"""Where a broker sends whoever asks for a topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from messaging.broker.core.ownership.lease import Lease
+from messaging.broker.core.ownership.lookup import Acquire, Here, NotNow, There, answer
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.core.ownership.placement import candidate
+from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow, State
+
+END = 0xFFFFFFFF
+HALF = 0x80000000
+WHOLE = NamespaceBundle("acme/orders", 0, END)
+LOWER, UPPER = NamespaceBundle("acme/orders", 0, HALF), NamespaceBundle("acme/orders", HALF, END)
+BROKERS = ("b1", "b2", "b3")
+
+
+def _row(
+    bundle: NamespaceBundle, broker_id: str, change: int, *, session: int = 1, state: State = "owned", pinned: bool = False
+) -> OwnershipRow:
+    return OwnershipRow(bundle, broker_id, session, change, state, pinned, change)
+
+
+def _owners(*rows: OwnershipRow, dead: str = "") -> OwnerMap:
+    owners = OwnerMap()
+    sessions = [BrokerSession(broker_id, 1, {}, broker_id not in dead) for broker_id in BROKERS]
+    owners.apply(OwnershipChanges(list(rows), sessions, len(rows)))
+    return owners
+
+
+def _ask(owners: OwnerMap, bundle: NamespaceBundle = LOWER, *, me: str = "b1", sent: bool = False) -> object:
+    return answer(owners, me, 1, bundle, bundle.lower + 1, sent=sent)
+
+
+def _one_for(broker_id: str) -> NamespaceBundle:
+    """A bundle that placement gives to a broker while nobody has any."""
+    names = (NamespaceBundle(f"acme/{number}", 0, END) for number in range(1000))
+    return next(bundle for bundle in names if candidate(bundle, BROKERS, {}) == broker_id)
+
+
+def test_the_owner_answers_that_it_is_here() -> None:
+    row = _row(LOWER, "b1", 1)
+    assert _ask(_owners(row)) == Here(row)
+
+
+def test_others_send_to_the_owner() -> None:
+    owners = _owners(_row(LOWER, "b1", 1))
+    assert _ask(owners, me="b2") == There(owners.sessions["b1"], owner=True)
+    assert _ask(owners, me="b2", sent=True) == There(owners.sessions["b1"], owner=True)
+
+
+def test_an_owner_with_larger_bundles_than_are_known_here_is_still_the_owner() -> None:
+    owners = _owners(_row(WHOLE, "b1", 1))
+    assert _ask(owners, UPPER, me="b2") == There(owners.sessions["b1"], owner=True)
+
+
+def test_an_owner_of_a_part_that_is_alive_has_to_cut_first() -> None:
+    owners = _owners(_row(LOWER, "b2", 1))
+    assert answer(owners, "b1", 1, WHOLE, HALF + 1, sent=True) == There(owners.sessions["b2"], owner=False)
+
+
+@pytest.mark.parametrize("me", BROKERS)
+def test_nobody_is_sent_to_a_bundle_that_is_being_handed_over(me: str) -> None:
+    assert isinstance(_ask(_owners(_row(LOWER, "b1", 1, state="draining")), me=me), NotNow)
+
+
+@pytest.mark.parametrize("me", BROKERS)
+def test_what_nobody_has_goes_to_its_candidate(me: str) -> None:
+    bundle, owners = _one_for("b2"), _owners()
+    assert _ask(owners, bundle, me=me) == (Acquire(bundle) if me == "b2" else There(owners.sessions["b2"], owner=False))
+
+
+def test_whoever_a_client_was_sent_to_sends_it_no_further() -> None:
+    bundle = _one_for("b2")
+    assert _ask(_owners(), bundle, me="b1", sent=True) == Acquire(bundle)
+
+
+def test_a_dead_owners_bundle_is_for_the_living() -> None:
+    owners = _owners(_row(LOWER, "b1", 1), dead="b1")
+    assert _ask(owners, me="b2", sent=True) == Acquire(LOWER)
+    chosen = candidate(LOWER, ["b2", "b3"], {})
+    assert _ask(owners, me=str(chosen)) == Acquire(LOWER)
+
+
+def test_a_bundle_of_an_earlier_session_is_acquired_again() -> None:
+    assert _ask(_owners(_row(LOWER, "b1", 1, session=0)), sent=True) == Acquire(LOWER)
+
+
+@pytest.mark.parametrize("me", ["b1", "b2"])
+def test_a_pinned_bundle_waits_for_the_broker_that_has_its_log(me: str) -> None:
+    owners = _owners(_row(LOWER, "b3", 1, pinned=True), dead="b3")
+    answered = _ask(owners, me=me, sent=True)
+    assert isinstance(answered, NotNow) and "b3" in answered.why
+    assert _ask(owners, UPPER, me=me, sent=True) == Acquire(UPPER)
+
+
+def test_its_own_pinned_bundle_a_broker_takes_back_wherever_placement_would_put_it() -> None:
+    bundle = _one_for("b2")
+    assert _ask(_owners(_row(bundle, "b1", 1, session=0, pinned=True)), bundle) == Acquire(bundle)
+
+
+# --- the map -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_replaces_all_that_it_overlaps() -> None:
+    owners = _owners(_row(LOWER, "b1", 1), _row(UPPER, "b2", 2), _row(WHOLE, "b3", 3))
+    assert owners.overlapping(WHOLE) == [_row(WHOLE, "b3", 3)]
+    assert +owners.bundles_of == Counter(b3=1)
+
+
+def test_an_older_answer_changes_nothing() -> None:
+    owners = _owners(_row(WHOLE, "b1", 5))
+    owners.put(_row(LOWER, "b2", 4))
+    assert owners.overlapping(WHOLE) == [_row(WHOLE, "b1", 5)]
+
+
+def test_each_hash_lies_in_one_row() -> None:
+    lower, upper = _row(LOWER, "b1", 1), _row(UPPER, "b2", 2)
+    owners = _owners(upper, lower)
+    expected = {0: lower, HALF - 1: lower, HALF: upper, END - 1: upper, END: upper}
+    assert {position: owners.row_at("acme/orders", position) for position in expected} == expected
+    assert owners.row_at("acme/other", 0) is None
+
+
+def test_a_gap_belongs_to_nobody() -> None:
+    owners = _owners(_row(NamespaceBundle("acme/orders", 10, 20), "b1", 1))
+    assert [owners.row_at("acme/orders", position) is not None for position in (9, 10, 19, 20, END)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+# --- placement and lease -------------------------------------------------------------------------------------------------------
+
+
+def test_bundles_spread_over_the_brokers() -> None:
+    counts: Counter[str] = Counter()
+    for number in range(400):
+        chosen = candidate(NamespaceBundle(f"acme/{number}", 0, END), BROKERS, counts)
+        counts[str(chosen)] += 1
+    assert max(counts.values()) - min(counts.values()) < 20
+
+
+def test_without_brokers_there_is_no_candidate() -> None:
+    assert candidate(WHOLE, [], {}) is None
+
+
+def test_a_broker_that_cannot_renew_stops_before_its_lease_ends() -> None:
+    lease = Lease(100.0)
+    assert lease.renew_s == 103.0
+    assert lease.may_serve(109.9) and not lease.may_serve(110.0)
+    lease.renewed(105.0)
+    lease.renewed(104.0)  # an answer that was overtaken
+    assert lease.may_serve(114.9) and not lease.may_serve(115.0)
