@@ -14,6 +14,7 @@ from messaging.client.message import MessageId
 from messaging.protocol import pulsar_pb2 as pb
 
 _WORD = (1 << 64) - 1
+LOST_KEPT_MAX = 10_000  # entries
 
 
 @dataclass(slots=True)
@@ -50,12 +51,14 @@ class AckTracker:
     def __init__(self, *, batch_index: bool) -> None:
         self._batch_index = batch_index
         self._delivered: dict[Entry, Delivered] = {}
+        self._lost: dict[Entry, Delivered] = {}  # delivered on connections before: the application may still have them
         self._individual: dict[Entry, int] = {}  # to be sent: entry -> bits that are left; 0 for the whole
         self._sizes: dict[Entry, int] = {}
         self._cumulative: tuple[Entry, int, int] | None = None
 
     def delivered(self, entry: Entry, state: Delivered) -> None:
         self._delivered[entry] = state
+        self._lost.pop(entry, None)
 
     def get(self, entry: Entry) -> Delivered | None:
         return self._delivered.get(entry)
@@ -63,15 +66,27 @@ class AckTracker:
     def forget(self, entry: Entry) -> None:
         """It comes again."""
         self._delivered.pop(entry, None)
+        self._lost.pop(entry, None)
+
+    def forget_all(self) -> None:
+        """Everything comes again."""
+        self._delivered.clear()
+        self._lost.clear()
 
     def connection_lost(self) -> None:
-        """Everything comes again. What was to be sent is sent on the next connection."""
-        self._delivered.clear()
+        """The same, but what the application acknowledges meanwhile is sent on the next connection, with what was to be sent."""
+        self._lost |= self._delivered
+        self._delivered = {}
+        for entry in [*self._lost][: len(self._lost) - LOST_KEPT_MAX]:
+            del self._lost[entry]
+
+    def _state(self, entry: Entry) -> Delivered | None:
+        return self._delivered.get(entry) or self._lost.get(entry)
 
     def ack(self, message_id: MessageId) -> Entry | None:
         """Returns the entry if all of it is acknowledged now."""
         entry = Entry(message_id.ledger_id, message_id.entry_id)
-        state = self._delivered.get(entry)
+        state = self._state(entry)
         if state is None:
             if message_id.batch_index >= 0:
                 return None  # of a batch that comes again: nobody knows which others of it are done
@@ -84,7 +99,8 @@ class AckTracker:
                     self._individual[entry] = state.unacked
                     self._sizes[entry] = state.size
                 return None
-        del self._delivered[entry]
+        self._delivered.pop(entry, None)
+        self._lost.pop(entry, None)
         for chunk in (*state.chunks, entry):
             self._individual[chunk] = 0
         return entry
@@ -92,15 +108,19 @@ class AckTracker:
     def ack_cumulative(self, message_id: MessageId) -> list[Entry]:
         """Everything up to this message. Returns the entries that are acknowledged now."""
         entry = Entry(message_id.ledger_id, message_id.entry_id)
-        state = self._delivered.get(entry)
+        state = self._state(entry)
         left = 0
-        if state is not None and message_id.batch_index >= 0:
+        if state is None and message_id.batch_index >= 0:
+            entry = Entry(entry.ledger_id, entry.entry_id - 1)  # of a batch that comes again: whether it is the last is not known
+        elif state is not None and message_id.batch_index >= 0:
             left = state.unacked = state.unacked & ~((2 << message_id.batch_index) - 1)
         if self._cumulative is None or (entry, -left) >= (self._cumulative[0], -self._cumulative[1]):
             self._cumulative = (entry, left, state.size if state is not None else 0)
         done = [known for known in self._delivered if known < entry or (known == entry and not left)]
         for known in done:
             del self._delivered[known]
+        for known in [known for known in self._lost if known < entry or (known == entry and not left)]:
+            del self._lost[known]
         for known in [known for known in self._individual if known <= entry]:
             del self._individual[known]
         return done
@@ -116,10 +136,9 @@ class AckTracker:
             entry, left, size = self._cumulative
             self._cumulative = None
             if left and not self._batch_index:
-                message_id = pb.MessageId(ledger_id=entry.ledger_id, entry_id=entry.entry_id - 1) if entry.entry_id else None
-            else:
+                entry, left = Entry(entry.ledger_id, entry.entry_id - 1), 0
+            if entry.entry_id >= 0:
                 message_id = _id_of(entry, left, size)
-            if message_id is not None:
                 commands.append(pb.Ack(consumer_id=consumer_id, ack_type=pb.Ack.Cumulative, message_id=[message_id]))
         individual, self._individual = self._individual, {}
         sizes, self._sizes = self._sizes, {}

@@ -212,7 +212,8 @@ class Consumer:
     # --- answering
 
     async def ack(self, message: Message | MessageId) -> None:
-        """The message is done with. Returns when that is on its way; with `ack_receipts` when it is stored."""
+        """The message is done with. Returns when that is on its way; with `ack_receipts` when it is stored. If the connection
+        breaks before, it is sent again on the next; `ConnectionLost` says that no receipt came within `request_timeout_s`."""
         await self._ack(message, cumulative=False)
 
     async def ack_cumulative(self, message: Message | MessageId) -> None:

@@ -12,9 +12,10 @@ from messaging.client.consuming.acks import AckTracker, Delivered
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.interceptors import active_changed
 from messaging.client.consuming.options import KINDS, ConsumerOptions
+from messaging.client.consuming.receipts import Receipts
 from messaging.client.consuming.redelivery import Entry, Schedule
 from messaging.client.consuming.unpacking import Unpacker, Unreadable, open_entry
-from messaging.client.errors import from_wire
+from messaging.client.errors import Closed, from_wire
 from messaging.client.failures import ConnectionLost
 from messaging.client.message import EARLIEST, LATEST, Message, MessageId
 from messaging.client.reopening import Reopening
@@ -95,8 +96,7 @@ class TopicConsumer:
         self._epoch = 0
         self._consumed = 0
         self._flushes = False
-        self._waiting_receipts: list[asyncio.Future[None]] = []
-        self._receipt_tasks: set[asyncio.Task[None]] = set()
+        self._receipts = Receipts(topic, services.connections.timeout_s)
         self._closing = False
         name = f"consumer of {topic} in {subscription}"
         self._reopening = Reopening(name, self._open_once, self._gave_up, services.timing, services.open_timeout_s)
@@ -116,8 +116,9 @@ class TopicConsumer:
         self._is_open.set()  # nobody waits for another connection
         self._cancel_timer()
         self._flush_acks()
-        if self._receipt_tasks:
-            await asyncio.wait(self._receipt_tasks, timeout=CLOSE_TIMEOUT_S)
+        if self._connection is not None:
+            await self._receipts.wait(CLOSE_TIMEOUT_S)
+        self._receipts.end(Closed(f"the consumer of {self.topic} was closed before the receipt came: the message may come again"))
         await self._reopening.stop()
         connection, self._connection = self._connection, None
         if connection is not None and connection.usable:
@@ -144,10 +145,7 @@ class TopicConsumer:
         for entry in done:
             self._unacked.remove(entry)
             self._nacked.remove(entry)
-        future = None
-        if self._options.ack_receipts:
-            future = self._loop.create_future()
-            self._waiting_receipts.append(future)
+        future = self._receipts.next() if self._options.ack_receipts else None
         if not self._flushes:
             self._flushes = True
             self._loop.call_soon(self._flush_acks)
@@ -182,6 +180,8 @@ class TopicConsumer:
             request.message_id.ledger_id, request.message_id.entry_id = target.ledger_id & _U64, target.entry_id & _U64
             if target.batch_index >= 0:
                 request.message_id.batch_index = target.batch_index
+        self._flush_acks()  # on their way before it: afterwards they would acknowledge what comes again
+        self._receipts.moving()
         self._owner.dropped(self, None)
         self._forget_all()
         self._start = target if isinstance(target, MessageId) else None
@@ -234,7 +234,7 @@ class TopicConsumer:
         if self._connection is not None:
             self._connection = None
             self._is_open.clear()
-            self._forget_all()
+            self._forget_all(lost=True)
             self._consumed = 0
             self._owner.dropped(self, None)
             self._reopening.lost()
@@ -319,34 +319,11 @@ class TopicConsumer:
 
     def _flush_acks(self) -> None:
         self._flushes = False
-        connection = self._connection
-        receipts, self._waiting_receipts = self._waiting_receipts, []
-        if connection is None:
-            # They are sent on the next connection, but nobody waits for it: the messages may come again meanwhile.
-            if self._acks.waiting > ACKS_KEPT_MAX:
-                self._acks.take(self._id, ACK_IDS_MAX)
-            _settle(receipts, ConnectionLost("acknowledged while there was no connection: the message may come again"))
-            return
-        commands = self._acks.take(self._id, ACK_IDS_MAX)
-        if not receipts:
-            for ack in commands:
-                connection.send(frames.command(Command.ACK, ack=ack))
-            return
-        task = self._loop.create_task(self._with_receipts(connection, commands, receipts))
-        self._receipt_tasks.add(task)
-        task.add_done_callback(self._receipt_tasks.discard)
-
-    async def _with_receipts(self, connection: Connection, commands: list[pb.Ack], receipts: list[asyncio.Future[None]]) -> None:
-        error: MagnetarError | None = None
-        try:
-            for ack in commands:
-                answer = (await connection.request(Command.ACK, "ack", ack)).ack_response
-                if answer.HasField("error"):
-                    error = from_wire(answer.error, answer.message)
-        except MagnetarError as failure:
-            error = failure
-        finally:
-            _settle(receipts, error)
+        if self._connection is not None:
+            self._receipts.send(self._connection, self._acks.take(self._id, ACK_IDS_MAX))
+        elif self._acks.waiting > ACKS_KEPT_MAX:  # what is kept is sent on the next connection
+            self._acks.take(self._id, ACK_IDS_MAX)
+            self._receipts.unsent_lost()
 
     # --- what comes again
 
@@ -386,8 +363,12 @@ class TopicConsumer:
                 command = frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body)
                 self._connection.send(command)
 
-    def _forget_all(self) -> None:
-        self._acks.connection_lost()
+    def _forget_all(self, *, lost: bool = False) -> None:
+        """`lost`: the connection is."""
+        if lost:
+            self._acks.connection_lost()
+        else:
+            self._acks.forget_all()
         self._assembly.clear()
         self._nacked.clear()
         self._unacked.clear()
@@ -436,6 +417,7 @@ class TopicConsumer:
             raise ConnectionLost("the connection was lost while the consumer was opened")
         self._connection = connection
         self._is_open.set()
+        self._receipts.opened(connection)
         self._flush_acks()
         self._permit(connection, self._prefetch_max)
 
@@ -451,6 +433,7 @@ class TopicConsumer:
     def _gave_up(self, error: MagnetarError) -> None:
         self._closing = True
         self._is_open.set()
+        self._receipts.end(error)
         self._owner.gave_up(self, error)
 
 
@@ -463,14 +446,3 @@ def _signed(value: int) -> int:
 
 def _pairs(properties: Any) -> list[pb.KeyValue]:
     return [pb.KeyValue(key=key, value=value) for key, value in properties.items()]
-
-
-def _settle(receipts: list[asyncio.Future[None]], error: MagnetarError | None) -> None:
-    for future in receipts:
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-            future.exception()  # an application that does not wait is not to be warned

@@ -10,7 +10,7 @@ from typing import Protocol
 from messaging.client.addresses import Address
 from messaging.client.failures import ConnectionLost
 from messaging.client.wire.parser import Received
-from messaging.client.wire.session import Session, State
+from messaging.client.wire.session import Answered, Session, State
 from messaging.client.wire.tokens import renewal_delay_s
 from messaging.client.wire.transports import HIGH_WATER_BYTES, Connector, Transport
 from messaging.errors import MagnetarError
@@ -274,11 +274,24 @@ class Connection:
         if parts and self._transport is not None:
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
-    async def request(self, kind: pb.Command.Type, field: str, body: Request, timeout_s: float | None = None) -> pb.Command:
-        """Sends the request with an id of its own, and returns its answer. Raises the broker's error or `ConnectionLost`.
-        Cancelled, it ignores the answer."""
+    def ask(self, kind: pb.Command.Type, field: str, body: Request, answered: Answered) -> int:
+        """Sends the request with an id of its own, and returns that. Unless it is forgotten before, `answered` is called once: with
+        the answer, or with why there is none. Raises `ConnectionLost`."""
+        if not self.usable:
+            raise ConnectionLost(f"the connection to {self.address} is closed")
         request_id = self._session.new_request_id()
         body.request_id = request_id
+        self._session.expect(request_id, answered)
+        self.send(frames.command(kind, **{field: body}))
+        return request_id
+
+    def forget(self, request_id: int) -> None:
+        """An answer that comes later is ignored."""
+        self._session.forget(request_id)
+
+    async def request(self, kind: pb.Command.Type, field: str, body: Request, timeout_s: float | None = None) -> pb.Command:
+        """Sends the request and returns its answer. Raises the broker's error or `ConnectionLost`. Cancelled, it ignores the
+        answer."""
         future: asyncio.Future[pb.Command] = self._loop.create_future()
 
         def answered(answer: pb.Command | MagnetarError) -> None:
@@ -291,10 +304,7 @@ class Connection:
             else:
                 future.set_result(answer)
 
-        if not self.usable:
-            raise ConnectionLost(f"the connection to {self.address} is closed")
-        self._session.expect(request_id, answered)
-        self.send(frames.command(kind, **{field: body}))
+        request_id = self.ask(kind, field, body, answered)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(limit_s) as waiting:
@@ -302,4 +312,4 @@ class Connection:
         except TimeoutError:
             raise ConnectionLost(f"{self.address} did not answer {field} within {limit_s:g} s") from None
         finally:
-            self._session.forget(request_id)
+            self.forget(request_id)

@@ -144,9 +144,15 @@ class ScriptedBroker:
         self.connections.append(connection)
         return connection
 
-    def client(self, url: str = "pulsar://scripted:1", **more: int) -> Client:
+    def client(
+        self, url: str = "pulsar://scripted:1", *, memory_bytes_max: int = 1 << 20, request_timeout_s: float = 30.0
+    ) -> Client:
         return connect(
-            url, transport=self.connect, timing=self.time.timing(), memory_bytes_max=more.get("memory_bytes_max", 1 << 20)
+            url,
+            transport=self.connect,
+            timing=self.time.timing(),
+            memory_bytes_max=memory_bytes_max,
+            request_timeout_s=request_timeout_s,
         )
 
     @property

@@ -91,3 +91,96 @@ async def test_a_handler_that_closes_its_consumer_ends_the_loop(broker: Scripted
         assert consumer.closed and client.statistics.endpoints == 0
         with pytest.raises(errors.Closed):
             await consumer.receive()
+
+
+# --- receipts
+
+
+def answer(broker: ScriptedBroker, index: int) -> None:
+    ack = broker.acks[index]
+    response = pb.AckResponse(consumer_id=ack.consumer_id, request_id=ack.request_id)
+    broker.connection.say(frames.command(pb.Command.ACK_RESPONSE, ack_response=response))
+
+
+async def reopened(broker: ScriptedBroker, consumers: int) -> None:
+    """The wait before is over."""
+
+    def again() -> bool:
+        broker.time.move(1.0)
+        return len(broker.consumers) == consumers
+
+    await eventually(again)
+
+
+async def test_an_acknowledgement_whose_connection_broke_is_sent_again(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        for entry_id in range(2):
+            deliver(broker, entry_id)
+        first, second = await consumer.receive(timeout_s=10), await consumer.receive(timeout_s=10)
+        acking = [asyncio.create_task(consumer.ack(first))]
+        await eventually(lambda: len(broker.acks) == 1)
+        broker.connection.lose()
+        await eventually(lambda: not consumer.statistics.topics_connected)
+        acking.append(asyncio.create_task(consumer.ack(second)))  # while there is no connection
+        await reopened(broker, 2)
+        await eventually(lambda: len(broker.acks) == 3)
+        assert [ack.message_id[0].entry_id for ack in broker.acks] == [0, 0, 1]
+        assert broker.commands[-3:] == ["ACK", "ACK", "FLOW"], "before the broker may send anything"
+        assert not any(task.done() for task in acking)
+        answer(broker, 1)
+        await acking[0]
+        assert not acking[1].done()
+        answer(broker, 2)
+        await acking[1]
+
+
+async def test_an_acknowledgement_is_sent_again_when_the_broker_closed_the_consumer(broker: ScriptedBroker) -> None:
+    """The connection stays, and nothing answers on it."""
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        deliver(broker, 0)
+        acking = asyncio.create_task(consumer.ack(await consumer.receive(timeout_s=10)))
+        await eventually(lambda: len(broker.acks) == 1)
+        connection, subscribe = broker.consumers[-1]
+        closed = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=frames.UNSOLICITED)
+        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=closed))
+        await reopened(broker, 2)
+        await eventually(lambda: len(broker.acks) == 2)
+        answer(broker, 0)  # late: it was sent again under another number
+        answer(broker, 1)
+        await acking
+
+
+async def test_who_waits_for_a_receipt_hears_when_none_comes(broker: ScriptedBroker) -> None:
+    client = broker.client(request_timeout_s=0.05)
+    async with client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        for entry_id in range(3):
+            deliver(broker, entry_id)
+        messages = await consumer.receive_batch(3, timeout_s=10)
+        with pytest.raises(errors.ConnectionLost, match="may come again"):
+            await consumer.ack(messages[0])
+        broker.connection.lose()
+        await eventually(lambda: not consumer.statistics.topics_connected)
+        with pytest.raises(errors.ConnectionLost, match="may come again"):
+            await consumer.ack(messages[1])
+        closing = asyncio.create_task(consumer.ack(messages[2]))
+        await asyncio.sleep(0)
+        await consumer.close()
+        with pytest.raises(errors.Closed):
+            await closing
+
+
+async def test_what_was_acknowledged_before_a_seek_is_not_sent_after_it(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        for entry_id in range(2):
+            deliver(broker, entry_id)
+        messages = await consumer.receive_batch(2, timeout_s=10)
+        acking = [asyncio.create_task(consumer.ack(message)) for message in messages]
+        await asyncio.sleep(0)
+        await consumer.seek(0)
+        assert [name for name in broker.commands if name in ("ACK", "SEEK")] == ["ACK", "SEEK"]
+        broker.connection.lose()
+        await reopened(broker, 2)
+        for task in acking:
+            with pytest.raises(errors.ConnectionLost, match="moved"):
+                await task
+        assert len(broker.acks) == 1

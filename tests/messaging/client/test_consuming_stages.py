@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.client.arguments import consumer_options
-from messaging.client.consuming.acks import AckTracker, Delivered, bits_of, words_of
+from messaging.client.consuming.acks import LOST_KEPT_MAX, AckTracker, Delivered, bits_of, words_of
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.options import DeadLetterPolicy
 from messaging.client.consuming.redelivery import Entry, RedeliveryBackoff, Schedule
@@ -82,6 +82,38 @@ def test_an_acknowledgement_of_a_batch_that_comes_again_says_nothing() -> None:
     acks = AckTracker(batch_index=True)
     assert acks.ack(MessageId(*ENTRY, 1)) is None and acks.take(1, 100) == []
     assert acks.ack(MessageId(*ENTRY)) == ENTRY, "a message that is no batch is acknowledged by its id alone"
+
+
+def test_what_is_acknowledged_after_a_break_leaves_the_rest_of_its_batch() -> None:
+    acks = AckTracker(batch_index=True)
+    for number in range(2):
+        acks.delivered(Entry(3, number), Delivered(3, 0b111, 0))
+    acks.connection_lost()
+    acks.connection_lost()  # twice before the application was done
+    assert acks.ack(MessageId(3, 0, 1)) is None
+    assert ids_of(acks.take(1, 100)) == [(3, 0, [0b101])]
+    assert acks.ack_cumulative(MessageId(3, 1, 0)) == []
+    assert ids_of(acks.take(1, 100)) == [(3, 1, [0b110])]
+    acks.delivered(Entry(3, 1), Delivered(3, 0b110, 1))
+    assert acks.ack(MessageId(3, 1, 1)) is None and acks.ack(MessageId(3, 1, 2)) == Entry(3, 1)
+
+
+def test_of_breaks_long_ago_not_everything_is_known() -> None:
+    acks = AckTracker(batch_index=True)
+    for number in range(LOST_KEPT_MAX + 1):
+        acks.delivered(Entry(3, number), Delivered(2, 0b11, 0))
+    acks.connection_lost()
+    for number in range(2):
+        acks.ack(MessageId(3, number, 0))
+    assert ids_of(acks.take(1, 100)) == [(3, 1, [0b10])]
+
+
+def test_a_cumulative_acknowledgement_in_a_batch_that_is_not_known_does_not_take_the_batch() -> None:
+    acks = AckTracker(batch_index=True)
+    acks.ack_cumulative(MessageId(*ENTRY, 2))
+    assert ids_of(acks.take(1, 100)) == [(3, 6, [])], "whether the others of the batch were received is not known"
+    acks.ack_cumulative(MessageId(4, 0, 2))
+    assert acks.take(1, 100) == []
 
 
 # --- redelivery

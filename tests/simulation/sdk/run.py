@@ -5,6 +5,7 @@ What is promised, and looked at:
 - a message whose id came back is stored, under this id; one whose error says that it is not stored is not;
 - messages are stored in the order of the calls; with deduplication each is stored once;
 - every stored message is delivered and, once acknowledged, not again;
+- an acknowledgement that waited for its receipt, and returned, is stored;
 - in the end no message is on its way, no memory is taken, and no task is left.
 """
 
@@ -68,6 +69,7 @@ class _Simulation:
         self._not_stored: set[int] = set()
         self._open: set[int] = set()  # a call that was cancelled, or whose outcome is not known
         self._acked: set[int] = set()
+        self._receipts_hold = False
         self._cancelled = 0
         self._connections = 0
 
@@ -103,20 +105,26 @@ class _Simulation:
             prefetch_max=random.choice([1, 7, 1000]),
             nack_delay_s=random.choice([0.0, 0.5]),
             ack_timeout_s=random.choice([0.0, 3.0]),
-            batch_index_ack=random.random() < 0.5,
+            batch_index_ack=(batch_index_ack := random.random() < 0.5),
+            ack_receipts=(ack_receipts := random.random() < 0.5),
         )
+        self._receipts_hold = batch_index_ack and ack_receipts
         chaos = asyncio.create_task(self._chaos())
         consuming = asyncio.create_task(self._consume(consumer))
         sends = await self._produce(producer)
         chaos.cancel()
         self._broker.away, self._broker.refuses = False, 0
-        async with asyncio.timeout(CALM_S):
-            await asyncio.gather(*sends)
-            await producer.flush()
-            stored = {number for entry in self._broker.log for number in entry.numbers}
-            await self._broker.all_acknowledged()
-        consuming.cancel()
-        await asyncio.gather(consuming, chaos, return_exceptions=True)
+        try:
+            async with asyncio.timeout(CALM_S):
+                await asyncio.gather(*sends)
+                await producer.flush()
+                stored = {number for entry in self._broker.log for number in entry.numbers}
+                await self._broker.all_acknowledged()
+        finally:
+            consuming.cancel()
+            outcome, _ = await asyncio.gather(consuming, chaos, return_exceptions=True)
+            if isinstance(outcome, Broken):
+                raise outcome
         statistics, pending_bytes = producer.statistics, client.statistics.pending_bytes
         await client.close()
         if pending_bytes or client.statistics.connections:
@@ -172,11 +180,20 @@ class _Simulation:
             chance = self._random.random()
             if chance < 0.8:
                 self._acked.add(number)
-                await consumer.ack(message)
+                await self._acknowledge(consumer, message)
             elif chance < 0.95:
                 await consumer.nack(message)
             else:  # forgotten: it comes again after a break, or its timeout
                 self._loop.call_later(5.0, lambda: self._loop.create_task(_quietly(consumer.redeliver())))
+
+    async def _acknowledge(self, consumer: magnetar.Consumer, message: magnetar.Message) -> None:
+        try:
+            await consumer.ack(message)
+        except errors.ConnectionLost:
+            return  # no receipt in time
+        entry = self._broker.log[message.id.entry_id]
+        if self._receipts_hold and max(0, message.id.batch_index) in entry.unacked:
+            raise Broken(f"the acknowledgement of {message.id} had its receipt, and is not stored")
 
     async def _chaos(self) -> None:
         while True:
