@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from tests.support import open_transports
-from tests.support.databases import forget_metadata, other_database
+from tests.support.databases import forget_broker, other_database
 from tests.support.failed_tests import FailedTests
 from tests.support.storage import faults
 
@@ -94,8 +94,8 @@ def metadata_database(postgresql: str) -> Iterator[str]:
 
 @pytest.fixture
 def metadata_url(metadata_database: str) -> str:
-    """The same without any metadata in it."""
-    forget_metadata(metadata_database)
+    """The same without any metadata in it, and without ledgers."""
+    forget_broker(metadata_database)
     return metadata_database
 
 

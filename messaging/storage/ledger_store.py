@@ -99,8 +99,8 @@ class StoreStatistics(NamedTuple):
     syncs: int  # times that commits were forced to disk
     sync_s: float  # seconds spent in that
     written_bytes: int  # by commits, overhead included
-    files: int
-    stored_bytes: int  # of all files, whether their entries still live or not
+    files: int | None  # None: not known, as of all that another server keeps
+    stored_bytes: int | None  # of all files, whether their entries still live or not
 
 
 class StoreError(Exception):

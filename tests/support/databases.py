@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 
 from messaging.storage.postgresql.connection import SCHEMA
+from messaging.storage.postgresql.ledgers import tables
 
 
 @contextmanager
@@ -23,6 +24,15 @@ def other_database(server: str) -> Iterator[str]:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-def forget_metadata(url: str) -> None:
+def forget_broker(url: str) -> None:
+    """Its metadata and its ledgers."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+        for schema in (SCHEMA, tables.SCHEMA):
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
+
+
+def drop_connections(server: psycopg.Connection[tuple[object, ...]]) -> None:
+    """All but this one, of its database."""
+    server.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    )

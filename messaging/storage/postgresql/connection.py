@@ -94,6 +94,20 @@ def _translated(sql: str) -> bytes:
 
 def connect(url: str) -> PostgresqlConnection:
     """Makes the tables where they are missing. Blocks. Raises `Unavailable`, and `psycopg.Error` for what goes wrong later."""
+    connection = open_session(url, "metadata_url")
+    try:
+        # Calls read first and then change: several brokers do it at once.
+        connection.execute("set default_transaction_isolation = serializable")
+        _make_tables(connection)
+        connection.execute(f"set search_path = {SCHEMA}".encode())
+    except BaseException:
+        connection.close()
+        raise
+    return PostgresqlConnection(connection)
+
+
+def open_session(url: str, setting: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection whose commits are on disk. `setting`: where the operator wrote the URL. Blocks. Raises `Unavailable`."""
     try:
         connection = psycopg.connect(
             url,
@@ -106,21 +120,18 @@ def connect(url: str) -> PostgresqlConnection:
             tcp_user_timeout=10_000,
         )
     except psycopg.Error as error:
-        raise Unavailable(f"the PostgreSQL of metadata_url cannot be reached: {words_of(error)}") from error
+        raise Unavailable(f"the PostgreSQL of {setting} cannot be reached: {words_of(error)}") from error
     try:
-        for setting, value in _SESSION.items():
-            connection.execute(f"set {setting} = {value}".encode())
-        _make_tables(connection)
-        connection.execute(f"set search_path = {SCHEMA}".encode())
+        for name, value in _SESSION.items():
+            connection.execute(f"set {name} = {value}".encode())
     except BaseException:
         connection.close()
         raise
-    return PostgresqlConnection(connection)
+    return connection
 
 
 _SESSION = {
     "synchronous_commit": "on",
-    "default_transaction_isolation": "serializable",  # calls read first and then change: several brokers do it at once
     "statement_timeout": f"'{STATEMENT_S}s'",
     "lock_timeout": f"'{LOCK_S}s'",
     "idle_in_transaction_session_timeout": f"'{IDLE_S}s'",
@@ -139,9 +150,13 @@ def _make_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     (version,) = connection.execute(f"select version from {SCHEMA}.format".encode()).fetchone() or (0,)
     if version != FORMAT_VERSION:
         raise Unavailable(f"the schema {SCHEMA} in PostgreSQL has format {version}; this release reads version {FORMAT_VERSION}")
+    require_writable(connection, "metadata_url")
+
+
+def require_writable(connection: psycopg.Connection[tuple[Any, ...]], setting: str) -> None:
     (read_only,) = cast(tuple[Any], connection.execute("show transaction_read_only").fetchone())
     if read_only == "on":
-        raise Unavailable("the PostgreSQL of metadata_url is read-only, as a standby is: name the primary")
+        raise Unavailable(f"the PostgreSQL of {setting} is read-only, as a standby is: name the primary")
 
 
 def words_of(error: BaseException) -> str:

@@ -19,9 +19,10 @@ PAUSE_S_MAX = 0.05  # between two of them, of a length left to chance: those tha
 _ROLLED_BACK = "40"  # not serializable after all, or a deadlock: nothing was committed, and once more it may work
 _OF_ALL = (_ROLLED_BACK, "08", "25", "53", "57", "58", "XX")  # connection, transaction state, resources, operator, system, internal
 _SAYS = {
-    "25006": "the PostgreSQL of metadata_url is read-only, as a standby is: name the primary",
-    "53100": "the disk of the PostgreSQL of metadata_url is full: free some space there",
-    "53300": "the PostgreSQL of metadata_url has no connection left: raise its max_connections",
+    "25006": "the PostgreSQL of {setting} is read-only, as a standby is: name the primary",
+    "42501": "the role of {setting} lacks a right in PostgreSQL: {words}",
+    "53100": "the disk of the PostgreSQL of {setting} is full: free some space there",
+    "53300": "the PostgreSQL of {setting} has no connection left: raise its max_connections",
 }
 
 
@@ -29,25 +30,38 @@ class PostgresqlThread(CommitThread):
     BEGIN: ClassVar[str] = "begin"
 
     def ends_connection(self, error: BaseException) -> bool:
-        """A lost connection has no code; what the server says before it ends one has."""
-        code = _code_of(error)
-        return isinstance(error, psycopg.Error) and (not code or code[:2] in ("08", "25", "57", "58", "XX"))
+        return ends_connection(error)
 
     def ends_transaction(self, error: BaseException) -> bool:
-        return isinstance(error, psycopg.Error) and (self.ends_connection(error) or _code_of(error)[:2] in _OF_ALL)
+        return isinstance(error, psycopg.Error) and (ends_connection(error) or code_of(error)[:2] in _OF_ALL)
 
     def may_run_again(self, error: Exception, attempts: int, *, connecting: bool) -> bool:
-        again = _code_of(error)[:2] == _ROLLED_BACK and attempts < ATTEMPTS_MAX
+        again = was_rolled_back(error) and attempts < ATTEMPTS_MAX
         if again:
             time.sleep(random.uniform(0, min(PAUSE_S_MAX, 0.001 * 2**attempts)))
         return again
 
     def told(self, error: Exception) -> Exception:
-        if not isinstance(error, psycopg.Error):
-            return error
-        return Unavailable(_SAYS.get(_code_of(error)) or f"the metadata store in PostgreSQL failed: {words_of(error)}")
+        return told(error, "metadata_url", "the metadata store in PostgreSQL") if isinstance(error, psycopg.Error) else error
 
 
-def _code_of(error: BaseException) -> str:
+def ends_connection(error: BaseException) -> bool:
+    """A lost connection has no code; what the server says before it ends one has."""
+    code = code_of(error)
+    return isinstance(error, psycopg.Error) and (not code or code[:2] in ("08", "25", "57", "58", "XX"))
+
+
+def was_rolled_back(error: BaseException) -> bool:
+    """In favour of somebody else's transaction: once more it may work."""
+    return code_of(error)[:2] == _ROLLED_BACK
+
+
+def told(error: psycopg.Error, setting: str, what: str) -> Unavailable:
+    """What callers get in place of `error`. `setting`: where the operator wrote the URL; `what` failed."""
+    says = _SAYS.get(code_of(error), "{what} failed: {words}")
+    return Unavailable(says.format(setting=setting, what=what, words=words_of(error)))
+
+
+def code_of(error: BaseException) -> str:
     """SQLSTATE; "" where there is none."""
     return (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""

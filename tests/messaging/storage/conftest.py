@@ -11,14 +11,18 @@ from messaging.storage.ledger_store import WHOLE
 from messaging.storage.meta_store import MetaStore
 from messaging.storage.postgresql.meta_store import PostgresqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
-from tests.support.storage.ledger_harness import HARNESSES, Harness
+from tests.support.storage.ledger_harness import HARNESSES, Harness, PostgresqlHarness
 from tests.support.storage.memory_meta import MemoryMetaStore
 from tests.support.storage.owning import FENCE
 
 
-@pytest.fixture(params=sorted(HARNESSES))
+@pytest.fixture(params=[*sorted(HARNESSES), "postgresql"])
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
-    made: Harness = HARNESSES[request.param](tmp_path)
+    made: Harness
+    if request.param == "postgresql":
+        made = PostgresqlHarness(request.getfixturevalue("metadata_url"))
+    else:
+        made = HARNESSES[request.param](tmp_path)
     await made.open()
     yield made
     await made.close()

@@ -8,6 +8,7 @@ import pytest
 
 from messaging.storage.ledger_store import WHOLE, LedgerExists
 from messaging.storage.local import Durability, LocalLedgerStore
+from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore
 from tests.support.storage.ledger_entries import Results, append_all, read_all
 from tests.support.storage.ledger_harness import Harness
 
@@ -56,17 +57,20 @@ async def test_crash_keeps_what_was_confirmed(harness: Harness) -> None:
     assert (await harness.store.seal(harness.fence, 1)) == info
 
 
-async def test_ten_thousand_ledgers(harness: Harness) -> None:
-    created = await asyncio.gather(*(harness.store.create(harness.fence, number, {"tenant": "t"}) for number in range(1, 10_001)))
+async def test_thousands_of_ledgers(harness: Harness) -> None:
+    count = 1000 if isinstance(harness.store, PostgresqlLedgerStore) else 10_000  # there each is a statement
+    created = await asyncio.gather(
+        *(harness.store.create(harness.fence, number, {"tenant": "t"}) for number in range(1, count + 1))
+    )
     results = Results()
     for writer in created:
         results.append(writer, [b"%d" % writer.ledger_id])
     await results.wait(len(created))
     await harness.reopen()
-    assert len(await harness.store.ledgers()) == 10_000
-    assert sorted(await harness.store.ledger_ids(WHOLE)) == list(range(1, 10_001))
+    assert len(await harness.store.ledgers()) == count
+    assert sorted(await harness.store.ledger_ids(WHOLE)) == list(range(1, count + 1))
     await harness.store.delete(harness.fence, 3)
     assert 3 not in await harness.store.ledger_ids(WHOLE)
-    for ledger_id in (1, 5000, 10_000):
+    for ledger_id in (1, count // 2, count):
         assert (await harness.store.seal(harness.fence, ledger_id)).last_entry == 0
         assert await read_all(await harness.store.open(ledger_id), 0) == [b"%d" % ledger_id]

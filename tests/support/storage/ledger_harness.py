@@ -18,6 +18,7 @@ from messaging.storage.local import Durability, LocalConfig, LocalLedgerStore
 from messaging.storage.local.device.aio import aio_available
 from messaging.storage.local.device.direct import open_past_cache
 from messaging.storage.local.device.disk import Disk, OsDisk
+from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore
 from tests.support.storage.faulty_ledgers import FaultyLedgerStore
 from tests.support.storage.memory_ledgers import MemoryLedgerStore
 from tests.support.storage.owning import started
@@ -153,3 +154,30 @@ class FaultyHarness(MemoryHarness):
 HARNESSES["faulty"] = FaultyHarness
 HARNESSES["local-lose-on-power-loss"] = lambda directory: LocalHarness(directory, Durability.LOSE_ON_POWER_LOSS)
 HARNESSES["local-lose-on-crash"] = lambda directory: LocalHarness(directory, Durability.LOSE_ON_CRASH)
+
+
+class PostgresqlHarness:
+    """A crash leaves the old store running on the same database."""
+
+    store: PostgresqlLedgerStore
+    fence: Fence
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._crashed: list[PostgresqlLedgerStore] = []
+
+    async def open(self) -> None:
+        self.store = PostgresqlLedgerStore(self._url, entry_bytes_max=1 << 20)
+        self.fence = await started(self.store)
+
+    async def reopen(self) -> None:
+        await self.store.stop()
+        await self.open()
+
+    async def crash(self) -> None:
+        self._crashed.append(self.store)
+        await self.open()
+
+    async def close(self) -> None:
+        for store in (*self._crashed, self.store):
+            await store.stop()

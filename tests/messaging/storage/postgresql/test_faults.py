@@ -17,6 +17,7 @@ from messaging.storage.postgresql.connection import SCHEMA
 from messaging.storage.postgresql.meta_store import PostgresqlMetaStore
 from messaging.storage.sql import tables
 from messaging.storage.sql.thread import Database
+from tests.support.databases import drop_connections
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/in"
@@ -34,12 +35,6 @@ async def store(metadata_url: str) -> AsyncIterator[PostgresqlMetaStore]:
 def server(metadata_url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     with psycopg.connect(metadata_url, autocommit=True) as connection:
         yield connection
-
-
-def drop_connections(server: psycopg.Connection[tuple[object, ...]]) -> None:
-    server.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-    )
 
 
 async def test_a_connection_dropped_between_calls_costs_one_answer_at_most(

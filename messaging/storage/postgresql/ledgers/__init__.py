@@ -1,0 +1,1 @@
+"""`LedgerStore` in a PostgreSQL database."""
