@@ -72,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     internal_tls_ca_file: str = ""  # PEM, the authorities of these certificates, whose common names are such names
     database_url: str = ""  # empty: SQLite in DATA_DIR/control
     metadata_url: str = ""  # postgresql://... for the broker's metadata (a schema of its own); empty: SQLite in DATA_DIR/broker
+    ledger_url: str = ""  # postgresql://... for messages (a schema of its own); empty: a log in DATA_DIR/broker
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
     broker_id: str = "broker-1"  # name of this broker in usage records and metrics
@@ -267,11 +268,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 f"redis_url = {self.redis_url.partition('://')[0][:40]}://... is not the URL of a Redis or Valkey server: "
                 "redis://host:6379/0"
             )
-        if self.metadata_url and self.metadata_url.partition("://")[0] not in ("postgresql", "postgres"):
-            raise ConfigError(
-                f"metadata_url = {self.metadata_url.partition('://')[0][:40]}://... is not a PostgreSQL URL: "
-                "write postgresql://user:password@host:5432/name"
-            )
+        for name in ("metadata_url", "ledger_url"):
+            scheme, separator, _ = getattr(self, name).partition("://")
+            if scheme and (not separator or scheme not in ("postgresql", "postgres")):
+                raise ConfigError(
+                    f"{name} = {scheme[:40]}://... is not a PostgreSQL URL: write postgresql://user:password@host:5432/name"
+                )
         if self.memory_budget_bytes < 2 * self.message_bytes_max:
             raise ConfigError(
                 f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "

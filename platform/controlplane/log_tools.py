@@ -13,6 +13,8 @@ from messaging.storage.local.recover.inspect import inspect, repair, verify
 def run(settings: Settings, what: str, *, accept_metadata: bool = False) -> int:
     """Returns 0 if the log is intact and 1 if something is lost or damaged. Raises `ConfigError` if there is no log or it is in
     use."""
+    if settings.ledger_url:
+        raise ConfigError("the messages are in the PostgreSQL of ledger_url: there is no log of files to look at")
     folder = settings.data_path / "broker" / "log"
     if not folder.is_dir():
         raise ConfigError(f"there is no log in {folder}: choose the data directory of a broker with --data-dir")

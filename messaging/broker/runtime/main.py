@@ -8,9 +8,11 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from messaging import descriptors, logs
 from messaging.atomic_files import make_directory
@@ -37,7 +39,7 @@ from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
-from messaging.storage.ledger_store import WHOLE, StoreError
+from messaging.storage.ledger_store import WHOLE, LedgerStore, StoreError
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.write.segment_files import NO_DESCRIPTOR
 from messaging.storage.managed import generations
@@ -45,6 +47,7 @@ from messaging.storage.managed.cursor_log import CursorLog, checkpoint_bytes
 from messaging.storage.managed.ledger import Storage
 from messaging.storage.managed.owned_range import OwnedRange, take_over
 from messaging.storage.managed.retention import LedgerLimits
+from messaging.storage.next_commit import NextCommit
 from messaging.storage.sql.meta_store import SqlMetaStore
 from messaging.storage.sqlite.meta_store import SqliteMetaStore
 from messaging.tls import server_context
@@ -53,6 +56,12 @@ log = logs.get_logger("broker")
 
 BACKLOG = 1024
 STOP_S = 8.0
+
+
+class Ledgers(LedgerStore, generations.NamedLog, Protocol):
+    """What a broker may keep its messages in. `on_failed` is told once why nothing is taken any more."""
+
+    on_failed: Callable[[StoreError], None] | None
 
 
 def main(settings: Settings) -> int:
@@ -123,7 +132,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         stack.callback(rpc.close)
         context = server_context(settings, identifies_clients=True)
         secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
-        store = LocalLedgerStore(folder / "log", LocalConfig.from_settings(settings))
+        store = _ledgers(settings, background)
         await store.start()
         stack.push_async_callback(store.stop)
         meta = _metadata(settings, background.register("metadata_store"), reserve)
@@ -146,6 +155,12 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         raise
     except generations.GenerationConflict as error:
         metadata = "the metadata of metadata_url" if settings.metadata_url else str(folder / "meta.sqlite3")
+        if settings.ledger_url:
+            raise ConfigError(
+                f"{metadata} does not belong to the ledgers of ledger_url: {error}. Best restore both from one backup. To begin "
+                f"without any message, drop the schema magnetar_ledgers there and move {metadata} away. To go on with both as they "
+                "are, and lose what only one of them knows, run there: update magnetar_ledgers.store set generation = 'accepted'"
+            ) from error
         raise ConfigError(
             f"{metadata} does not belong to this log: {error}. Best restore both from one backup. To begin without "
             f"any message, move {folder / 'log'} and {metadata} away. To go on with both as they are, and lose what "
@@ -164,9 +179,10 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         expiry_clock=ExpiryClock(),
         background=background,
         reserve=reserve,
-        next_commit=store.next_commit,
+        next_commit=store.next_commit if isinstance(store, LocalLedgerStore) else NextCommit(),
     )
-    storage.damage["segment"] += len(store.damage)
+    if isinstance(store, LocalLedgerStore):
+        storage.damage["segment"] += len(store.damage)
     certain = await _begin_generation(store, meta, owned) and certain
     stack.push_async_callback(_end_generation, store, meta, owned)
     cursors = CursorLog(storage, checkpoint_bytes=checkpoint_bytes(settings.reserved_bytes))
@@ -205,6 +221,15 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     return service
 
 
+def _ledgers(settings: Settings, background: BackgroundLoops) -> Ledgers:
+    if not settings.ledger_url:
+        return LocalLedgerStore(settings.data_path / "broker" / "log", LocalConfig.from_settings(settings))
+    from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore  # its library is loaded only where it is used
+
+    entry_bytes_max = LocalConfig.from_settings(settings).entry_bytes_max
+    return PostgresqlLedgerStore(settings.ledger_url, background.register("ledger_store"), entry_bytes_max=entry_bytes_max)
+
+
 def _metadata(settings: Settings, health: BackgroundLoop, reserve: DiskReserve) -> SqlMetaStore:
     if not settings.metadata_url:
         return SqliteMetaStore(settings.data_path / "broker" / "meta.sqlite3", health, reserve)
@@ -231,7 +256,7 @@ def _require_same_age(next_ledger_id: int, newest_ledger_id: int) -> None:
         )
 
 
-async def _begin_generation(store: LocalLedgerStore, meta: SqlMetaStore, owned: OwnedRange) -> bool:
+async def _begin_generation(store: generations.NamedLog, meta: SqlMetaStore, owned: OwnedRange) -> bool:
     """Whether it began. A disk that is full does not keep a broker from starting."""
     try:
         await generations.renew(store, meta, owned.fence)
@@ -241,7 +266,7 @@ async def _begin_generation(store: LocalLedgerStore, meta: SqlMetaStore, owned: 
     return True
 
 
-async def _end_generation(store: LocalLedgerStore, meta: SqlMetaStore, owned: OwnedRange) -> None:
+async def _end_generation(store: generations.NamedLog, meta: SqlMetaStore, owned: OwnedRange) -> None:
     try:
         await generations.renew(store, meta, owned.fence, stopped=True)
     except StoreError as error:  # as after a crash

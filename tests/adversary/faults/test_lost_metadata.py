@@ -9,27 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from messaging.adminrpc.feed import FeedApply, FeedChange
-from messaging.broker.runtime.admin.handlers import AdminHandlers
-from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.main import start
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import WHOLE
 from messaging.storage.local.recover.inspect import repair
-from tests.support.brokers.storage_broker import NAMESPACE, TOPIC, publish, stored_numbers
-
-
-async def opened(settings: Settings, stack: AsyncExitStack) -> Broker:
-    service = await start(settings, stack)
-    stack.push_async_callback(service.stop)
-    if not service.access.view.version:
-        changes = [
-            FeedChange(version=1, kind="tenant", key="acme", state={"admin_roles": []}),
-            FeedChange(version=2, kind="namespace", key=NAMESPACE, state={"policies": {}}),
-        ]
-        await AdminHandlers(service).feed.apply(FeedApply(from_version=0, to_version=2, full=True, changes=changes))
-    return service
+from tests.support.brokers.started_broker import opened
+from tests.support.brokers.storage_broker import TOPIC, publish, stored_numbers
 
 
 @pytest.mark.parametrize("emptied", [False, True])
