@@ -1,0 +1,175 @@
+"""A broker of the fleet: the real decisions, with a connection to the database that may be slow or cut off.
+
+What it does is written as generators: each `yield` is a call of the database, which answers, fails or is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from messaging.broker.core.ownership.lease import Lease
+from messaging.broker.core.ownership.lookup import Answer, NotNow, answer
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.protocol.bundles import Boundaries, bundle_of, position_of
+from messaging.storage.ledger_store import Fenced, LedgerClosed, Unavailable
+from messaging.storage.ownership import BundleRefused, NamespaceBundle, OwnershipRow, SessionConflict, SessionLost
+from messaging.storage.sql import ownership
+from tests.simulation.ownership.database import Opened, SharedDatabase, append, open_topic, save_cursor
+
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
+Task: TypeAlias = Generator[Call, Any, None]
+REFUSED = (Fenced, LedgerClosed, Unavailable, SessionLost, BundleRefused, SessionConflict)
+
+
+@dataclass
+class Operation:
+    """What a client wants: an entry appended, or everything up to one acknowledged. It tries until it is answered."""
+
+    number: int
+    topic: str
+    invoked: int  # the step
+    mark_delete: int = -1  # -1: append
+    answered: int = 0  # the step; 0: not yet
+    entry: int = -1  # where it was appended, as the client was told
+    broker: str = ""  # where to ask next; "": anywhere
+    sent: bool = False  # by another broker
+    under_way: object = None  # the broker's life that works at it
+
+
+@dataclass
+class Loaded:
+    row: OwnershipRow
+    ledger: int
+    next_entry: int
+    mark_delete: int
+
+
+def namespace_of(topic: str) -> str:
+    return "/".join(topic.removeprefix("persistent://").split("/")[:2])
+
+
+class BrokerLife:
+    """One process of a broker, from its start to its end. `clock_s` never goes back, and may run at a rate of its own."""
+
+    def __init__(self, broker_id: str, clock_s: Callable[[], float], boundaries: dict[str, Boundaries]) -> None:
+        self.broker_id = broker_id
+        self.clock_s = clock_s
+        self.boundaries = boundaries  # as it last heard
+        self.owners = OwnerMap()
+        self.session = 0
+        self.lease: Lease | None = None
+        self.loaded: dict[str, Loaded] = {}
+        self.busy: set[object] = set()  # what it does once at a time
+        self.paused = False
+        self.counts: dict[str, int] = {}
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    @property
+    def serves(self) -> bool:
+        return self.lease is not None and self.lease.may_serve(self.clock_s())
+
+    def bundle_of(self, topic: str) -> NamespaceBundle:
+        namespace = namespace_of(topic)
+        return NamespaceBundle(namespace, *bundle_of(self.boundaries[namespace], topic))
+
+    def look_up(self, topic: str, *, sent: bool) -> Answer:
+        if not self.serves:
+            return NotNow("it has no session")
+        bundle = self.bundle_of(topic)
+        return answer(self.owners, self.broker_id, self.session, bundle, position_of(topic), sent=sent)
+
+    # --- its session
+
+    def start(self, *, replace: bool) -> Task:
+        began_s = self.clock_s()
+        try:
+            self.session = yield _timed(ownership.open_session, self.broker_id, {}, replace)
+        except SessionConflict:
+            self.count("sessions refused")
+            return
+        self.lease = Lease(began_s)
+        yield from self.poll()
+
+    def renew(self) -> Task:
+        began_s = self.clock_s()
+        try:
+            yield _timed(ownership.renew_session, self.broker_id, self.session)
+        except SessionLost:
+            self.lease = None
+            self.count("sessions lost")
+            return
+        if self.lease is not None:
+            self.lease.renewed(began_s)
+
+    def poll(self) -> Task:
+        self.owners.apply((yield _timed(ownership.ownership_changes, self.owners.change)))
+
+    # --- its bundles
+
+    def acquire(self, bundle: NamespaceBundle) -> Task:
+        try:
+            self.owners.put((yield _timed(ownership.acquire_bundle, bundle, self.broker_id, self.session, False)))
+            self.count("acquired")
+        except BundleRefused as refused:
+            self.owners.put(refused.row)
+            self.count("refused")
+            yield from self.poll()
+
+    def hand_over(self, row: OwnershipRow, broker_id: str) -> Task:
+        drained = yield _plain(ownership.drain_bundle, row)
+        self.owners.put(drained)
+        self.owners.put((yield _timed(ownership.hand_over_bundle, drained, broker_id)))
+        self.count("handed over")
+
+    def release(self, row: OwnershipRow) -> Task:
+        yield _plain(ownership.release_bundle, row)
+        self.count("released")
+        yield from self.poll()
+
+    def split(self, row: OwnershipRow, cut: int) -> Task:
+        for part in (yield _plain(ownership.split_bundle, row, [cut])):
+            self.owners.put(part)
+        self.count("split")
+
+    # --- its topics
+
+    def serve(self, operation: Operation, row: OwnershipRow, step: Callable[[], int]) -> Task:
+        topic = operation.topic
+        loaded = self.loaded.get(topic)
+        if loaded is None or loaded.row.fence != row.fence:
+            if ("open", topic) in self.busy:
+                return
+            self.busy.add(("open", topic))
+            try:
+                opened: Opened = yield (open_topic, (row.fence, topic))
+            finally:
+                self.busy.discard(("open", topic))
+            loaded = self.loaded[topic] = Loaded(row, *opened)
+        try:
+            if operation.mark_delete < 0:
+                entry, loaded.next_entry = loaded.next_entry, loaded.next_entry + 1
+                yield (append, (row.fence, topic, loaded.ledger, entry, operation.number))
+                operation.entry = entry
+            else:
+                loaded.mark_delete = max(loaded.mark_delete, operation.mark_delete)
+                yield (save_cursor, (row.fence, topic, loaded.mark_delete))
+        except REFUSED:
+            if self.loaded.get(topic) is loaded:
+                del self.loaded[topic]
+            raise
+        operation.answered = step()
+
+
+def _timed(run: Callable[..., Any], *arguments: Any) -> Call:
+    def timed(shared: SharedDatabase) -> Any:
+        return run(shared.db, shared.now_ms, *arguments)
+
+    return timed, ()
+
+
+def _plain(run: Callable[..., Any], *arguments: Any) -> Call:
+    return (lambda shared: run(shared.db, *arguments)), ()

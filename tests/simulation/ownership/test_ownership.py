@@ -1,0 +1,75 @@
+"""20,000 steps of a fleet in every run of the tests, and the simulation itself: it is repeatable, and it notices what it is there
+to notice. `make ownership` runs any number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from messaging.broker.core.ownership.lookup import Answer, NotNow
+from tests.simulation.ownership import broker, database
+from tests.simulation.ownership.run import FAULTS, WEIGHTS, simulate
+
+SEEDS = (1, 2)
+
+
+def test_a_fleet_keeps_its_promises() -> None:
+    counts: Counter[str] = Counter()
+    for seed in SEEDS:
+        result = simulate(seed, 10_000)
+        assert not result.violation, result.described
+        counts += result.counts
+    happened = {
+        *WEIGHTS,
+        *FAULTS,
+        "appended",
+        "acknowledged",
+        "handed over",
+        "split",
+        "released",
+        "refused",
+        "done unheard",
+        "Fenced",
+    }
+    assert happened <= set(counts), happened - set(counts)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert simulate(5, 2_000) == simulate(5, 2_000)
+    assert simulate(6, 2_000).trace != simulate(5, 2_000).trace
+
+
+def _found(words: str) -> bool:
+    for seed in range(40):
+        result = simulate(seed, 5_000)
+        if result.violation:
+            assert words in result.violation and f"--seed {seed} --steps {result.steps}" in result.described, result.described
+            return True
+    return False
+
+
+def test_writes_that_carry_no_fence_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was replaced stores the cursor as it knew it."""
+    monkeypatch.setattr(database, "checked", lambda shared, fence: None)
+    assert _found("acknowledge")
+
+
+def test_two_writers_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither fences nor the seal of the ledger keep them apart."""
+    monkeypatch.setattr(database, "checked", lambda shared, fence: None)
+
+    def opened(shared: database.SharedDatabase, fence: object, topic: str) -> database.Opened:
+        return database.Opened(0, len(shared.logs[topic]), shared.mark_deletes[topic])
+
+    monkeypatch.setattr(broker, "open_topic", opened)
+    assert _found("two writers")
+
+
+def test_a_fleet_that_gets_stuck_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*arguments: object, sent: bool) -> Answer:
+        return NotNow("never")
+
+    monkeypatch.setattr(broker, "answer", nothing)
+    assert "are not answered" in simulate(1, 500).violation
