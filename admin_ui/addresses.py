@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from django.urls.converters import StringConverter
 
@@ -35,6 +35,17 @@ class TopicConverter(StringConverter):
 
     def to_url(self, value: str) -> str:
         return f"{NON_PERSISTENT}/{value.removeprefix(_UNSTORED)}" if value.startswith(_UNSTORED) else f"topics/{value}"
+
+
+class SubscriptionConverter(StringConverter):
+    """A subscription may have any printable name. What would be another path is escaped once more than the address is."""
+
+    def to_python(self, value: str) -> str:
+        return unquote(value)
+
+    def to_url(self, value: str) -> str:
+        escaped = value.replace("%", "%25").replace("/", "%2F")
+        return escaped.replace(".", "%2E") if escaped in (".", "..") else escaped
 
 
 def live_url(tenant: str, namespace: str, topic: str = "") -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from django import forms
@@ -10,7 +11,7 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from admin_ui.access import ConsoleRequest
 from admin_ui.calls import Call, calls_of
-from admin_ui.forms import ConfirmForm
+from admin_ui.forms import ButtonForm, ConfirmForm
 from admin_ui.pages import Navigation, explain, show, show_error, show_message
 from messaging.errors import MagnetarError, NotFound
 
@@ -54,18 +55,19 @@ def confirm_page(
     crumbs: list[tuple[str, str]],
     heading: str,
     impact: list[str],
-    name: str,
+    name: str = "",
     submit: str,
-    done: str,
+    done: str | Callable[[], str],
     back: str,
     cancel: str = "",
     calls: Sequence[Call] = (),
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> HttpResponse:
-    """Asks for `name` before something is gone for good. `done` is said at `back`; `cancel` leads there too, if it names no other
-    page."""
-    form = ConfirmForm(request.POST or None, expected=name)
-    if carried_out(request, form, act):
-        show_message(request, done)
+    """Asks for `name` before something is gone for good; without one, for a click. `done` is said at `back`; `cancel` leads there
+    too, if it names no other page. `given`: what was filled in on the page before, sent again with the confirmation."""
+    form = ConfirmForm(request.POST or None, expected=name) if name else ButtonForm(request.POST or None)
+    if (name or "confirmed" in request.POST) and carried_out(request, form, act):
+        show_message(request, done if isinstance(done, str) else done())
         return HttpResponseRedirect(back)
     return show(
         request,
@@ -75,7 +77,8 @@ def confirm_page(
         heading=heading,
         impact=impact,
         name=name,
-        form=form,
+        form=form if name or form.errors.get("__all__") else ButtonForm(),
+        given=given.items(),
         submit=submit,
         cancel_url=cancel or back,
         calls=calls_of(request, calls) if calls else [],

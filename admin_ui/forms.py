@@ -211,6 +211,12 @@ def _topic(given: TopicName) -> TopicName:
         raise forms.ValidationError(error.message[:1].upper() + error.message[1:] + ".") from None
 
 
+class ButtonForm(forms.Form):
+    """Confirmed by its button alone: for what can be taken back."""
+
+    confirmed = forms.CharField(max_length=3, initial="yes", widget=forms.HiddenInput)
+
+
 class ConfirmForm(forms.Form):
     """Asks the user to type a name. The script only enables the button; this is the check."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from django.urls import path, register_converter
 
-from admin_ui.addresses import TopicConverter
+from admin_ui.addresses import SubscriptionConverter, TopicConverter
 from admin_ui.views import (
     alerts,
     audit,
@@ -15,6 +15,7 @@ from admin_ui.views import (
     budgets,
     ceilings,
     costs,
+    cursor_moves,
     delayed,
     invitations,
     invoices,
@@ -43,12 +44,14 @@ from admin_ui.views import (
 from admin_ui.views.rights import access, roles, teams, token_issuers
 
 register_converter(TopicConverter, "topic")
+register_converter(SubscriptionConverter, "subscription")
 
 app_name = "console"
 
 _TENANT = "tenants/<str:tenant>"
 _NAMESPACE = f"{_TENANT}/namespaces/<str:namespace>"
 _TOPIC = f"{_NAMESPACE}/<topic:topic>"
+_SUBSCRIPTION = f"{_TOPIC}/subscriptions/<subscription:subscription>"
 
 urlpatterns = [
     path("", tenants.home, name="home"),
@@ -128,7 +131,14 @@ urlpatterns = [
     path(f"{_TOPIC}/delayed", delayed.delayed, name="delayed"),
     path(f"{_TOPIC}/delayed/chart", delayed.delayed_chart, name="delayed_chart"),
     path(f"{_TOPIC}/delete", topics.topic_delete, name="topic_delete"),
-    path(f"{_TOPIC}/subscriptions/<str:subscription>/dead-letters", subscriptions.dead_letters, name="dead_letter_policy"),
+    path(_SUBSCRIPTION, subscriptions.subscription, name="subscription"),
+    path(f"{_SUBSCRIPTION}/dead-letters", subscriptions.dead_letters, name="dead_letter_policy"),
+    path(f"{_SUBSCRIPTION}/skip", cursor_moves.subscription_skip, name="subscription_skip"),
+    path(f"{_SUBSCRIPTION}/clear", cursor_moves.subscription_clear, name="subscription_clear"),
+    path(f"{_SUBSCRIPTION}/reset", cursor_moves.subscription_reset, name="subscription_reset"),
+    path(f"{_SUBSCRIPTION}/expire", cursor_moves.subscription_expire, name="subscription_expire"),
+    path(f"{_SUBSCRIPTION}/delete", cursor_moves.subscription_delete, name="subscription_delete"),
+    path(f"{_SUBSCRIPTION}/undo/<int:record>", cursor_moves.subscription_undo, name="subscription_undo"),
     path("people", people.people, name="people"),
     path("new-person", people.person_create, name="person_create"),
     path("people/<str:person>/password", people.person_password, name="person_password"),

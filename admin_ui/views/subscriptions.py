@@ -1,18 +1,62 @@
-"""Subscriptions: the dead-letter policy of one."""
+"""Subscriptions: one of them with its consumers, and its dead-letter policy."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.forms import DeadLetterForm
+from admin_ui.moves.texts import DONE, place_of
 from admin_ui.pages import crumbs, explain, navigation, show, show_message
-from admin_ui.views.topics import topic_name
+from admin_ui.topic_stats import SubscriptionRow
+from admin_ui.views.topics import look, topic_name
 from messaging.adminrpc.subscriptions import DeadLetterPolicyAnswer
 from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
+from messaging.permissions.model import Action
 from messaging.protocol.names import TopicName
+from tenants.actions.cursor_moves import RecordedMove, recorded_moves
 from tenants.actions.subscriptions import dead_letter_policy, remove_dead_letter_policy, set_dead_letter_policy
+from tenants.actions.topics import topic_resource
+
+
+@page
+def subscription(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    """Also of one that was deleted, while that can be undone."""
+    name = topic_name(tenant, namespace, topic)
+    state = look(name)
+    may_move = request.actor.may(Action.CURSOR_ADMIN, topic_resource(name, subscription))
+    moves = recorded_moves(request.actor, name, subscription, datetime.now(UTC)) if may_move else []
+    row: SubscriptionRow | None = None
+    if state["stats"] is not None:
+        row = next((each for each in state["stats"].subscriptions if each.name == subscription), None)
+        if row is None and not moves:
+            raise Http404
+    return show(
+        request,
+        "pages/subscription.html",
+        navigation(request, "topic", tenant, namespace),
+        crumbs=crumbs(tenant, namespace, (topic, reverse("console:topic", args=[tenant, namespace, topic]))),
+        local=topic,
+        persistent=name.persistent,
+        subscription=subscription,
+        row=row,
+        deleted=row is None and not state["away"],
+        may_move=may_move,
+        moves=[{"done": DONE[move.action], "move": move, "places": _places(move)} for move in moves],
+        partitions=state["partitions"],
+        away=state["away"],
+        at_ms=state["at_ms"],
+    )
+
+
+def _places(move: RecordedMove) -> str:
+    if len(move.before) != 1:
+        return f"{len(move.before)} partitions" if move.undoable else "not recorded"
+    (position,) = move.before.values()
+    return place_of(f"{position.ledger_id}:{position.entry_id}")
 
 
 @page

@@ -30,7 +30,7 @@ def topic_name(tenant: str, namespace: str, topic: str) -> TopicName:
         raise Http404 from None
 
 
-def _look(name: TopicName) -> dict[str, Any]:
+def look(name: TopicName) -> dict[str, Any]:
     """What the broker reports about a topic. 404 if the topic does not exist; `away` says why if the broker does not respond."""
     found: dict[str, Any] = {"stats": None, "away": "", "partitions": None, "at_ms": time.time_ns() // 1_000_000}
     try:
@@ -65,7 +65,7 @@ def topic(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> H
         persistent=name.persistent,
         live_url=live_url(tenant, namespace, str(name)),
         fragment_url=reverse("console:topic_fragment", args=[tenant, namespace, topic]),
-        **_look(name),
+        **look(name),
     )
 
 
@@ -74,7 +74,7 @@ def topic_fragment(request: ConsoleRequest, tenant: str, namespace: str, topic: 
     """The part of the topic page that is refreshed every two seconds."""
     name = topic_name(tenant, namespace, topic)
     here = navigation(request, "topic", tenant, namespace)
-    return show(request, "parts/topic_stats.html", here, local=topic, persistent=name.persistent, **_look(name))
+    return show(request, "parts/topic_stats.html", here, local=topic, persistent=name.persistent, **look(name))
 
 
 @page
@@ -129,7 +129,7 @@ def topic_create(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRe
 @page
 def topic_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str) -> HttpResponse:
     name = topic_name(tenant, namespace, topic)
-    found, hours = _look(name), retention_hours(name)
+    found, hours = look(name), retention_hours(name)
     form = ConfirmForm(request.POST or None, expected=topic)
     if request.method == "POST" and form.is_valid():
         try:

@@ -92,11 +92,15 @@ class Refused(msgspec.Struct, kw_only=True):
 
 class SubscriptionMoved(Answer, kw_only=True):
     """Topic, or partition -> the mark-delete position before and after, each as ``ledger:entry``; "" before it
-    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions. `backlog_entries`: what all of them had not
-    acknowledged before. `refused`: why it is not done on others."""
+    was created and after it was deleted. Of the first `MOVED_SHOWN` partitions; the counts are of all. `backlog_entries`: not
+    acknowledged before. `skipped_entries`: of those, never delivered any more. `again_entries`: acknowledged before, at least in
+    part, and delivered again. `consumers`: connected before. `refused`: why it is not done on others."""
 
     moved: dict[str, tuple[str, str]] = {}
     backlog_entries: int = 0
+    skipped_entries: int = 0
+    again_entries: int = 0
+    consumers: int = 0
     refused: Refused | None = None
 
 

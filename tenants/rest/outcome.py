@@ -26,5 +26,11 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 def outcome_of_move(action: str, resource: str, answer: SubscriptionMoved, *, dry_run: bool) -> Outcome:
     moved = [Moved(topic=topic, before=before, after=after) for topic, (before, after) in answer.moved.items()]
-    affected = {"backlog_entries": answer.backlog_entries, "topics": len(moved)}
+    affected = {
+        "backlog_entries": answer.backlog_entries,
+        "skipped_entries": answer.skipped_entries,
+        "again_entries": answer.again_entries,
+        "consumers": answer.consumers,
+        "topics": len(moved),
+    }
     return Outcome(dry_run=dry_run, action=action, resource=resource, affected=affected, moved=moved)

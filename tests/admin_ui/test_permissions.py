@@ -22,7 +22,8 @@ from messaging.permissions.model import Action
 from messaging.permissions.roles import BUILT_IN, OF_TENANT
 from tenants.access import platform_actor
 from tenants.actions import create_key, set_custom_role, set_team
-from tenants.models import Tenant, TokenIssuer, User
+from tenants.actions.change import record
+from tenants.models import AuditRecord, Tenant, TokenIssuer, User
 from tenants.sign_in.secrecy import encrypt
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.people import PLACED
@@ -113,6 +114,8 @@ def address(name: str) -> str:
         filling = {**filling, "invoice": invoice_of_acme()}
     if {"budget", "schedule", "report", "run"} & set(pattern.pattern.converters):
         filling = {**filling, **budget_and_report_of_acme()}
+    if "record" in pattern.pattern.converters:
+        filling = {**filling, "record": move_of_acme()}
     if "role" in pattern.pattern.converters:
         set_custom_role(platform_actor(), "acme", "keeper", ["produce"])
     if "issuer" in pattern.pattern.converters:
@@ -157,6 +160,11 @@ def invoice_of_acme() -> str:
     made = refresh(acme, MARCH, APRIL)
     assert made is not None
     return made.pk
+
+
+def move_of_acme() -> int:
+    record(platform_actor(), "subscription.reset", "acme", f"{PLACED}/s", {PLACED: "-1:-1"}, {})
+    return AuditRecord.unscoped.latest("id").id
 
 
 def budget_and_report_of_acme() -> dict[str, str]:
@@ -215,6 +223,7 @@ def test_what_is_not_there_looks_like_what_is_not_yours(name: str, browse: Calla
             **FILLING,
             "key_id": "k",
             "invoice": "i",
+            "record": 1,
             "tenant": tenant,
             **dict.fromkeys(("budget", "schedule", "report", "name"), "x"),
         }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pyroaring import BitMap
 
+from messaging.broker.core.bitmaps import ENTRY_IDS
 from messaging.limits.sizes import ACK_SET_WORDS_MAX
 from messaging.storage.ledger_store import Position
 
@@ -76,6 +77,15 @@ class AckSets:
         if entries is None or not entries.range_cardinality(first, last + 1):
             return []
         return list(entries & BitMap(range(first, last + 1)))
+
+    def count_after(self, position: Position) -> int:
+        """How many entries after `position` have one."""
+        ledger_id, entry_id = position
+        return sum(
+            entries.range_cardinality(entry_id + 1 if ledger == ledger_id else 0, ENTRY_IDS)
+            for ledger, entries in self._entries.items()
+            if ledger >= ledger_id
+        )
 
     def words_with(self, position: Position, bits: int, count: int) -> tuple[int, ...]:
         """What `put` would keep: `bits` in as many words as the entry has, or `count` if it has none yet."""

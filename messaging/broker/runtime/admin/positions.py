@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.topics.persistent import PersistentTopic
 from messaging.storage.ledger_store import Position
 
 _SMALL_BACKLOG = 1000
+
+
+class MoveEffect(NamedTuple):
+    """What a move of the cursor does, in entries: `skipped` ones were not acknowledged and are never delivered, what comes `again`
+    was acknowledged, at least in part."""
+
+    skipped: int = 0
+    again: int = 0
+
+
+def effect_of_move(subscription: Subscription, target: Position, *, forgets: bool) -> MoveEffect:
+    """Of a move that leaves everything up to `target` acknowledged. `forgets`: what was acknowledged behind it is not any more."""
+    cursor, ledger_list = subscription.cursor, subscription.ledger_list
+    skipped = cursor.backlog_up_to(target, ledger_list)
+    if not forgets:
+        return MoveEffect(skipped)
+    behind = ledger_list.entries - ledger_list.count_up_to(target)
+    acknowledged = behind - (subscription.backlog_entries - skipped)
+    return MoveEffect(skipped, acknowledged + cursor.batches.count_after(target))
 
 
 def may_expire(subscription: Subscription) -> bool:

@@ -64,6 +64,13 @@ class OfSubscription(Protocol):
     def subscription(self) -> str: ...
 
 
+class CursorMove(OfSubscription, Protocol):
+    """A request that moves or deletes it."""
+
+    @property
+    def dry_run(self) -> bool: ...
+
+
 class MovedCursor(NamedTuple):
     """Mark-delete positions as text; "" before the subscription was there, or after."""
 
@@ -71,6 +78,9 @@ class MovedCursor(NamedTuple):
     before: str
     after: str
     backlog_entries: int = 0
+    skipped_entries: int = 0
+    again_entries: int = 0
+    consumers: int = 0
 
 
 class SubscriptionHandlers:
@@ -113,43 +123,42 @@ class SubscriptionHandlers:
 
     @answers(SUBSCRIPTIONS_DELETE)
     async def delete(self, request: SubscriptionDelete) -> SubscriptionMoved:
-        async def delete(topic: Topic, subscription: Subscription) -> None:
-            if not request.dry_run:
-                await topic.subscriptions.delete(subscription.key, force=request.force)
-            elif not request.force:
+        async def plan(topic: Topic, subscription: Subscription) -> Position:
+            if not request.force:
                 topic.subscriptions.check_unused(subscription)
+            return topic.ledger_list.last
 
-        return await self._change_each(request, delete, deletes=True)
+        async def delete(topic: Topic, subscription: Subscription, target: Position) -> None:
+            await topic.subscriptions.delete(subscription.key, force=request.force)
+
+        return await self._move_each(request, plan, delete, deletes=True)
 
     @answers(SUBSCRIPTIONS_SKIP)
     async def skip(self, request: SubscriptionSkip) -> SubscriptionMoved:
         await stored_topic_name(self._broker, request.topic, "skipping messages of")
 
-        async def skip(topic: Topic, subscription: Subscription) -> Position:
-            target = topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
-            acknowledgements = persistent(topic).acknowledgements
-            if not request.dry_run:
-                await acknowledgements.skip_to(subscription, target)
-            return target
+        async def plan(topic: Topic, subscription: Subscription) -> Position:
+            return topic.ledger_list.last if request.entries is None else positions.position_ahead(subscription, request.entries)
 
-        return await self._change_each(request, skip)
+        async def skip(topic: Topic, subscription: Subscription, target: Position) -> None:
+            await persistent(topic).acknowledgements.skip_to(subscription, target)
+
+        return await self._move_each(request, plan, skip)
 
     @answers(SUBSCRIPTIONS_RESET)
     async def reset(self, request: SubscriptionReset) -> SubscriptionMoved:
-        async def reset(topic: Topic, subscription: Subscription) -> Position:
+        async def plan(topic: Topic, subscription: Subscription) -> Position:
             if request.timestamp_ms is not None:
-                mark_delete = await topic.entries.mark_delete_at_time(request.timestamp_ms)
-            elif request.ledger_id is not None and request.entry_id is not None:
-                entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
-                start = EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id)
-                mark_delete = topic.ledger_list.mark_for(start)
-            else:
+                return await topic.entries.mark_delete_at_time(request.timestamp_ms)
+            if request.ledger_id is None or request.entry_id is None:
                 raise InvalidValue("a reset needs timestamp_ms, or ledger_id and entry_id")
-            if not request.dry_run:
-                await topic.subscriptions.seek(subscription, SeekTarget(mark_delete))
-            return mark_delete
+            entry_id = request.entry_id + (1 if request.excluded and request.entry_id < _LATEST else 0)
+            return topic.ledger_list.mark_for(EARLIEST if request.ledger_id < 0 else Position(request.ledger_id, entry_id))
 
-        return await self._change_each(request, reset)
+        async def reset(topic: Topic, subscription: Subscription, target: Position) -> None:
+            await topic.subscriptions.seek(subscription, SeekTarget(target))
+
+        return await self._move_each(request, plan, reset, forgets=True)
 
     @answers(SUBSCRIPTIONS_EXPIRE)
     async def expire(self, request: SubscriptionExpire) -> SubscriptionMoved:
@@ -167,31 +176,28 @@ class SubscriptionHandlers:
             await self._in_slices(parts.names, CHANGE_COST, expire_all)
             return SubscriptionMoved()
 
-        async def expire(topic: Topic, subscription: Subscription) -> Position:
+        async def plan(topic: Topic, subscription: Subscription) -> Position:
+            last = await self._last_expired(topic, request, cutoff_ms)
             mark_delete = subscription.cursor.mark_delete
-            if request.dry_run:
-                last = await self._last_expired(topic, request, cutoff_ms)
-                some = last > mark_delete or positions.may_expire(subscription) or request.ledger_id is not None
-            else:
-                some = await self._expire(topic, [subscription], request, cutoff_ms)
-                last = subscription.cursor.mark_delete
-            if not some:
+            if last <= mark_delete and not positions.may_expire(subscription) and request.ledger_id is None:
                 raise Conflict(
                     f"no message of {request.topic} expired for subscription {request.subscription!r}: "
                     "it has no backlog, or a small one that its consumers are about to receive"
                 )
             return max(mark_delete, last)
 
-        return await self._change_each(request, expire, enough_of=(SubscriptionNotFound, Conflict))
+        async def expire(topic: Topic, subscription: Subscription, target: Position) -> None:
+            topic.check_open()
+            await persistent(topic).acknowledgements.expire_each_up_to([subscription], target)
 
-    async def _expire(self, topic: Topic, subscriptions: list[Subscription], request: SubscriptionExpire, cutoff_ms: int) -> bool:
-        """Whether there was something that might expire."""
+        return await self._move_each(request, plan, expire, enough_of=(SubscriptionNotFound, Conflict))
+
+    async def _expire(self, topic: Topic, subscriptions: list[Subscription], request: SubscriptionExpire, cutoff_ms: int) -> None:
         if request.ledger_id is not None:
             last = await self._last_expired(topic, request, cutoff_ms)
             await persistent(topic).acknowledgements.expire_each_up_to(subscriptions, last)
-            return True
-        issued = any(map(positions.may_expire, subscriptions))
-        return await positions.expire(persistent(topic), subscriptions, cutoff_ms) > 0 or issued
+        else:
+            await positions.expire(persistent(topic), subscriptions, cutoff_ms)
 
     async def _last_expired(self, topic: Topic, request: SubscriptionExpire, cutoff_ms: int) -> Position:
         if request.ledger_id is None or request.entry_id is None:
@@ -223,26 +229,48 @@ class SubscriptionHandlers:
     # --- over the partitions
 
     async def _change_each(
-        self,
-        request: OfSubscription,
-        act: Callable[[Topic, Subscription], Awaitable[Position | None]],
-        *,
-        deletes: bool = False,
-        enough_of: Errors = SubscriptionNotFound,
+        self, request: OfSubscription, act: Callable[[Topic, Subscription], Awaitable[None]]
     ) -> SubscriptionMoved:
-        """Changes the subscription on the topic, or on each partition that has it. Raises `SubscriptionNotFound` where none has.
-        `act` returns where the cursor would stand; what it changed stands where it does."""
+        """On the topic, or on each partition that has the subscription. Raises `SubscriptionNotFound` where none has."""
         parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
 
         async def change(name: TopicName) -> MovedCursor:
-            topic = await self._broker.topics.get(name, create=parts.partitioned)
-            subscription = topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
-            before, backlog_entries = _place(subscription), subscription.backlog_entries
-            target = await act(topic, subscription)
-            after = _text(target) if target is not None and getattr(request, "dry_run", False) else _place(subscription)
-            return MovedCursor(topic.text, before, "" if deletes else after, backlog_entries)
+            topic, subscription = await self._subscription(request, name, create=parts.partitioned)
+            before = _place(subscription)
+            await act(topic, subscription)
+            return MovedCursor(topic.text, before, _place(subscription), subscription.backlog_entries)
 
-        return await self._change(parts.names, change, enough_of=enough_of)
+        return await self._change(parts.names, change, enough_of=SubscriptionNotFound)
+
+    async def _move_each(
+        self,
+        request: CursorMove,
+        plan: Callable[[Topic, Subscription], Awaitable[Position]],
+        apply: Callable[[Topic, Subscription, Position], Awaitable[None]],
+        *,
+        forgets: bool = False,
+        deletes: bool = False,
+        enough_of: Errors = SubscriptionNotFound,
+    ) -> SubscriptionMoved:
+        """The same for a move. `plan` says up to where everything counts as acknowledged, or raises what the move would raise, and
+        changes nothing; a dry run ends there."""
+        parts = await parts_of(self._broker, await topic_name(self._broker, request.topic))
+
+        async def move(name: TopicName) -> MovedCursor:
+            topic, subscription = await self._subscription(request, name, create=parts.partitioned)
+            target = await plan(topic, subscription)
+            before, backlog_entries, consumers = _place(subscription), subscription.backlog_entries, len(subscription.consumers)
+            effect = positions.effect_of_move(subscription, target, forgets=forgets)
+            if not request.dry_run:
+                await apply(topic, subscription, target)
+            after = "" if deletes else _text(target) if request.dry_run else _place(subscription)
+            return MovedCursor(topic.text, before, after, backlog_entries, effect.skipped, effect.again, consumers)
+
+        return await self._change(parts.names, move, enough_of=enough_of)
+
+    async def _subscription(self, request: OfSubscription, name: TopicName, *, create: bool) -> tuple[Topic, Subscription]:
+        topic = await self._broker.topics.get(name, create=create)
+        return topic, topic.subscriptions.find(request.subscription) or topic.subscriptions.named(request.subscription)
 
     async def _change(
         self, names: Sequence[TopicName], change: Callable[[TopicName], Awaitable[MovedCursor]], *, enough_of: Errors
@@ -265,6 +293,9 @@ class SubscriptionHandlers:
         return SubscriptionMoved(
             moved={move.topic: (move.before, move.after) for move in moves[:MOVED_SHOWN]},
             backlog_entries=sum(move.backlog_entries for move in moves),
+            skipped_entries=sum(move.skipped_entries for move in moves),
+            again_entries=sum(move.again_entries for move in moves),
+            consumers=sum(move.consumers for move in moves),
             refused=None if refused is None else Refused(code=refused.code, message=refused.message),
         )
 

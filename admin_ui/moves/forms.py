@@ -1,0 +1,77 @@
+"""How far a subscription is moved: forms of the console."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import forms
+
+from admin_ui.forms import PLAIN
+from messaging.limits.sizes import INT64_MAX
+
+_UNITS = (("1", "seconds"), ("60", "minutes"), ("3600", "hours"), ("86400", "days"))
+_TIME, _MESSAGE = "time", "message"
+
+
+class SkipForm(forms.Form):
+    entries = forms.IntegerField(
+        label="Entries",
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="So many of its backlog, from the oldest on. An entry is one message, or a batch that was published together.",
+    )
+
+
+class ExpireForm(forms.Form):
+    older_than = forms.IntegerField(label="Older than", min_value=1, max_value=2**31 - 1)
+    unit = forms.TypedChoiceField(label="Unit", choices=_UNITS, coerce=int, initial="3600")
+
+    @property
+    def older_than_s(self) -> int:
+        return int(self.cleaned_data["older_than"]) * int(self.cleaned_data["unit"])
+
+
+class ResetForm(forms.Form):
+    to = forms.ChoiceField(
+        label="To",
+        choices=(
+            (_TIME, "a time"),
+            (_MESSAGE, "a message"),
+            ("earliest", "the earliest message that is kept"),
+            ("latest", "the latest: only what is published from now on"),
+        ),
+    )
+    time = forms.DateTimeField(
+        label="Time (UTC)",
+        required=False,
+        widget=forms.DateTimeInput(attrs=PLAIN, format="%Y-%m-%d %H:%M:%S"),
+        help_text="As 2026-03-01 14:00. The first message that comes is the first one published then or later.",
+    )
+    message_id = forms.CharField(
+        label="Message id",
+        required=False,
+        max_length=80,
+        widget=forms.TextInput(attrs=PLAIN),
+        help_text="ledger:entry, as 12:7; of a partitioned topic ledger:entry:partition. This message is the first one that comes.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        for to, field, what in ((_TIME, "time", "a time"), (_MESSAGE, "message_id", "the id of a message")):
+            if given.get("to") == to and not given.get(field) and field not in self.errors:
+                self.add_error(field, f"Give {what}, or choose another target.")
+        if given.get("time") and not 0 <= self.timestamp_ms <= INT64_MAX:
+            self.add_error("time", "There were no messages before 1970: give a later time.")
+        return given
+
+    @property
+    def timestamp_ms(self) -> int:
+        time: datetime = self.cleaned_data["time"]
+        return int(time.astimezone(UTC).timestamp() * 1000)
+
+    @property
+    def position(self) -> str:
+        """ "" for a time."""
+        to = str(self.cleaned_data["to"])
+        return "" if to == _TIME else str(self.cleaned_data["message_id"]).strip() if to == _MESSAGE else to

@@ -1,0 +1,227 @@
+"""Moving and deleting a subscription: each page says what it would do, then does it once that is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from django import forms
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.form_pages import confirm_page
+from admin_ui.moves.forms import ExpireForm, ResetForm, SkipForm
+from admin_ui.moves.texts import counted, effect_of, effect_of_deletion
+from admin_ui.pages import crumbs, explain, navigation, show, show_error
+from admin_ui.views.topics import topic_name
+from messaging.adminrpc.subscriptions import SubscriptionMoved
+from messaging.errors import MagnetarError, NotFound, SubscriptionNotFound, TopicNotFound
+from messaging.protocol.names import TopicName
+from tenants.actions import cursor_moves
+
+_UNDO = f"It can be undone for {cursor_moves.UNDO_H} hours, on the page of the subscription."
+_ABSENT = (TopicNotFound, SubscriptionNotFound)
+
+
+class Place(NamedTuple):
+    """A subscription, as an address names it."""
+
+    tenant: str
+    namespace: str
+    topic: str
+    subscription: str
+
+    @property
+    def name(self) -> TopicName:
+        return topic_name(self.tenant, self.namespace, self.topic)
+
+    @property
+    def page(self) -> str:
+        return reverse("console:subscription", args=list(self))
+
+    @property
+    def above(self) -> list[tuple[str, str]]:
+        above = reverse("console:topic", args=[self.tenant, self.namespace, self.topic])
+        return crumbs(self.tenant, self.namespace, (self.topic, above), (self.subscription, self.page))
+
+
+class Move(NamedTuple):
+    """`act` takes whether it is a dry run. `named`: the name is typed to confirm it."""
+
+    heading: str
+    submit: str
+    act: Callable[[bool], SubscriptionMoved]
+    done: Callable[[SubscriptionMoved], str]
+    effect: Callable[[SubscriptionMoved], list[str]]
+    notes: list[str]
+    named: bool = False
+
+
+@page
+def subscription_skip(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    place, form = Place(tenant, namespace, topic, subscription), SkipForm(request.POST or None)
+    move = Move(
+        f"Skip messages of {subscription}",
+        "Skip",
+        lambda dry_run: cursor_moves.skip(request.actor, place.name, subscription, form.cleaned_data["entries"], dry_run=dry_run),
+        lambda answer: f"{counted(answer.skipped_entries, 'entry')} skipped. {_UNDO}",
+        lambda answer: effect_of(answer, resets=False),
+        [_UNDO],
+    )
+    return _two_steps(request, place, form, move, "The oldest messages that are not acknowledged are skipped.")
+
+
+@page
+def subscription_expire(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    place, form = Place(tenant, namespace, topic, subscription), ExpireForm(request.POST or None)
+    move = Move(
+        f"Expire messages of {subscription}",
+        "Expire",
+        lambda dry_run: cursor_moves.expire(request.actor, place.name, subscription, form.older_than_s, dry_run=dry_run),
+        lambda answer: f"{counted(answer.skipped_entries, 'entry')} expired. {_UNDO}",
+        lambda answer: effect_of(answer, resets=False),
+        [_UNDO],
+    )
+    return _two_steps(request, place, form, move, "What the broker stored longer ago is skipped, as if it had been acknowledged.")
+
+
+@page
+def subscription_reset(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    place, form = Place(tenant, namespace, topic, subscription), ResetForm(request.POST or None)
+
+    def act(dry_run: bool) -> SubscriptionMoved:
+        if not form.position:
+            return cursor_moves.reset_to_time(request.actor, place.name, subscription, form.timestamp_ms, dry_run=dry_run)
+        return cursor_moves.reset_to(request.actor, place.name, subscription, form.position, dry_run=dry_run)
+
+    move = Move(
+        f"Reset {subscription}",
+        "Reset",
+        act,
+        lambda answer: f"Subscription {subscription} was reset. {_UNDO}",
+        lambda answer: effect_of(answer, resets=True),
+        [_UNDO],
+    )
+    intro = "It continues at another message: what is before that counts as acknowledged, what is behind it comes, also again."
+    return _two_steps(request, place, form, move, intro)
+
+
+@page
+def subscription_clear(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    place = Place(tenant, namespace, topic, subscription)
+    move = Move(
+        f"Clear the backlog of {subscription}",
+        "Clear backlog",
+        lambda dry_run: cursor_moves.clear_backlog(request.actor, place.name, subscription, dry_run=dry_run),
+        lambda answer: f"{counted(answer.skipped_entries, 'entry')} skipped. {_UNDO}",
+        lambda answer: effect_of(answer, resets=False),
+        [_UNDO],
+        named=True,
+    )
+    return _one_step(request, place, move)
+
+
+@page
+def subscription_delete(request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str) -> HttpResponse:
+    place = Place(tenant, namespace, topic, subscription)
+    kept = (
+        f"Its position can be restored for {cursor_moves.UNDO_H} hours; its properties, its dead-letter policy and what it "
+        "acknowledged one by one cannot."
+    )
+    move = Move(
+        f"Delete subscription {subscription}",
+        "Delete subscription",
+        lambda dry_run: cursor_moves.delete_subscription(request.actor, place.name, subscription, dry_run=dry_run),
+        lambda answer: f"Subscription {subscription} was deleted.",
+        effect_of_deletion,
+        [kept],
+        named=True,
+    )
+    return _one_step(request, place, move)
+
+
+@page
+def subscription_undo(
+    request: ConsoleRequest, tenant: str, namespace: str, topic: str, subscription: str, record: int
+) -> HttpResponse:
+    place = Place(tenant, namespace, topic, subscription)
+    move = Move(
+        f"Undo a move of {subscription}",
+        "Move back",
+        lambda dry_run: cursor_moves.undo(request.actor, place.name, subscription, record, datetime.now(UTC), dry_run=dry_run),
+        lambda answer: f"Subscription {subscription} stands where it stood before.",
+        _effect_of_undo,
+        ["Only the position was recorded: what had been acknowledged one by one behind it comes again."],
+    )
+    return _one_step(request, place, move)
+
+
+def _effect_of_undo(answer: SubscriptionMoved) -> list[str]:
+    if answer.moved:
+        return effect_of(answer, resets=True)
+    return [
+        "The subscription is created again where it stood. How many messages come is unknown until it is there.",
+        "Its properties and its dead-letter policy do not come back.",
+    ]
+
+
+def _two_steps(request: ConsoleRequest, place: Place, form: forms.Form, move: Move, intro: str) -> HttpResponse:
+    """A form that says how far; then what that does, to be confirmed."""
+    if request.method == "POST" and form.is_valid():
+        try:
+            answer = move.act(True)
+        except _ABSENT:
+            raise Http404 from None
+        except MagnetarError as error:
+            form.add_error(None, explain(error))
+        else:
+            given = {name: request.POST.get(name, "") for name in form.fields}
+            return _confirm(request, place, move, answer, given, cancel=request.path)
+    return show(
+        request,
+        "pages/form.html",
+        navigation(request, "topic", place.tenant, place.namespace),
+        crumbs=place.above,
+        heading=move.heading,
+        form=form,
+        intro=intro,
+        submit="Preview",
+        cancel_url=place.page,
+    )
+
+
+def _one_step(request: ConsoleRequest, place: Place, move: Move) -> HttpResponse:
+    try:
+        answer = move.act(True)
+    except NotFound:
+        raise Http404 from None
+    except MagnetarError as error:
+        show_error(request, explain(error))
+        return HttpResponseRedirect(place.page)
+    return _confirm(request, place, move, answer, {})
+
+
+def _confirm(
+    request: ConsoleRequest, place: Place, move: Move, told: SubscriptionMoved, given: dict[str, str], cancel: str = ""
+) -> HttpResponse:
+    outcome = [told]
+
+    def act() -> None:
+        outcome.append(move.act(False))
+
+    return confirm_page(
+        request,
+        navigation(request, "topic", place.tenant, place.namespace),
+        act,
+        crumbs=place.above,
+        heading=move.heading,
+        impact=[*move.effect(told), *move.notes],
+        name=place.subscription if move.named else "",
+        submit=move.submit,
+        done=lambda: move.done(outcome[-1]),
+        back=place.page,
+        cancel=cancel,
+        given=given,
+    )

@@ -1,0 +1,168 @@
+"""The page of a subscription, and the pages that move it: what they say first, what they do, and taking it back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from tenants.models import AuditRecord
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import NAMESPACE, Browse, text
+from tests.admin_ui.people import PLACED
+
+TOPIC = f"{NAMESPACE}/topics/placed"
+PAGE = f"{TOPIC}/subscriptions/s"
+
+
+@pytest.fixture
+def four(broker: ConsoleBroker, world: ConsoleBroker) -> ConsoleBroker:
+    """Four entries that the subscription has not acknowledged."""
+    broker.real.add(PLACED, "s")
+    broker.real.publish(PLACED, b"1", b"2", b"3", b"4")
+    return broker
+
+
+def backlog(broker: ConsoleBroker) -> int:
+    return broker.real.backlog(PLACED)
+
+
+def test_the_topic_leads_to_a_subscription_and_its_state_is_shown(four: ConsoleBroker, browse: Browse) -> None:
+    assert f'href="{PAGE}"' in text(browse("teammate"), TOPIC)
+    page = text(browse("owner"), PAGE)
+    assert (
+        "4 entries" in page and "No consumers are connected" in page and f"{PAGE}/reset" in page and "Nobody has moved it" in page
+    )
+    assert f"{PAGE}/reset" not in text(browse("teammate"), PAGE)
+    assert browse("owner").get(f"{TOPIC}/subscriptions/absent").status_code == 404
+
+
+def test_any_name_has_an_address(four: ConsoleBroker, browse: Browse) -> None:
+    for name in ("a/b", "a%2Fb", "..", "a b?c#d"):
+        four.real.add(PLACED, name)
+        address = reverse("console:subscription", args=["acme", "orders", "placed", name])
+        assert address.replace("&", "&amp;") in text(browse("owner"), TOPIC), name
+        assert name in text(browse("owner"), address), name
+
+
+def test_skipping_says_first_what_is_skipped(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    told = client.post(f"{PAGE}/skip", {"entries": "3"}).content.decode()
+    assert "3 unacknowledged entries are skipped" in told and "No consumer is connected" in told
+    assert backlog(four) == 4 and not AuditRecord.unscoped.filter(action="subscription.skip").exists()
+    assert 'name="entries" value="3"' in told and 'name="confirmed" value="yes"' in told
+    done = client.post(f"{PAGE}/skip", {"entries": "3", "confirmed": "yes"}, follow=True).content.decode()
+    assert "3 entries skipped" in done and "Undo" in done and backlog(four) == 1
+    record = AuditRecord.unscoped.get(action="subscription.skip")
+    assert record.resource == f"{PLACED}/s" and record.before and record.after
+    assert list(record.before) == list(record.after) == [PLACED]
+
+
+@pytest.mark.parametrize(
+    ("fields", "again"),
+    [
+        ({"to": "earliest"}, "4 acknowledged entries come again"),
+        ({"to": "latest"}, "No entry is skipped"),
+        ({"to": "time", "time": "2026-01-01 08:00"}, "4 acknowledged entries come again"),
+    ],
+)
+def test_a_reset_says_first_what_comes_again(four: ConsoleBroker, browse: Browse, fields: dict[str, str], again: str) -> None:
+    client = browse("owner")
+    client.post(f"{PAGE}/clear", {"confirm": "s"})
+    assert again in client.post(f"{PAGE}/reset", fields).content.decode() and backlog(four) == 0
+    client.post(f"{PAGE}/reset", {**fields, "confirmed": "yes"})
+    assert backlog(four) == (0 if fields["to"] == "latest" else 4)
+
+
+def test_a_reset_to_a_message(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    client.post(f"{PAGE}/clear", {"confirm": "s"})
+    ledger_id = four.real.mark_delete(PLACED, "s").partition(":")[0]
+    client.post(f"{PAGE}/reset", {"to": "earliest", "confirmed": "yes"})
+    fields = {"to": "message", "message_id": f"{ledger_id}:2"}
+    assert "2 unacknowledged entries are skipped" in client.post(f"{PAGE}/reset", fields).content.decode()
+    client.post(f"{PAGE}/reset", {**fields, "confirmed": "yes"})
+    assert backlog(four) == 2
+
+
+@pytest.mark.parametrize(
+    ("move", "fields", "problem"),
+    [
+        ("reset", {"to": "time"}, "Give a time"),
+        ("reset", {"to": "message"}, "Give the id of a message"),
+        ("reset", {"to": "message", "message_id": "yesterday"}, "is no message id"),
+        ("reset", {"to": "time", "time": "1969-01-01 08:00"}, "before 1970"),
+        ("skip", {"entries": "0"}, "greater than or equal to 1"),
+        ("expire", {"older_than": "x", "unit": "60"}, "Enter a whole number"),
+        ("clear", {"confirm": "t"}, "does not match"),
+        ("delete", {"confirm": ""}, "This field is required"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_moves(
+    four: ConsoleBroker, browse: Browse, move: str, fields: dict[str, str], problem: str
+) -> None:
+    before = four.real.mark_delete(PLACED, "s")
+    response = browse("owner").post(f"{PAGE}/{move}", {**fields, "confirmed": "yes"})
+    assert response.status_code == 200 and problem in response.content.decode()
+    assert four.real.mark_delete(PLACED, "s") == before
+
+
+def test_expiring_by_age(four: ConsoleBroker, browse: Browse) -> None:
+    four.real.ahead_s = 7200
+    client, fields = browse("owner"), {"older_than": "1", "unit": "3600"}
+    assert "4 unacknowledged entries are skipped" in client.post(f"{PAGE}/expire", fields).content.decode()
+    assert "4 entries expired" in client.post(f"{PAGE}/expire", {**fields, "confirmed": "yes"}, follow=True).content.decode()
+    assert "no message of" in client.post(f"{PAGE}/expire", fields).content.decode().lower()
+
+
+def test_a_cleared_backlog_comes_back(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    four.real.connect_consumer(PLACED, "s")
+    page = text(client, f"{PAGE}/clear")
+    assert "4 unacknowledged entries are skipped" in page and "1 consumer stays connected" in page and "undone for 24 hours" in page
+    client.post(f"{PAGE}/clear", {"confirm": "s"})
+    assert backlog(four) == 0
+    undo = re.search(rf"{PAGE}/undo/\d+", text(client, PAGE))
+    assert undo is not None
+    page = text(client, undo[0])
+    assert "4 acknowledged entries come again" in page and "1 consumer is disconnected" in page and "one by one" in page
+    assert "stands where it stood" in client.post(undo[0], {"confirmed": "yes"}, follow=True).content.decode()
+    assert backlog(four) == 4
+    assert client.get(f"{PAGE}/undo/999999").status_code == 404
+
+
+def test_a_deleted_subscription_comes_back(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    assert "4 entries that it has not acknowledged are not delivered" in text(client, f"{PAGE}/delete")
+    done = client.post(f"{PAGE}/delete", {"confirm": "s"}, follow=True).content.decode()
+    assert "was deleted" in done and "DELETED" in done and "s" not in four.real.topics[PLACED]
+    undo = re.search(rf"{PAGE}/undo/\d+", done)
+    assert undo is not None and "is unknown until it is there" in text(client, undo[0])
+    client.post(undo[0], {"confirmed": "yes"})
+    assert four.real.topics[PLACED] == {"s"} and backlog(four) == 4
+
+
+def test_while_the_broker_is_away_nothing_is_claimed(four: ConsoleBroker, browse: Browse) -> None:
+    client = browse("owner")
+    four.cut("the broker does not answer")
+    assert "Statistics are unavailable" in text(client, PAGE)
+    assert "does not answer" in client.get(f"{PAGE}/clear", follow=True).content.decode()
+    assert "does not answer" in client.post(f"{PAGE}/skip", {"entries": "1"}).content.decode()
+
+
+def test_a_partitioned_topic_is_skipped_on_its_partitions(four: ConsoleBroker, browse: Browse) -> None:
+    four.real.add_partitioned("persistent://acme/orders/parts", 2, "s")
+    client, page = browse("owner"), f"{NAMESPACE}/topics/parts/subscriptions/s"
+    assert f"{page}/skip" not in text(client, page) and f"{page}/reset" in text(client, page)
+    assert "use one of its partitions" in client.post(f"{page}/skip", {"entries": "1"}).content.decode()
+    assert "parts-partition-1: from" in text(client, f"{page}/clear")
+
+
+def test_what_keeps_no_messages_is_only_deleted(four: ConsoleBroker, browse: Browse) -> None:
+    four.real.add("non-persistent://acme/orders/brief")
+    four.real.connect_consumer("non-persistent://acme/orders/brief", "s")
+    page = f"{NAMESPACE}/non-persistent/brief/subscriptions/s"
+    shown = text(browse("owner"), page)
+    assert f"{page}/delete" in shown and f"{page}/reset" not in shown
+    assert "1 consumer is disconnected" in text(browse("owner"), f"{page}/delete")
