@@ -75,13 +75,11 @@ class SessionLost(StoreError):
 class BundleRefused(StoreError):
     """The bundle, or one that overlaps it, is somebody else's. `row` says whose."""
 
+    retryable = True
+
     def __init__(self, message: str, row: OwnershipRow) -> None:
         super().__init__(message)
         self.row = row
-
-    @property
-    def retryable(self) -> bool:  # type: ignore[override]
-        return True
 
 
 class OwnershipStore(Protocol):
