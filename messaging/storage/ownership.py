@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from messaging.storage.ledger_store import Fence, StoreError
 
 LEASE_MS = 12_000
+SESSION_KEPT_MS = 24 * 3_600_000  # how long a session that ended is still told of
+CHANGES_MAX = 1_000  # rows of one answer
 State: TypeAlias = Literal["owned", "draining", "free"]
 
 
@@ -60,8 +62,9 @@ class OwnershipChanges(NamedTuple):
     """`rows`: those that changed, in the order of their changes. One replaces all that it overlaps."""
 
     rows: list[OwnershipRow]
-    sessions: list[BrokerSession]  # of all brokers that ever were
+    sessions: list[BrokerSession]  # of all brokers, those that ended within `SESSION_KEPT_MS` included
     change: int  # what to ask from next time
+    more: bool  # whether there were rows behind these
 
 
 class SessionConflict(StoreError):
@@ -113,4 +116,6 @@ class OwnershipStore(Protocol):
     async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
         """Its parts, each under a fence of its own; all stay with the owner. `cuts` lie inside it."""
 
-    async def ownership_changes(self, after: int) -> OwnershipChanges: ...
+    async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
+        """At most `limit` of the rows behind the change `after`; 0: from the first. A row that changes while somebody reads page by
+        page comes again, behind those that were to come, so that the last page ends with what there is."""

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from messaging.storage.ledger_store import Fenced
 from messaging.storage.ownership import (
+    CHANGES_MAX,
     LEASE_MS,
+    SESSION_KEPT_MS,
     BrokerSession,
     BundleRefused,
     NamespaceBundle,
@@ -34,6 +36,8 @@ def open_session(db: Database, now_ms: int, broker_id: str, addresses: dict[str,
         raise SessionConflict(
             f"a broker with the id {broker_id} is alive at {where}: stop it, or give this one an id of its own (broker_id)"
         )
+    # Numbers of sessions go on from where they were: they are not stored here.
+    db.execute("delete from broker_session where abs(expires_ms) < ?", (now_ms - SESSION_KEPT_MS,))
     session = tables.raise_epoch(db, f"session/{broker_id}", 0)
     sql = "insert into broker_session values (?, ?, ?, ?) on conflict (broker_id) do update set session = excluded.session, "
     sql += "addresses = excluded.addresses, expires_ms = excluded.expires_ms"
@@ -47,8 +51,10 @@ def renew_session(db: Database, now_ms: int, broker_id: str, session: int) -> No
         raise SessionLost(f"session {session} of broker {broker_id} was closed or replaced")
 
 
-def close_session(db: Database, broker_id: str, session: int) -> None:
-    db.execute("update broker_session set expires_ms = 0 where broker_id = ? and session = ?", (broker_id, session))
+def close_session(db: Database, now_ms: int, broker_id: str, session: int) -> None:
+    """Keeps when, below zero: nothing renews it."""
+    sql = "update broker_session set expires_ms = ? where broker_id = ? and session = ? and expires_ms > 0"
+    db.execute(sql, (-now_ms, broker_id, session))
 
 
 def acquire_bundle(db: Database, now_ms: int, bundle: NamespaceBundle, broker_id: str, session: int, pinned: bool) -> OwnershipRow:
@@ -108,10 +114,14 @@ def split_bundle(db: Database, row: OwnershipRow, cuts: Iterable[int]) -> list[O
     return [_insert(db, part, row.broker_id, row.session, row.epoch, row.pinned, row.state) for part in parts]
 
 
-def ownership_changes(db: Database, now_ms: int, after: int) -> OwnershipChanges:
-    rows = db.execute(f"select {_COLUMNS} from bundle_owner where change > ? order by change", (after,)).fetchall()
-    changed = [_row(row) for row in rows]
-    return OwnershipChanges(changed, _sessions(db, now_ms), changed[-1].change if changed else after)
+def ownership_changes(db: Database, now_ms: int, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
+    if not 1 <= limit <= CHANGES_MAX:
+        raise ValueError(f"a page of {limit} changes of ownership: it has 1 to {CHANGES_MAX}")
+    sql = f"select {_COLUMNS} from bundle_owner where change > ? order by change limit ?"
+    changed = [_row(row) for row in db.execute(sql, (after, limit + 1))]
+    more = len(changed) > limit
+    page = changed[:limit]
+    return OwnershipChanges(page, _sessions(db, now_ms), page[-1].change if page else after, more)
 
 
 def _check(db: Database, row: OwnershipRow) -> None:
@@ -176,7 +186,7 @@ class SqlOwnershipStore:
         await self._timed(renew_session, broker_id, session)
 
     async def close_session(self, broker_id: str, session: int) -> None:
-        await self._call(lambda db: close_session(db, broker_id, session))
+        await self._timed(close_session, broker_id, session)
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool = False) -> OwnershipRow:
         return await self._timed(acquire_bundle, bundle, broker_id, session, pinned)
@@ -193,5 +203,5 @@ class SqlOwnershipStore:
     async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
         return await self._call(lambda db: split_bundle(db, row, cuts))
 
-    async def ownership_changes(self, after: int) -> OwnershipChanges:
-        return await self._timed(ownership_changes, after)
+    async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
+        return await self._timed(ownership_changes, after, limit)

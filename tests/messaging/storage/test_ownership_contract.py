@@ -11,7 +11,9 @@ import pytest
 from messaging.storage.ledger_store import Fence, Fenced
 from messaging.storage.meta_store import TopicRecord
 from messaging.storage.ownership import (
+    CHANGES_MAX,
     LEASE_MS,
+    SESSION_KEPT_MS,
     BundleRefused,
     NamespaceBundle,
     OwnershipRow,
@@ -297,6 +299,55 @@ async def test_changes_come_in_order_and_once(shared: Shared) -> None:
     third = await shared.ownership.ownership_changes(second.change)
     assert (third.rows, third.change) == ([], second.change)
     assert [session.broker_id for session in third.sessions] == ["b1"]
+
+
+async def test_rows_that_change_while_pages_are_read_come_again(shared: Shared) -> None:
+    """However many there are and whatever happens between two pages, who reads them all knows what there is."""
+    session = await shared.ownership.open_session("b1", ADDRESSES)
+    bundles = [NamespaceBundle(f"acme/n{number}", 0, END) for number in range(7)]
+    rows = [await shared.ownership.acquire_bundle(bundle, "b1", session) for bundle in bundles]
+    read: list[OwnershipRow] = []
+
+    async def page(after: int, limit: int) -> tuple[int, bool]:
+        changes = await shared.ownership.ownership_changes(after, limit)
+        read.extend(changes.rows)
+        assert changes.sessions[0].live
+        return changes.change, changes.more
+
+    change, more = await page(0, 3)
+    assert read == rows[:3] and more
+    await shared.ownership.release_bundle(rows[0])  # was read
+    parts = await shared.ownership.split_bundle(rows[4], [HALF])  # was not
+    change, more = await page(change, 3)
+    assert read[3:] == [rows[3], rows[5], rows[6]] and more
+    drained = await shared.ownership.drain_bundle(parts[0])
+    change, more = await page(change, 2)
+    assert [row.bundle for row in read[6:]] == [bundles[0], parts[1].bundle] and more
+    change, more = await page(change, 1)
+    assert read[8:] == [drained] and not more
+    assert await page(change, 1) == (change, False)
+    latest = {row.bundle: row for row in read}
+    known = [row for row in latest.values() if row.bundle != bundles[4]]  # its parts came later
+    assert sorted(known, key=str) == sorted((await shared.ownership.ownership_changes(0)).rows, key=str)
+
+
+@pytest.mark.parametrize("limit", [0, -1, CHANGES_MAX + 1])
+async def test_a_page_has_bounds(shared: Shared, limit: int) -> None:
+    with pytest.raises(ValueError, match="1 to 1000"):
+        await shared.ownership.ownership_changes(0, limit)
+
+
+async def test_sessions_that_ended_long_ago_are_forgotten(shared: Shared) -> None:
+    """Brokers may have a new id at each start."""
+    for broker_id in ("b1", "b2"):
+        await shared.ownership.open_session(broker_id, ADDRESSES)
+    await shared.ownership.close_session("b1", 1)
+    shared.now_ms += SESSION_KEPT_MS
+    await shared.ownership.open_session("b3", ADDRESSES)
+    assert [session.broker_id for session in (await shared.ownership.ownership_changes(0)).sessions] == ["b1", "b2", "b3"]
+    shared.now_ms += LEASE_MS + 1
+    assert await shared.ownership.open_session("b2", ADDRESSES) == 2, "its number is still known"
+    assert [session.broker_id for session in (await shared.ownership.ownership_changes(0)).sessions] == ["b2", "b3"]
 
 
 async def test_the_database_tells_the_time(shared: Shared) -> None:

@@ -14,12 +14,20 @@ from messaging.broker.core.ownership.lookup import Answer, NotNow, answer
 from messaging.broker.core.ownership.owner_map import OwnerMap
 from messaging.protocol.bundles import Boundaries, bundle_of, position_of
 from messaging.storage.ledger_store import Fenced, LedgerClosed, Unavailable
-from messaging.storage.ownership import BundleRefused, NamespaceBundle, OwnershipRow, SessionConflict, SessionLost
+from messaging.storage.ownership import (
+    BundleRefused,
+    NamespaceBundle,
+    OwnershipChanges,
+    OwnershipRow,
+    SessionConflict,
+    SessionLost,
+)
 from messaging.storage.sql import ownership
 from tests.simulation.ownership.database import Opened, SharedDatabase, append, open_topic, save_cursor
 
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 Task: TypeAlias = Generator[Call, Any, None]
+PAGE_ROWS = 3  # few, so that rows change between two pages
 REFUSED = (Fenced, LedgerClosed, Unavailable, SessionLost, BundleRefused, SessionConflict)
 
 
@@ -106,7 +114,12 @@ class BrokerLife:
             self.lease.renewed(began_s)
 
     def poll(self) -> Task:
-        self.owners.apply((yield _timed(ownership.ownership_changes, self.owners.change)))
+        """Page by page, while others go on."""
+        changes = OwnershipChanges([], [], self.owners.change, more=True)
+        while changes.more:
+            changes = yield _timed(ownership.ownership_changes, changes.change, PAGE_ROWS)
+            self.owners.apply(changes)
+            self.count("pages")
 
     # --- its bundles
 

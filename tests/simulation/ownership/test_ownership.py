@@ -30,6 +30,7 @@ def test_a_fleet_keeps_its_promises() -> None:
         "split",
         "released",
         "refused",
+        "pages",
         "done unheard",
         "Fenced",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 
 from messaging.storage.ownership import BrokerSession, NamespaceBundle, OwnershipChanges, OwnershipRow
 
@@ -14,6 +14,7 @@ class OwnerMap:
         self.sessions: dict[str, BrokerSession] = {}
         self.bundles_of: Counter[str] = Counter()  # how many each broker owns, those of dead sessions included
         self._rows: dict[str, list[OwnershipRow]] = {}  # by namespace, in the order of their ranges, which never overlap
+        self._owned: defaultdict[str, dict[NamespaceBundle, OwnershipRow]] = defaultdict(dict)  # the same, by owner
 
     def apply(self, changes: OwnershipChanges) -> None:
         for row in changes.rows:
@@ -29,9 +30,13 @@ class OwnerMap:
         if any(other.change > row.change for other in replaced):
             return
         for other in replaced:
-            self._count(other, -1)
+            if other.broker_id:
+                del self._owned[other.broker_id][other.bundle]
+                self.bundles_of[other.broker_id] -= 1
         rows[first:last] = [row]
-        self._count(row, 1)
+        if row.broker_id:
+            self._owned[row.broker_id][row.bundle] = row
+            self.bundles_of[row.broker_id] += 1
 
     def row_at(self, namespace: str, position: int) -> OwnershipRow | None:
         """Of the bundle that holds a hash."""
@@ -49,16 +54,12 @@ class OwnerMap:
         return rows[first:last]
 
     def owned_by(self, broker_id: str) -> list[OwnershipRow]:
-        return [row for rows in self._rows.values() for row in rows if row.broker_id == broker_id]
+        return list(self._owned[broker_id].values()) if broker_id in self._owned else []
 
     def is_live(self, row: OwnershipRow) -> bool:
         """Whether the session that owns it is alive, as far as is known."""
         session = self.sessions.get(row.broker_id)
         return session is not None and session.live and session.session == row.session and row.state != "free"
-
-    def _count(self, row: OwnershipRow, change: int) -> None:
-        if row.broker_id:
-            self.bundles_of[row.broker_id] += change
 
     @staticmethod
     def _overlapping(rows: list[OwnershipRow], bundle: NamespaceBundle) -> tuple[int, int]:

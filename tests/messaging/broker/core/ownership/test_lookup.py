@@ -28,7 +28,7 @@ def _row(
 def _owners(*rows: OwnershipRow, dead: str = "") -> OwnerMap:
     owners = OwnerMap()
     sessions = [BrokerSession(broker_id, 1, {}, broker_id not in dead) for broker_id in BROKERS]
-    owners.apply(OwnershipChanges(list(rows), sessions, len(rows)))
+    owners.apply(OwnershipChanges(list(rows), sessions, len(rows), more=False))
     return owners
 
 
@@ -110,6 +110,17 @@ def test_a_row_replaces_all_that_it_overlaps() -> None:
     owners = _owners(_row(LOWER, "b1", 1), _row(UPPER, "b2", 2), _row(WHOLE, "b3", 3))
     assert owners.overlapping(WHOLE) == [_row(WHOLE, "b3", 3)]
     assert +owners.bundles_of == Counter(b3=1)
+
+
+def test_each_broker_owns_the_rows_that_name_it() -> None:
+    lower, upper = _row(LOWER, "b1", 1), _row(UPPER, "b1", 2)
+    owners = _owners(lower, upper, _row(NamespaceBundle("acme/events", 0, END), "b2", 3))
+    assert owners.owned_by("b1") == [lower, upper]
+    owners.put(_row(LOWER, "b2", 4))
+    owners.put(_row(UPPER, "", 5, state="free"))
+    assert owners.owned_by("b1") == owners.owned_by("") == owners.owned_by("b3") == []
+    assert [row.change for row in owners.owned_by("b2")] == [3, 4]
+    assert +owners.bundles_of == Counter(b2=2)
 
 
 def test_an_older_answer_changes_nothing() -> None:
