@@ -236,14 +236,19 @@ class Consumer:
     def statistics(self) -> ConsumerStatistics:
         return self._inner.statistics
 
-    def ack(self, message: Message | MessageId) -> None:
+    def ack(self, message: Message | MessageId) -> bool:
         """The message is done with. Returns when that is on its way; with `ack_receipts` when it is stored. If the connection
-        breaks before, it is sent again on the next; `ConnectionLost` says that no receipt came within `request_timeout_s`."""
-        self._thread.run(self._inner.ack(message))
+        breaks before, it is sent again on the next; `ConnectionLost` says that no receipt came within `request_timeout_s`.
 
-    def ack_cumulative(self, message: Message | MessageId) -> None:
-        """This message and all before it, of its topic or partition, are done with."""
-        self._thread.run(self._inner.ack_cumulative(message))
+        False, at once: the broker is not told of this message, which may come again. It is one of a batch, and the broker hears of
+        batches only when all of their messages are acknowledged (`batch_index_ack=False`), or the batch is not known here any more:
+        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer."""
+        return self._thread.run(self._inner.ack(message))
+
+    def ack_cumulative(self, message: Message | MessageId) -> bool:
+        """This message and all before it, of its topic or partition, are done with. Returns as `ack` does; False: the broker is
+        told of the batches before that of this message."""
+        return self._thread.run(self._inner.ack_cumulative(message))
 
     def nack(self, message: Message | MessageId, *, delay_s: float | None = None) -> None:
         """Asks for the message again, after the consumer's `nack_delay_s` or `delay_s`. On an exclusive or failover subscription

@@ -14,7 +14,7 @@ from messaging.client.message import MessageId
 from messaging.protocol import pulsar_pb2 as pb
 
 _WORD = (1 << 64) - 1
-LOST_KEPT_MAX = 10_000  # entries
+AGAIN_KEPT_MAX = 10_000  # entries
 
 
 @dataclass(slots=True)
@@ -51,37 +51,37 @@ class AckTracker:
     def __init__(self, *, batch_index: bool) -> None:
         self._batch_index = batch_index
         self._delivered: dict[Entry, Delivered] = {}
-        self._lost: dict[Entry, Delivered] = {}  # delivered on connections before: the application may still have them
+        self._again: dict[Entry, Delivered] = {}  # they come again, and the application may still have them
         self._individual: dict[Entry, int] = {}  # to be sent: entry -> bits that are left; 0 for the whole
         self._sizes: dict[Entry, int] = {}
         self._cumulative: tuple[Entry, int, int] | None = None
 
     def delivered(self, entry: Entry, state: Delivered) -> None:
         self._delivered[entry] = state
-        self._lost.pop(entry, None)
+        self._again.pop(entry, None)
 
     def get(self, entry: Entry) -> Delivered | None:
         return self._delivered.get(entry)
 
-    def forget(self, entry: Entry) -> None:
-        """It comes again."""
-        self._delivered.pop(entry, None)
-        self._lost.pop(entry, None)
+    def comes_again(self, entry: Entry) -> None:
+        """What the application acknowledges meanwhile is sent."""
+        state = self._delivered.pop(entry, None)
+        if state is not None:
+            self._again[entry] = state
+            if len(self._again) > AGAIN_KEPT_MAX:
+                del self._again[next(iter(self._again))]
+
+    def all_come_again(self) -> None:
+        for entry in [*self._delivered]:
+            self.comes_again(entry)
 
     def forget_all(self) -> None:
-        """Everything comes again."""
+        """The subscription was moved."""
         self._delivered.clear()
-        self._lost.clear()
-
-    def connection_lost(self) -> None:
-        """The same, but what the application acknowledges meanwhile is sent on the next connection, with what was to be sent."""
-        self._lost |= self._delivered
-        self._delivered = {}
-        for entry in [*self._lost][: len(self._lost) - LOST_KEPT_MAX]:
-            del self._lost[entry]
+        self._again.clear()
 
     def _state(self, entry: Entry) -> Delivered | None:
-        return self._delivered.get(entry) or self._lost.get(entry)
+        return self._delivered.get(entry) or self._again.get(entry)
 
     def ack(self, message_id: MessageId) -> Entry | None:
         """Returns the entry if all of it is acknowledged now."""
@@ -89,7 +89,7 @@ class AckTracker:
         state = self._state(entry)
         if state is None:
             if message_id.batch_index >= 0:
-                return None  # of a batch that comes again: nobody knows which others of it are done
+                return None  # of a batch that is not known: nobody can say which others of it are done
             self._individual[entry] = 0
             return entry
         if message_id.batch_index >= 0:
@@ -100,7 +100,7 @@ class AckTracker:
                     self._sizes[entry] = state.size
                 return None
         self._delivered.pop(entry, None)
-        self._lost.pop(entry, None)
+        self._again.pop(entry, None)
         for chunk in (*state.chunks, entry):
             self._individual[chunk] = 0
         return entry
@@ -110,20 +110,42 @@ class AckTracker:
         entry = Entry(message_id.ledger_id, message_id.entry_id)
         state = self._state(entry)
         left = 0
-        if state is None and message_id.batch_index >= 0:
-            entry = Entry(entry.ledger_id, entry.entry_id - 1)  # of a batch that comes again: whether it is the last is not known
-        elif state is not None and message_id.batch_index >= 0:
+        if state is not None and message_id.batch_index >= 0:
             left = state.unacked = state.unacked & ~((2 << message_id.batch_index) - 1)
+        unknown = state is None and message_id.batch_index >= 0  # whether it is the last of its batch
+        if unknown or (left and not self._batch_index):
+            before = self._before(entry)
+            if before is None:
+                return []
+            entry, left = before, 0
         if self._cumulative is None or (entry, -left) >= (self._cumulative[0], -self._cumulative[1]):
             self._cumulative = (entry, left, state.size if state is not None else 0)
         done = [known for known in self._delivered if known < entry or (known == entry and not left)]
         for known in done:
             del self._delivered[known]
-        for known in [known for known in self._lost if known < entry or (known == entry and not left)]:
-            del self._lost[known]
+        for known in [known for known in self._again if known < entry or (known == entry and not left)]:
+            del self._again[known]
         for known in [known for known in self._individual if known <= entry]:
             del self._individual[known]
         return done
+
+    def _before(self, entry: Entry) -> Entry | None:
+        """Up to which the broker can be told when not of all of this one."""
+        if entry.entry_id:
+            return Entry(entry.ledger_id, entry.entry_id - 1)
+        known = [*self._delivered, *self._again, *self._individual]
+        return max((other for other in known if other < entry), default=None)
+
+    def tells_of(self, message_id: MessageId) -> bool:
+        """Whether what is to be sent says that this message is acknowledged."""
+        entry = Entry(message_id.ledger_id, message_id.entry_id)
+        bits = 1 << message_id.batch_index if message_id.batch_index >= 0 else -1
+        if entry in self._individual:
+            return not self._individual[entry] & bits
+        if self._cumulative is None:
+            return False
+        last, left, _ = self._cumulative
+        return entry < last or (entry == last and not left & bits)
 
     @property
     def waiting(self) -> int:
@@ -135,11 +157,8 @@ class AckTracker:
         if self._cumulative is not None:
             entry, left, size = self._cumulative
             self._cumulative = None
-            if left and not self._batch_index:
-                entry, left = Entry(entry.ledger_id, entry.entry_id - 1), 0
-            if entry.entry_id >= 0:
-                message_id = _id_of(entry, left, size)
-                commands.append(pb.Ack(consumer_id=consumer_id, ack_type=pb.Ack.Cumulative, message_id=[message_id]))
+            message_id = _id_of(entry, left, size)
+            commands.append(pb.Ack(consumer_id=consumer_id, ack_type=pb.Ack.Cumulative, message_id=[message_id]))
         individual, self._individual = self._individual, {}
         sizes, self._sizes = self._sizes, {}
         ids = [_id_of(entry, left, sizes.get(entry, 0)) for entry, left in individual.items()]

@@ -165,7 +165,7 @@ class Consumer:
                 await handle(message)
             except Exception:
                 logger.exception("%s: message %s could not be handled", self.topic, message.id)
-                answer: Callable[[Message], Awaitable[None]] = self.nack
+                answer: Callable[[Message], Awaitable[object]] = self.nack
             else:
                 answer = self.ack
             if self._ended is None:  # closed meanwhile: the message comes again
@@ -211,16 +211,21 @@ class Consumer:
 
     # --- answering
 
-    async def ack(self, message: Message | MessageId) -> None:
+    async def ack(self, message: Message | MessageId) -> bool:
         """The message is done with. Returns when that is on its way; with `ack_receipts` when it is stored. If the connection
-        breaks before, it is sent again on the next; `ConnectionLost` says that no receipt came within `request_timeout_s`."""
-        await self._ack(message, cumulative=False)
+        breaks before, it is sent again on the next; `ConnectionLost` says that no receipt came within `request_timeout_s`.
 
-    async def ack_cumulative(self, message: Message | MessageId) -> None:
-        """This message and all before it, of its topic or partition, are done with."""
+        False, at once: the broker is not told of this message, which may come again. It is one of a batch, and the broker hears of
+        batches only when all of their messages are acknowledged (`batch_index_ack=False`), or the batch is not known here any more:
+        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer."""
+        return await self._ack(message, cumulative=False)
+
+    async def ack_cumulative(self, message: Message | MessageId) -> bool:
+        """This message and all before it, of its topic or partition, are done with. Returns as `ack` does; False: the broker is
+        told of the batches before that of this message."""
         if self._options.shared:
             raise InvalidOperation(f"a {self._options.kind} subscription acknowledges each message: others have those before it")
-        await self._ack(message, cumulative=True)
+        return await self._ack(message, cumulative=True)
 
     async def nack(self, message: Message | MessageId, *, delay_s: float | None = None) -> None:
         """Asks for the message again, after the consumer's `nack_delay_s` or `delay_s`. On an exclusive or failover subscription
@@ -244,16 +249,17 @@ class Consumer:
         for consumer in self._consumers.values():
             consumer.redeliver_all()
 
-    async def _ack(self, message: Message | MessageId, *, cumulative: bool) -> None:
+    async def _ack(self, message: Message | MessageId, *, cumulative: bool) -> bool:
         source, message_id = self._source(message)
         self._acknowledged += 1
         if self._refused_last:
             self._refused_last.pop((source.topic, Entry(*message_id[:2])), None)
         if self._options.interceptors:
             on_ack(self._options.interceptors, message_id, cumulative=cumulative)
-        receipt = source.ack(message_id, cumulative=cumulative)
-        if receipt is not None:
-            await receipt
+        result = source.ack(message_id, cumulative=cumulative)
+        if result.receipt is not None:
+            await result.receipt
+        return result.told
 
     def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
         if self._ended is not None:

@@ -50,7 +50,7 @@ class ConsumerOptions:
 
     `active_changed` is called with a topic and whether this consumer gets its messages: one of a failover subscription does.
     `ack_receipts`: `ack` returns when the broker has stored it. `batch_index_ack`: the broker is told of single messages of a
-    batch.
+    batch; without it of whole batches, and `ack` of a part returns False at once, as there is nothing to store yet.
     """
 
     kind: Kind = "exclusive"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from messaging.client.consuming.acks import AckTracker, Delivered
 from messaging.client.consuming.assembly import Assembly
@@ -43,6 +43,13 @@ class ConsumerServices:
     timing: Timing
     new_id: Callable[[], int]
     open_timeout_s: float
+
+
+class AckResult(NamedTuple):
+    """`told`: the broker will be told of this message. `receipt`: with `ack_receipts`, where it is told."""
+
+    told: bool
+    receipt: asyncio.Future[None] | None
 
 
 class Owner(Protocol):
@@ -135,8 +142,7 @@ class TopicConsumer:
         if self._consumed * 2 >= self._prefetch_max and self._connection is not None:
             self._permit(self._connection, self._consumed)
 
-    def ack(self, message_id: MessageId, *, cumulative: bool) -> asyncio.Future[None] | None:
-        """With `ack_receipts` the future of the broker's receipt."""
+    def ack(self, message_id: MessageId, *, cumulative: bool) -> AckResult:
         if cumulative:
             done = self._acks.ack_cumulative(message_id)
         else:
@@ -145,11 +151,11 @@ class TopicConsumer:
         for entry in done:
             self._unacked.remove(entry)
             self._nacked.remove(entry)
-        future = self._receipts.next() if self._options.ack_receipts else None
         if not self._flushes:
             self._flushes = True
             self._loop.call_soon(self._flush_acks)
-        return future
+        told = self._acks.tells_of(message_id)
+        return AckResult(told, self._receipts.next() if told and self._options.ack_receipts else None)
 
     def nack(self, message_id: MessageId, delay_s: float | None = None) -> None:
         entry = Entry(message_id.ledger_id, message_id.entry_id)
@@ -183,7 +189,7 @@ class TopicConsumer:
         self._flush_acks()  # on their way before it: afterwards they would acknowledge what comes again
         self._receipts.moving()
         self._owner.dropped(self, None)
-        self._forget_all()
+        self._forget_all(moved=True)
         self._start = target if isinstance(target, MessageId) else None
         self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
         await connection.request(Command.SEEK, "seek", request)
@@ -234,7 +240,7 @@ class TopicConsumer:
         if self._connection is not None:
             self._connection = None
             self._is_open.clear()
-            self._forget_all(lost=True)
+            self._forget_all()
             self._consumed = 0
             self._owner.dropped(self, None)
             self._reopening.lost()
@@ -355,7 +361,7 @@ class TopicConsumer:
             state = self._acks.get(entry)
             for part in (*(state.chunks if state is not None else ()), entry):
                 ids.append(pb.MessageId(ledger_id=part.ledger_id, entry_id=part.entry_id))
-            self._acks.forget(entry)
+            self._acks.comes_again(entry)
         self.consumed(self._owner.dropped(self, entries))
         if self._connection is not None:
             for at in range(0, len(ids), ACK_IDS_MAX):
@@ -363,12 +369,12 @@ class TopicConsumer:
                 command = frames.command(Command.REDELIVER_UNACKNOWLEDGED_MESSAGES, redeliver_unacknowledged_messages=body)
                 self._connection.send(command)
 
-    def _forget_all(self, *, lost: bool = False) -> None:
-        """`lost`: the connection is."""
-        if lost:
-            self._acks.connection_lost()
-        else:
+    def _forget_all(self, *, moved: bool = False) -> None:
+        """Everything comes again; `moved`: from elsewhere, so that what the application has is of no matter."""
+        if moved:
             self._acks.forget_all()
+        else:
+            self._acks.all_come_again()
         self._assembly.clear()
         self._nacked.clear()
         self._unacked.clear()

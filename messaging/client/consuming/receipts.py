@@ -83,9 +83,7 @@ class Receipts:
             for ack in commands:
                 connection.send(frames.command(Command.ACK, ack=ack))
             return
-        group.unanswered = len(commands)
-        if not commands:
-            group.settle(None)  # parts of batches, of which the broker is not told
+        group.unanswered = len(commands)  # at least one: what the broker is not told of has no receipt
         for ack in commands:
             sent = _Sent(ack, group)
             self._sent[sent] = None

@@ -11,6 +11,7 @@ from messaging.client.message import Message
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.client.scripted import ScriptedBroker
+from tests.support.clients.batches import single
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
@@ -21,10 +22,12 @@ def broker() -> ScriptedBroker:
     return ScriptedBroker()
 
 
-def deliver(broker: ScriptedBroker, entry_id: int) -> None:
+def deliver(broker: ScriptedBroker, entry_id: int, *, batch_size: int = 0) -> None:
     connection, subscribe = broker.consumers[-1]
     metadata = pb.Metadata(producer_name="p", sequence_id=entry_id, publish_time=1)
-    stored = frames.build_send(1, entry_id, metadata, b"x")
+    if batch_size:
+        metadata.num_messages_in_batch = batch_size
+    stored = frames.build_send(1, entry_id, metadata, single(b"x") * batch_size or b"x")
     stored = stored[8 + int.from_bytes(stored[4:8], "big") :]
     message = pb.Message(consumer_id=subscribe.consumer_id, message_id=pb.MessageId(ledger_id=1, entry_id=entry_id))
     framed = frames.command(pb.Command.MESSAGE, message=message)
@@ -167,6 +170,44 @@ async def test_who_waits_for_a_receipt_hears_when_none_comes(broker: ScriptedBro
         await consumer.close()
         with pytest.raises(errors.Closed):
             await closing
+
+
+async def test_a_part_of_a_batch_that_the_broker_is_not_told_of_has_no_receipt(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True, batch_index_ack=False) as consumer:
+        deliver(broker, 0, batch_size=3)
+        messages = await consumer.receive_batch(3, timeout_s=10)
+        assert await consumer.ack(messages[0]) is False
+        assert await consumer.ack_cumulative(messages[1]) is False
+        assert broker.acks == []
+        acking = asyncio.create_task(consumer.ack(messages[2]))
+        await eventually(lambda: len(broker.acks) == 1)
+        assert not acking.done()
+        answer(broker, 0)
+        assert await acking is True
+        assert await consumer.ack(messages[2]) is False, "again"
+
+
+@pytest.mark.parametrize("cumulative", [False, True])
+async def test_a_part_of_a_batch_that_comes_again_is_acknowledged_with_a_receipt(broker: ScriptedBroker, cumulative: bool) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        deliver(broker, 0, batch_size=3)
+        messages = await consumer.receive_batch(3, timeout_s=10)
+        await consumer.redeliver()
+        acking = asyncio.create_task((consumer.ack_cumulative if cumulative else consumer.ack)(messages[1]))
+        await eventually(lambda: len(broker.acks) == 1)
+        assert list(broker.acks[0].message_id[0].ack_set) == [0b100 if cumulative else 0b101]
+        await asyncio.sleep(0)
+        assert not acking.done()
+        answer(broker, 0)
+        assert await acking is True
+
+
+async def test_a_part_of_a_batch_has_no_receipt_after_a_seek(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:
+        deliver(broker, 0, batch_size=2)
+        messages = await consumer.receive_batch(2, timeout_s=10)
+        await consumer.seek(0)
+        assert await consumer.ack(messages[0]) is False and broker.acks == []
 
 
 async def test_what_was_acknowledged_before_a_seek_is_not_sent_after_it(broker: ScriptedBroker) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.client.arguments import consumer_options
-from messaging.client.consuming.acks import LOST_KEPT_MAX, AckTracker, Delivered, bits_of, words_of
+from messaging.client.consuming.acks import AGAIN_KEPT_MAX, AckTracker, Delivered, bits_of, words_of
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.options import DeadLetterPolicy
 from messaging.client.consuming.redelivery import Entry, RedeliveryBackoff, Schedule
@@ -52,12 +52,51 @@ def test_without_sets_the_broker_hears_of_whole_batches_only() -> None:
     acks = AckTracker(batch_index=False)
     acks.delivered(ENTRY, Delivered(2, 0b11, 0))
     acks.ack(MessageId(*ENTRY, 0))
-    assert acks.take(1, 100) == []
+    assert not acks.tells_of(MessageId(*ENTRY, 0)) and acks.take(1, 100) == []
     acks.ack(MessageId(*ENTRY, 1))
+    assert all(acks.tells_of(MessageId(*ENTRY, index)) for index in (-1, 0, 1))
     assert ids_of(acks.take(1, 100)) == [(3, 7, [])]
     acks.delivered(ENTRY, Delivered(2, 0b11, 0))
     acks.ack_cumulative(MessageId(*ENTRY, 0))
+    assert [acks.tells_of(MessageId(3, entry_id, 0)) for entry_id in (6, 7)] == [True, False]
     assert ids_of(acks.take(1, 100)) == [(3, 6, [])], "up to the entry before"
+
+
+def test_the_entry_before_may_be_of_another_ledger() -> None:
+    acks = AckTracker(batch_index=False)
+    acks.delivered(Entry(2, 9), Delivered(1, 1, 0))
+    acks.delivered(Entry(2, 5), Delivered(1, 1, 0))
+    acks.delivered(Entry(3, 0), Delivered(2, 0b11, 0))
+    acks.ack(MessageId(2, 5))
+    assert acks.ack_cumulative(MessageId(3, 0, 0)) == [Entry(2, 9)]
+    assert ids_of(acks.take(1, 100)) == [(2, 9, [])]
+
+
+@pytest.mark.parametrize("batch_index", [True, False])
+def test_a_batch_that_comes_again_may_be_acknowledged_before_it_does(batch_index: bool) -> None:
+    """After `redeliver` and after a negative acknowledgement."""
+    acks = AckTracker(batch_index=batch_index)
+    for number in range(2):
+        acks.delivered(Entry(3, number), Delivered(2, 0b11, 0))
+        acks.ack(MessageId(3, number, 0))
+    acks.take(1, 100)
+    acks.comes_again(Entry(3, 0))
+    assert acks.ack(MessageId(3, 0, 1)) == Entry(3, 0)
+    acks.all_come_again()
+    assert acks.ack(MessageId(3, 1, 1)) == Entry(3, 1)
+    assert ids_of(acks.take(1, 100)) == [(3, 0, []), (3, 1, [])]
+
+
+def test_of_what_is_to_be_sent_it_is_known_what_it_tells_of() -> None:
+    acks = AckTracker(batch_index=True)
+    acks.delivered(ENTRY, Delivered(4, 0b1111, 0))
+    acks.ack(MessageId(*ENTRY, 1))
+    assert [acks.tells_of(MessageId(*ENTRY, index)) for index in range(-1, 4)] == [False, False, True, False, False]
+    acks.ack_cumulative(MessageId(*ENTRY, 2))
+    assert [acks.tells_of(MessageId(*ENTRY, index)) for index in range(-1, 4)] == [False, True, True, True, False]
+    assert acks.tells_of(MessageId(3, 6, 3)) and not acks.tells_of(MessageId(3, 8))
+    acks.take(1, 100)
+    assert not acks.tells_of(MessageId(*ENTRY, 1)), "it was sent"
 
 
 def test_a_cumulative_acknowledgement_covers_those_before_it() -> None:
@@ -78,9 +117,9 @@ def test_the_chunks_of_a_message_are_acknowledged_with_it() -> None:
     assert ids_of(acks.take(1, 2)) == [(3, 5, []), (3, 6, []), (3, 7, [])]
 
 
-def test_an_acknowledgement_of_a_batch_that_comes_again_says_nothing() -> None:
+def test_an_acknowledgement_of_a_batch_that_is_not_known_says_nothing() -> None:
     acks = AckTracker(batch_index=True)
-    assert acks.ack(MessageId(*ENTRY, 1)) is None and acks.take(1, 100) == []
+    assert acks.ack(MessageId(*ENTRY, 1)) is None and not acks.tells_of(MessageId(*ENTRY, 1)) and acks.take(1, 100) == []
     assert acks.ack(MessageId(*ENTRY)) == ENTRY, "a message that is no batch is acknowledged by its id alone"
 
 
@@ -88,8 +127,8 @@ def test_what_is_acknowledged_after_a_break_leaves_the_rest_of_its_batch() -> No
     acks = AckTracker(batch_index=True)
     for number in range(2):
         acks.delivered(Entry(3, number), Delivered(3, 0b111, 0))
-    acks.connection_lost()
-    acks.connection_lost()  # twice before the application was done
+    acks.all_come_again()
+    acks.all_come_again()  # twice before the application was done
     assert acks.ack(MessageId(3, 0, 1)) is None
     assert ids_of(acks.take(1, 100)) == [(3, 0, [0b101])]
     assert acks.ack_cumulative(MessageId(3, 1, 0)) == []
@@ -100,9 +139,9 @@ def test_what_is_acknowledged_after_a_break_leaves_the_rest_of_its_batch() -> No
 
 def test_of_breaks_long_ago_not_everything_is_known() -> None:
     acks = AckTracker(batch_index=True)
-    for number in range(LOST_KEPT_MAX + 1):
+    for number in range(AGAIN_KEPT_MAX + 1):
         acks.delivered(Entry(3, number), Delivered(2, 0b11, 0))
-    acks.connection_lost()
+    acks.all_come_again()
     for number in range(2):
         acks.ack(MessageId(3, number, 0))
     assert ids_of(acks.take(1, 100)) == [(3, 1, [0b10])]
