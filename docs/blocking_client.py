@@ -36,9 +36,23 @@ SOURCES = (
     Source(
         "Consumer",
         "consuming/consumer.py",
-        frozenset({"open", "run", "arrived", "dropped", "refused", "ended", "gave_up", "forked"}),
+        frozenset(
+            {
+                "open",
+                "run",
+                "arrived",
+                "dropped",
+                "refused",
+                "ended",
+                "gave_up",
+                "forked",
+                "of_parent",
+                "next_message",
+                "arrived_last",
+            }
+        ),
     ),
-    Source("Reader", "consuming/reader.py"),
+    Source("Reader", "consuming/reader.py", frozenset({"of_parent"})),
     Source("TableView", "consuming/table_view.py"),
     Source("DelayedMessages", "delayed.py"),
 )

@@ -30,7 +30,11 @@ from messaging.client.schemas.automatic import AutoConsume, AutoProduceBytes
 INTERNAL = {
     "Client": {"forked"},
     "Producer": {"open", "settled", "batch_ended", "gave_up", "forked"},
-    "Consumer": {"open", "arrived", "dropped", "refused", "ended", "gave_up", "forked"},
+    "Consumer": {
+        *("open", "arrived", "dropped", "refused", "ended", "gave_up", "forked"),
+        *("of_parent", "next_message", "arrived_last"),
+    },
+    "Reader": {"of_parent"},
     "Encryptor": {"encrypt"},
     "Decryptor": {"decrypt"},
     "Protobuf": {"described_by"},

@@ -235,7 +235,8 @@ class Client:
             return None
 
         async def open_sender(target: str, initial_subscription: str | None) -> Sender:
-            producer = ProducerOptions(initial_subscription=initial_subscription)
+            encryption = options.dead_letters.encryption if options.dead_letters is not None else None
+            producer = ProducerOptions(batch=None, chunking=True, initial_subscription=initial_subscription, encryption=encryption)
             return await self._open_producer(parse_topic(target), producer, BYTES)
 
         return DeadLetters(options.dead_letters, topic, subscription, open_sender)
@@ -252,7 +253,7 @@ class Client:
         **arguments: Unpack[ConsumerArguments],
     ) -> Opening[Reader]:
         """Reads `topic` (each of its partitions) from after `start`, or from it if `inclusive`; `EARLIEST` and `LATEST` are the
-        ends of the topic."""
+        ends of the topic. The id of a message is of one partition: where there are more, it begins at one of the ends."""
         target, options = parse_topic(topic), _of_reader(start, arguments)
 
         async def topics() -> Sequence[TopicName]:
@@ -261,6 +262,12 @@ class Client:
         async def open_() -> Reader:
             name = f"reader-{int(self._timing.random() * (1 << 40)):010x}"
             consumer = await self._open_consumer(topics, str(target), name, options, schema, None)
+            if start not in (EARLIEST, LATEST) and len(consumer.topics) > 1:
+                await consumer.close()
+                raise InvalidValue(
+                    f"{target} has {len(consumer.topics)} partitions, and the id of a message is of one of them: read that "
+                    "partition by its name, or begin at EARLIEST or LATEST"
+                )
             return Reader(consumer, start, inclusive=inclusive)
 
         return Opening(open_)
@@ -304,6 +311,8 @@ class Client:
     async def close(self) -> None:
         """Closes every producer and consumer, as they close, and the connections. Idempotent."""
         self._ended = self._ended or Closed("the client is closed")
+        if isinstance(self._ended, InvalidOperation):
+            return  # in a new process
         try:
             while self._endpoints:
                 await self._endpoints.pop().close()
@@ -314,6 +323,8 @@ class Client:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(self._ended, InvalidOperation):
+            return  # in a new process
         self._ended = self._ended or Closed("the client is closed")
         try:
             while self._endpoints:
@@ -336,7 +347,8 @@ class Client:
         for endpoint in self._endpoints:
             endpoint.forked()
         self._endpoints = []
-        self._connections.closed = True
+        self._connections.forked()
+        self._flusher = None
 
     def _keep(self, endpoint: Producer | Consumer) -> None:
         self._endpoints = [known for known in self._endpoints if not known.closed]

@@ -78,7 +78,7 @@ class Client:
         **arguments: Unpack[ConsumerArguments],
     ) -> Reader:
         """Reads `topic` (each of its partitions) from after `start`, or from it if `inclusive`; `EARLIEST` and `LATEST` are the
-        ends of the topic."""
+        ends of the topic. The id of a message is of one partition: where there are more, it begins at one of the ends."""
         return Reader(
             self._thread,
             self._thread.run(_opened(self._inner.reader(topic, start, inclusive=inclusive, schema=schema, **arguments))),

@@ -181,6 +181,21 @@ class Consumer:
         return self._ended is not None
 
     @property
+    def of_parent(self) -> bool:
+        """This process was forked after it was made."""
+        return isinstance(self._ended, InvalidOperation)
+
+    @property
+    def next_message(self) -> Message | None:
+        """What `receive` would return at once. Its value may not be known yet."""
+        return self._queue[0][1] if self._queue else None
+
+    @property
+    def arrived_last(self) -> dict[str, Entry]:
+        """By topic or partition: what came last from the broker on this connection, whether it could be read or not."""
+        return {topic: entry for topic, consumer in self._consumers.items() if (entry := consumer.arrived_last) is not None}
+
+    @property
     def reached_end(self) -> bool:
         """All its topics were terminated, and everything was delivered."""
         return bool(self._consumers) and self._topics_ended >= self._consumers.keys() and not self._queue
@@ -246,6 +261,7 @@ class Consumer:
 
     async def redeliver(self) -> None:
         """Everything that is not acknowledged comes again, at once."""
+        self._check()
         for consumer in self._consumers.values():
             consumer.redeliver_all()
 
@@ -253,7 +269,7 @@ class Consumer:
         source, message_id = self._source(message)
         self._acknowledged += 1
         if self._refused_last:
-            self._refused_last.pop((source.topic, Entry(*message_id[:2])), None)
+            self._not_refused(source.topic, message_id)
         if self._options.interceptors:
             on_ack(self._options.interceptors, message_id, cumulative=cumulative)
         result = source.ack(message_id, cumulative=cumulative)
@@ -261,9 +277,20 @@ class Consumer:
             await result.receipt
         return result.told
 
-    def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
+    def _not_refused(self, topic: str, message_id: MessageId) -> None:
+        """The others of its batch may be yet."""
+        key = topic, Entry(*message_id[:2])
+        messages = self._refused_last.pop(key, [])
+        left = [message for message in messages if message_id.batch_index not in (-1, message.id.batch_index)]
+        if left:
+            self._refused_last[key] = left
+
+    def _check(self) -> None:
         if self._ended is not None:
             raise self._ended
+
+    def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
+        self._check()
         if isinstance(message, Message):
             source = self._consumers.get(message.topic)
             if source is None:
@@ -281,6 +308,7 @@ class Consumer:
     async def seek(self, target: MessageId | int, *, inclusive: bool = False) -> None:
         """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since
         1970, in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
+        self._check()
         if isinstance(target, MessageId) and target.ledger_id >= 0 and len(self._consumers) > 1 and target.entry_id < (1 << 63) - 1:
             source, _ = self._source(target)
             await source.seek(target, inclusive=inclusive)
@@ -290,16 +318,20 @@ class Consumer:
 
     async def last_message_ids(self) -> dict[str, MessageId]:
         """By topic or partition; entry -1 for an empty one."""
+        self._check()
         return {topic: await consumer.last_message_id() for topic, consumer in list(self._consumers.items())}
 
     async def unsubscribe(self, *, force: bool = False) -> None:
         """Deletes the subscription with its position, and closes."""
+        self._check()
         for consumer in list(self._consumers.values()):
             await consumer.unsubscribe(force=force)
         await self.close()
 
     async def close(self) -> None:
         """Sends the acknowledgements that are due and closes. What was received and not acknowledged comes again. Idempotent."""
+        if self.of_parent:
+            return
         self._end(Closed("the consumer is closed"))
         if self._updates is not None:
             self._updates.cancel()

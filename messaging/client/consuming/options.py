@@ -8,7 +8,7 @@ from typing import Literal
 
 from messaging.client.consuming.interceptors import ActiveChanged, ConsumerInterceptor
 from messaging.client.consuming.redelivery import RedeliveryBackoff
-from messaging.client.encryption import Decryptor
+from messaging.client.encryption import Decryptor, Encryptor
 from messaging.client.message import MessageId
 from messaging.errors import InvalidValue
 from messaging.protocol import pulsar_pb2 as pb
@@ -30,12 +30,14 @@ PREFETCH_ACROSS_MAX = 50_000
 class DeadLetterPolicy:
     """A message that was delivered `max_redeliveries` times again and is refused once more goes to `dead_letter_topic`
     (``<topic>-<subscription>-DLQ`` if None). `retry_topic` is where `reconsume_later` sends (``<topic>-<subscription>-RETRY``).
-    `initial_subscription` is made on the dead letter topic, so that its messages are kept."""
+    `initial_subscription` is made on the dead letter topic, so that its messages are kept. `encryption`: with it what goes to
+    either is encrypted again; without it what this consumer decrypted goes there as it read it."""
 
     max_redeliveries: int
     dead_letter_topic: str | None = None
     retry_topic: str | None = None
     initial_subscription: str | None = None
+    encryption: Encryptor | None = None
 
     def __post_init__(self) -> None:
         if self.max_redeliveries < 0:

@@ -14,7 +14,7 @@ from messaging.client.consuming.interceptors import active_changed
 from messaging.client.consuming.options import KINDS, ConsumerOptions
 from messaging.client.consuming.receipts import Receipts
 from messaging.client.consuming.redelivery import Entry, Schedule
-from messaging.client.consuming.unpacking import Unpacker, Unreadable, open_entry
+from messaging.client.consuming.unpacking import Unpacker, Unreadable, message_count, open_entry
 from messaging.client.errors import Closed, from_wire
 from messaging.client.failures import ConnectionLost
 from messaging.client.message import EARLIEST, LATEST, Message, MessageId
@@ -93,6 +93,10 @@ class TopicConsumer:
         self._connection: Connection | None = None
         self._is_open = asyncio.Event()
         self._start = options.start
+        self._sought_ms: int | None = None  # a time that a reader was moved to, until it read a message
+        self._sought_on: Connection | None = None
+        self._seeking: object | None = None  # what arrives meanwhile was sent before
+        self.arrived_last: Entry | None = None  # on this connection, whether it could be read or not
         self._skips_to_start = False  # what was sought is left out, too: the broker can only begin with it
         self._unpacker = Unpacker(topic, partition, schema)
         self._assembly = Assembly(options.chunked_messages_max)
@@ -179,6 +183,30 @@ class TopicConsumer:
     async def seek(self, target: MessageId | int, *, inclusive: bool) -> None:
         """To after a message, to it if `inclusive`, or to the first that was published at this time or later (ms since 1970)."""
         connection = await self._connected()
+        request = self._seek_request(target)
+        self._flush_acks()  # on their way before it: afterwards they would acknowledge what comes again
+        self._receipts.moving()
+        self._owner.dropped(self, None)
+        self._forget_all(moved=True)
+        before = self._start, self._skips_to_start, self._sought_ms
+        self._start, self._sought_ms = (target, None) if isinstance(target, MessageId) else (None, target)
+        self._sought_on = connection
+        self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
+        self._seeking = seeking = object()
+        try:
+            await connection.request(Command.SEEK, "seek", request)
+        except MagnetarError as error:
+            if not isinstance(error, ConnectionLost):
+                self._start, self._skips_to_start, self._sought_ms = before
+            if self._connection is connection:
+                self._seeking = None
+                self.redeliver_all()  # what was dropped here for nothing
+            raise
+        finally:
+            if self._seeking is seeking:
+                self._seeking = None
+
+    def _seek_request(self, target: MessageId | int) -> pb.Seek:
         request = pb.Seek(consumer_id=self._id, request_id=0)
         if isinstance(target, int):
             request.message_publish_time = target
@@ -186,13 +214,7 @@ class TopicConsumer:
             request.message_id.ledger_id, request.message_id.entry_id = target.ledger_id & _U64, target.entry_id & _U64
             if target.batch_index >= 0:
                 request.message_id.batch_index = target.batch_index
-        self._flush_acks()  # on their way before it: afterwards they would acknowledge what comes again
-        self._receipts.moving()
-        self._owner.dropped(self, None)
-        self._forget_all(moved=True)
-        self._start = target if isinstance(target, MessageId) else None
-        self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
-        await connection.request(Command.SEEK, "seek", request)
+        return request
 
     async def last_message_id(self) -> MessageId:
         """Entry -1: the topic is empty."""
@@ -242,6 +264,7 @@ class TopicConsumer:
             self._is_open.clear()
             self._forget_all()
             self._consumed = 0
+            self._seeking = None
             self._owner.dropped(self, None)
             self._reopening.lost()
 
@@ -251,9 +274,10 @@ class TopicConsumer:
     def _message(self, delivery: pb.Message, rest: bytes) -> None:
         self._reopening.healthy()
         entry = Entry(delivery.message_id.ledger_id, delivery.message_id.entry_id)
-        if delivery.HasField("consumer_epoch") and delivery.consumer_epoch < self._epoch:
-            self.consumed(1)  # sent before the broker was asked to begin again
+        if self._seeking is not None or (delivery.HasField("consumer_epoch") and delivery.consumer_epoch < self._epoch):
+            self.consumed(message_count(delivery, rest))  # sent before the broker was asked to begin again
             return
+        self.arrived_last = entry
         connection = self._connection
         limit = connection.message_bytes_max if connection is not None else 5 << 20
         try:
@@ -376,6 +400,7 @@ class TopicConsumer:
         else:
             self._acks.all_come_again()
         self._assembly.clear()
+        self.arrived_last = None
         self._nacked.clear()
         self._unacked.clear()
         self._cancel_timer()
@@ -421,6 +446,12 @@ class TopicConsumer:
             raise
         if self._id not in connection.consumers:
             raise ConnectionLost("the connection was lost while the consumer was opened")
+        if self._sought_ms is not None and connection is not self._sought_on and not options.durable:
+            # Where a time is only the broker knows, and nothing of it is left. It closes the consumer, to be opened again.
+            self._sought_on = connection
+            await connection.request(Command.SEEK, "seek", self._seek_request(self._sought_ms))
+            if self._id not in connection.consumers:
+                raise ConnectionLost("moved to a time again, after the connection was lost")
         self._connection = connection
         self._is_open.set()
         self._receipts.opened(connection)
@@ -434,7 +465,7 @@ class TopicConsumer:
 
     def moved_to(self, message_id: MessageId) -> None:
         """A reader got this message: on a new connection it begins there, and the message is left out by whoever reads."""
-        self._start = message_id
+        self._start, self._sought_ms = message_id, None
 
     def _gave_up(self, error: MagnetarError) -> None:
         self._closing = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
 from messaging.client.consuming.consumer import Consumer
-from messaging.client.errors import Closed
+from messaging.client.errors import Closed, ConnectionLost
 from messaging.client.message import EARLIEST, LATEST, Message, MessageId
+from messaging.errors import MagnetarError
 
 
 class Reader:
@@ -23,22 +25,47 @@ class Reader:
     def topic(self) -> str:
         return self._consumer.topic
 
+    @property
+    def of_parent(self) -> bool:
+        """This process was forked after it was made."""
+        return self._consumer.of_parent
+
     async def read(self, timeout_s: float | None = None) -> Message:
         """The next message. Raises `ReceiveTimedOut`, `Closed`."""
         while True:
             message = await self._consumer.receive(timeout_s)
-            last = self._last.get(message.topic, self._skip)
-            if last is not None and message.id[:3] <= last[:3]:
+            if self._is_old(message):
                 continue  # where it began again, or where it was to begin
             self._last[message.topic] = message.id
             return message
 
     async def has_message(self) -> bool:
         """Whether `read` would return without waiting for a message that is yet to be sent."""
-        if self._consumer.queued_messages:
-            return True
-        for topic, last in (await self._consumer.last_message_ids()).items():
+        while not await self._has_queued():
+            lasts = await self._consumer.last_message_ids()
+            if self._consumer.queued_messages:
+                continue  # it arrived meanwhile
+            return self._any_is_ahead(lasts)
+        return True
+
+    async def _has_queued(self) -> bool:
+        while (message := self._consumer.next_message) is not None:
+            if not self._is_old(message):
+                return True
+            await self._consumer.receive()  # here it begins again
+        return False
+
+    def _is_old(self, message: Message) -> bool:
+        last = self._last.get(message.topic, self._skip)
+        return last is not None and message.id[:3] <= last[:3]
+
+    def _any_is_ahead(self, lasts: Mapping[str, MessageId]) -> bool:
+        """`lasts`: of each topic or partition. Nothing is queued."""
+        arrived = self._consumer.arrived_last
+        for topic, last in lasts.items():
             read = self._last.get(topic, self._skip)
+            if topic in arrived and arrived[topic] >= last[:2]:
+                continue  # what is left of it is no message that can be read
             if last.entry_id >= 0 and not (read is None and self._from_latest):
                 if read is None or (last.ledger_id, last.entry_id) > (read.ledger_id, read.entry_id):
                     return True
@@ -48,10 +75,16 @@ class Reader:
 
     async def seek(self, target: MessageId | int) -> None:
         """Continues after a message, or at the first that was published at this time or later (ms since 1970)."""
-        self._last.clear()
+        before = self._last, self._from_latest, self._skip
+        self._last = {}
         self._from_latest = target == LATEST
         self._skip = target if isinstance(target, MessageId) and target not in (EARLIEST, LATEST) else None
-        await self._consumer.seek(target, inclusive=True)  # the message itself is skipped here
+        try:
+            await self._consumer.seek(target, inclusive=True)  # the message itself is skipped here
+        except MagnetarError as error:
+            if not isinstance(error, ConnectionLost):  # then nobody knows
+                self._last, self._from_latest, self._skip = before
+            raise
 
     async def close(self) -> None:
         await self._consumer.close()

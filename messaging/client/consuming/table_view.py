@@ -50,6 +50,8 @@ class TableView(Mapping[Key, Any]):
             self._task = asyncio.create_task(self._follow(), name=f"magnetar table view of {self._reader.topic}")
 
     async def close(self) -> None:
+        if self._reader.of_parent:
+            return
         await self._stop()
         await self._reader.close()
 

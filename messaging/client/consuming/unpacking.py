@@ -13,6 +13,7 @@ from messaging.client.errors import DecryptionFailed
 from messaging.client.message import EncryptionContext, Key, Message, MessageId
 from messaging.client.schemas import BYTES, Schema
 from messaging.errors import MagnetarError
+from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, batch_size, decompress, parts
 from messaging.protocol.frames import ProtocolError, Stored, as_text, parse_stored
@@ -62,6 +63,18 @@ def open_entry(rest: bytes, decryptor: Decryptor | None, crypto_failure: str) ->
         raise Unreadable(DECRYPTION, str(error), discard=crypto_failure == "discard") from None
 
 
+def message_count(delivery: pb.Message, rest: bytes) -> int:
+    """How many permits a delivery cost that nobody looks at."""
+    try:
+        count = open_entry(rest, None, "consume").stored.metadata.num_messages_in_batch
+    except Unreadable:
+        return 1
+    count = max(1, min(count, BATCH_MESSAGES_MAX))
+    if delivery.ack_set:
+        count = (bits_of(delivery.ack_set[: count // 64 + 1]) & ((1 << count) - 1)).bit_count()
+    return max(1, count)
+
+
 class Unpacker:
     def __init__(self, topic: str, partition: int, schema: Schema[Any]) -> None:
         self._topic = topic
@@ -90,7 +103,7 @@ class Unpacker:
             size = batch_size(plain, data)
             bits = (1 << size) - 1
             if delivery.ack_set:
-                bits &= bits_of(delivery.ack_set)
+                bits &= bits_of(delivery.ack_set[: size // 64 + 1])
             messages = self._singles(metadata, entry, count, bits, plain)
         except ProtocolError as error:
             raise Unreadable(BATCH, str(error)) from None

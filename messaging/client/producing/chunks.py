@@ -16,6 +16,7 @@ from messaging.protocol.frames import build_send
 
 # What a chunk's own numbers, and the tag and nonce of encryption, add to the metadata.
 MARGIN_BYTES = 128
+CHUNKS_MAX = 10_000
 KEY_BYTES = 1200  # of an encrypted data key, with its name: RSA keys of up to 8192 bits
 
 
@@ -37,6 +38,8 @@ def chunk_operations(
             f"key and properties of a message take {margin} bytes; the broker takes {message_bytes_max} with them"
         )
     count = -(-len(payload) // chunk_bytes)
+    if count > CHUNKS_MAX:
+        raise MessageTooLarge(f"a message of {len(payload)} bytes takes {count} chunks; at most {CHUNKS_MAX} are sent")
     metadata.uuid = uuid
     metadata.num_chunks_from_msg = count
     metadata.total_chunk_msg_size = len(payload)

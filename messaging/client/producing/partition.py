@@ -166,13 +166,13 @@ class PartitionProducer:
         messages = list(messages)
         try:
             operations = self._entries.build(messages, self._timing.now_s())
-        except MagnetarError as error:
+        except Exception as failure:  # of a key of encryption, too: whoever waits for the others of the batch must not pay for it
             if len(messages) > 1:  # each may fit alone
                 middle = len(messages) // 2
                 self._send(messages[:middle])
                 self._send(messages[middle:])
             else:
-                self._fail(messages, error)
+                self._fail(messages, failure if isinstance(failure, MagnetarError) else _unwritable(failure))
             return
         for operation in operations:
             self._pending.add(operation)
@@ -230,11 +230,10 @@ class PartitionProducer:
         elif isinstance(cause, PlatformError) and self._connection is not None:
             self._connection.fail(cause)  # everything without a receipt is sent again
         else:
-            operation = self._pending.receipt(refusal.sequence_id)
-            if operation is not None:
-                error = SendFailed(f"the broker refused a message: {cause.message}")
-                error.__cause__ = cause
-                self._fail(operation.messages, error)
+            messages = self._pending.refused(refusal.sequence_id)
+            error = SendFailed(f"the broker refused a message: {cause.message}")
+            error.__cause__ = cause
+            self._fail(messages, error)
 
     def connection_lost(self, error: MagnetarError) -> None:
         if self._connection is not None:
@@ -291,6 +290,12 @@ class PartitionProducer:
             self._topic_epoch = answer.topic_epoch
         self._connection = connection
         self._write()
+
+
+def _unwritable(failure: Exception) -> MagnetarError:
+    error = SendFailed(f"the message could not be written: {type(failure).__name__}: {failure}")
+    error.__cause__ = failure
+    return error
 
 
 def _closed(cause: MagnetarError | None, *, written: bool) -> Closed:

@@ -69,6 +69,23 @@ class PendingQueue:
         self._pending.popleft()
         return oldest
 
+    def refused(self, sequence_id: int) -> Sequence[Outgoing]:
+        """Those whose operation the broker refused. With a chunk its whole message fails: nobody will read the others, whatever
+        the broker answers for them. Raises as `receipt`."""
+        operation = self.receipt(sequence_id)
+        if operation is None:
+            return ()
+        messages = operation.messages
+        while operation.chunks and self._pending and self._pending[0].chunk > operation.chunk:
+            other = self._pending[0]
+            if other.sequence_id != sequence_id:
+                break
+            self._pending.popleft()
+            if self._unwritten and self._unwritten[0] is other:
+                self._unwritten.popleft()
+            messages = other.messages
+        return messages
+
     def connection_lost(self) -> None:
         """All of them are to be written again."""
         self._unwritten = deque(self._pending)

@@ -13,7 +13,7 @@ from messaging.client.errors import Closed, InvalidOperation, QueueFull
 from messaging.client.forks import FORKED
 from messaging.client.message import MessageId, OutgoingMessage
 from messaging.client.producing.admission import ANYWHERE, MemoryLimit, Room, WaitingLine
-from messaging.client.producing.arguments import MessageBuilder, SendArguments
+from messaging.client.producing.arguments import MessageBuilder, SendArguments, check
 from messaging.client.producing.batches import Outgoing
 from messaging.client.producing.flushing import Flusher
 from messaging.client.producing.interceptors import after_receipt, before_send
@@ -170,6 +170,8 @@ class Producer:
 
     async def close(self) -> None:
         """Waits for what is on its way, then closes. Called again while it waits, it closes at once."""
+        if isinstance(self._ended, InvalidOperation):
+            return  # in a new process
         if self._ended is None:
             self._ended = Closed("the producer is closed")
             try:
@@ -181,6 +183,8 @@ class Producer:
 
     async def abort(self) -> None:
         """Closes at once; what is on its way fails with `Closed`, and may be stored or not."""
+        if isinstance(self._ended, InvalidOperation):
+            return  # in a new process
         self._end(self._ended or Closed("the producer is closed"))
         if self._updates is not None:
             self._updates.cancel()
@@ -259,6 +263,7 @@ class Producer:
         message = self._messages.build(value, **arguments)
         if self._options.interceptors:
             message = before_send(self._options.interceptors, message)
+        check(message)
         if self._limits_size and message.size_bytes > (limit := self._partitions[0].message_bytes_max):
             raise MessageTooLarge(
                 f"the message has {message.size_bytes} bytes; at most {limit} are allowed: split it, or use chunking"

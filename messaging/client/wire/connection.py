@@ -118,6 +118,11 @@ class Connection:
             transport.close()
             await self._ended
 
+    def forked(self) -> None:
+        """In a new process. The socket is the parent's, and so is what its event loop waits by: neither is touched."""
+        self._transport = None
+        self._session.state = State.FAILED
+
     def fail(self, error: MagnetarError) -> None:
         """Ends the connection at once. Idempotent."""
         if self._transport is not None:
@@ -281,7 +286,7 @@ class Connection:
             raise ConnectionLost(f"the connection to {self.address} is closed")
         request_id = self._session.new_request_id()
         body.request_id = request_id
-        self._session.expect(request_id, answered)
+        self._session.expect(request_id, kind, answered)
         self.send(frames.command(kind, **{field: body}))
         return request_id
 

@@ -11,10 +11,11 @@ from messaging.client.errors import from_wire
 from messaging.client.failures import ConnectionLost, Unreachable
 from messaging.client.wire.connection import Connection, Token
 from messaging.client.wire.transports import Connector
-from messaging.errors import MagnetarError, NotFound, PlatformError
+from messaging.errors import InvalidValue, MagnetarError, NotFound, PlatformError
 from messaging.protocol import pulsar_pb2 as pb
 
 REDIRECTS_MAX = 20
+PARTITIONS_MAX = 100_000  # of one topic: for each of them there is a producer or consumer
 Command = pb.Command
 
 
@@ -92,6 +93,14 @@ class Connections:
         done = [task for task in self._opening.values() if task.done() and not task.cancelled() and task.exception() is None]
         return sum(task.result().usable for task in done)
 
+    def forked(self) -> None:
+        """In a new process: nothing of it is closed here."""
+        self.closed = True
+        for task in self._opening.values():
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().forked()
+        self._opening = {}
+
     async def close(self) -> None:
         """Cancelled, it ends all connections at once."""
         self.closed = True
@@ -118,6 +127,9 @@ class Connections:
         answer = command.partitioned_metadata_response
         if answer.response == pb.PartitionedMetadataResponse.Failed:
             raise from_wire(answer.error, answer.message)
+        if answer.partitions > PARTITIONS_MAX:
+            what = f"the broker says that {topic} has {answer.partitions} partitions"
+            raise Unreachable(f"{what}; at most {PARTITIONS_MAX} are opened")
         return answer.partitions
 
     async def lookup(self, topic: str) -> Connection:
@@ -143,7 +155,13 @@ class Connections:
         url = answer.broker_service_url_tls if self.service[0].tls else answer.broker_service_url
         if not url:
             raise Unreachable("the broker that serves the topic has no address for this kind of connection")
-        return parse_addresses(url)[0]
+        try:
+            address = parse_addresses(url)[0]
+        except InvalidValue:
+            raise Unreachable(f"the broker names an address of another one that is none: {url[:200]!r}") from None
+        if self.service[0].tls and not address.tls:
+            raise Unreachable(f"the broker names {address}: whoever connected with TLS gives no key to an address without")
+        return address
 
     async def schema(self, topic: str) -> pb.Schema | None:
         """The newest of the topic; None if it has none, or does not exist."""

@@ -37,6 +37,25 @@ _ANSWERS: dict[int, str] = {
 }
 
 
+# The types of answers, by those of requests; besides ERROR.
+_EXPECTED: dict[int, int] = {
+    Command.PRODUCER: Command.PRODUCER_SUCCESS,
+    Command.SUBSCRIBE: Command.SUCCESS,
+    Command.UNSUBSCRIBE: Command.SUCCESS,
+    Command.SEEK: Command.SUCCESS,
+    Command.CLOSE_PRODUCER: Command.SUCCESS,
+    Command.CLOSE_CONSUMER: Command.SUCCESS,
+    Command.ACK: Command.ACK_RESPONSE,
+    Command.PARTITIONED_METADATA: Command.PARTITIONED_METADATA_RESPONSE,
+    Command.LOOKUP: Command.LOOKUP_RESPONSE,
+    Command.GET_LAST_MESSAGE_ID: Command.GET_LAST_MESSAGE_ID_RESPONSE,
+    Command.GET_TOPICS_OF_NAMESPACE: Command.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+    Command.GET_SCHEMA: Command.GET_SCHEMA_RESPONSE,
+}
+# What the broker says of its limit is not trusted beyond it: so much of one frame would be kept in memory.
+MESSAGE_BYTES_CEILING = 256 << 20
+
+
 class State(Enum):
     CONNECTING = auto()
     READY = auto()
@@ -56,7 +75,7 @@ class Session:
         self._heard_s = now_s
         self._asked = False
         self._next_request_id = 0
-        self._requests: dict[int, Answered] = {}
+        self._requests: dict[int, tuple[int, Answered]] = {}  # with the type of the answer
 
     @property
     def message_bytes_max(self) -> int:
@@ -88,9 +107,10 @@ class Session:
         self._next_request_id += 1
         return self._next_request_id
 
-    def expect(self, request_id: int, answered: Answered) -> None:
-        """`answered` is called once, with the answer or with why there is none; see `keep_waiting` for the exception."""
-        self._requests[request_id] = answered
+    def expect(self, request_id: int, kind: pb.Command.Type, answered: Answered) -> None:
+        """`kind`: of the request. `answered` is called once, with the answer or with why there is none; of a producer that waits
+        for exclusive access it is called twice."""
+        self._requests[request_id] = _EXPECTED[kind], answered
 
     def forget(self, request_id: int) -> None:
         """An answer that comes later is ignored."""
@@ -117,7 +137,7 @@ class Session:
                 raise frames.ProtocolError("the broker sent a second CONNECTED")
             self.state = State.READY
             if command.connected.max_message_size > 0:
-                self._parser.message_bytes_max = command.connected.max_message_size
+                self._parser.message_bytes_max = min(command.connected.max_message_size, MESSAGE_BYTES_CEILING)
         elif kind == Command.AUTH_CHALLENGE:
             self.challenged = True
         elif kind in _ANSWERS:
@@ -127,7 +147,7 @@ class Session:
         return True
 
     def _answer(self, command: pb.Command, request_id: int) -> None:
-        answered = self._requests.pop(request_id, None)
+        expected, answered = self._requests.pop(request_id, (command.type, None))
         if command.type == Command.ERROR:
             error = from_wire(command.error.error, command.error.message)
             if answered is None:
@@ -136,8 +156,12 @@ class Session:
                 return
             answered(error)
         elif answered is not None:
+            if command.type != expected:
+                self._requests[request_id] = expected, answered
+                given, wanted = pb.Command.Type.Name(command.type), pb.Command.Type.Name(expected)
+                raise frames.ProtocolError(f"the broker answered with {given} where {wanted} is the answer")
             if command.type == Command.PRODUCER_SUCCESS and not command.producer_success.producer_ready:
-                self._requests[request_id] = answered  # it waits for exclusive access; the answer comes again
+                self._requests[request_id] = expected, answered  # it waits for exclusive access; the answer comes again
             answered(command)
 
     # --- time
@@ -157,5 +181,5 @@ class Session:
         """The connection is gone: every request that waits is answered with `error`."""
         self.state = State.FAILED
         requests, self._requests = self._requests, {}
-        for answered in requests.values():
+        for _, answered in requests.values():
             answered(error)

@@ -18,6 +18,7 @@ CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 5.0
 SUBPROTOCOL = "pulsar.binary.v1"
 WEBSOCKET_MESSAGE_BYTES = 1 << 20  # of ours at most: a frame of the binary protocol may span several
+MESSAGE_BYTES_MAX = 8 << 20  # of the peer's: the gateway sends no more than 1 MiB in one
 HIGH_WATER_BYTES = 1 << 20  # unsent bytes from which writing pauses
 
 
@@ -215,7 +216,7 @@ async def connect_web_socket(address: Address, receiver: Receiver, tls: ssl.SSLC
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             ssl=tls,
             compression=None,
-            max_size=None,  # the frames inside have their own limit, which the parser checks as soon as a size is known
+            max_size=MESSAGE_BYTES_MAX,  # the frames inside have their own limit, but one message is kept until it is complete
             open_timeout=CONNECT_TIMEOUT_S,
             close_timeout=CLOSE_TIMEOUT_S,
             ping_interval=None,  # the protocol inside has its own

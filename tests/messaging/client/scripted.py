@@ -77,6 +77,11 @@ class ScriptedConnection:
     def _answer(self, event: Received) -> None:
         command, kind = event.command, event.command.type
         self.broker.commands.append(Command.Type.Name(kind))
+        if kind in self.broker.answers:
+            said = self.broker.answers[kind](command)
+            if said is not None:
+                self.say(said)
+            return
         if kind == Command.SEND:
             self.sent.append(event)
             if self.broker.answers_sends:
@@ -133,6 +138,7 @@ class ScriptedBroker:
         self.partitions = 0
         self.answers_sends = False
         self.reachable = True
+        self.answers: dict[int, Callable[[pb.Command], bytes | None]] = {}  # by type, in place of the usual ones; None: none
         self.refuses: Callable[[pb.Producer], tuple[int, str] | None] = _nothing_to_refuse
         self.lookup: Callable[[pb.Lookup], pb.LookupResponse] = _here
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from messaging.client import errors
-from messaging.client.message import Message
+from messaging.client import EARLIEST, errors
+from messaging.client.consuming.options import DeadLetterPolicy
+from messaging.client.encryption import Encryptor
+from messaging.client.message import Message, MessageId
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.client.scripted import ScriptedBroker
@@ -22,14 +26,21 @@ def broker() -> ScriptedBroker:
     return ScriptedBroker()
 
 
-def deliver(broker: ScriptedBroker, entry_id: int, *, batch_size: int = 0) -> None:
+def deliver(
+    broker: ScriptedBroker, entry_id: int, *, batch_size: int = 0, left: int = 0, times: int = 0, cut: bool = False
+) -> None:
+    """A message, or a batch, of which the bits of `left` (0: all) are still to be acknowledged. `cut`: it cannot be read."""
     connection, subscribe = broker.consumers[-1]
     metadata = pb.Metadata(producer_name="p", sequence_id=entry_id, publish_time=1)
     if batch_size:
         metadata.num_messages_in_batch = batch_size
-    stored = frames.build_send(1, entry_id, metadata, single(b"x") * batch_size or b"x")
+    stored = frames.build_send(1, entry_id, metadata, b"".join(single(b"%d" % index) for index in range(batch_size)) or b"x")
     stored = stored[8 + int.from_bytes(stored[4:8], "big") :]
-    message = pb.Message(consumer_id=subscribe.consumer_id, message_id=pb.MessageId(ledger_id=1, entry_id=entry_id))
+    stored = stored[:-1] + b"?" if cut else stored
+    message_id = pb.MessageId(ledger_id=1, entry_id=entry_id)
+    message = pb.Message(consumer_id=subscribe.consumer_id, message_id=message_id, redelivery_count=times)
+    if left:
+        message.ack_set.append(left)
     framed = frames.command(pb.Command.MESSAGE, message=message)
     connection.say((len(framed) - 4 + len(stored)).to_bytes(4, "big") + framed[4:] + stored)
 
@@ -225,3 +236,144 @@ async def test_what_was_acknowledged_before_a_seek_is_not_sent_after_it(broker: 
             with pytest.raises(errors.ConnectionLost, match="moved"):
                 await task
         assert len(broker.acks) == 1
+
+
+# --- what is sought, and what was on its way
+
+
+async def test_what_was_on_its_way_when_a_consumer_seeks_does_not_come(broker: ScriptedBroker) -> None:
+    """A reader that is read from meanwhile would count it as read, and leave out all before it."""
+    asked: list[pb.Command] = []
+    broker.answers[pb.Command.SEEK] = asked.append
+    async with broker.client() as client, client.reader(TOPIC, EARLIEST) as reader:
+        reading = asyncio.create_task(reader.read())
+        seeking = asyncio.create_task(reader.seek(MessageId(1, 2)))
+        await eventually(lambda: bool(asked))
+        deliver(broker, 700, batch_size=3)
+        connection, subscribe = broker.consumers[-1]
+        close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
+        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+        connection.say(frames.success(asked[0].seek.request_id))
+        await seeking
+        await reopened(broker, 2)
+        start = broker.consumers[-1][1].start_message_id
+        assert (start.ledger_id, start.entry_id) == (1, 2)
+        deliver(broker, 3)
+        assert (await reading).id.entry_id == 3
+
+
+async def test_after_a_seek_that_is_refused_nothing_is_missing(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.reader(TOPIC, EARLIEST) as reader:
+        for entry_id in range(3):
+            deliver(broker, entry_id)
+        assert (await reader.read()).id.entry_id == 0
+        await asyncio.sleep(0)  # the others are queued
+        broker.answers[pb.Command.SEEK] = lambda command: frames.error(command.seek.request_id, 22, "not here")
+        with pytest.raises(errors.MagnetarError, match="not here"):
+            await reader.seek(MessageId(1, 700))
+        await eventually(lambda: broker.commands[-1] == "REDELIVER_UNACKNOWLEDGED_MESSAGES")
+        for entry_id in range(3):  # it begins again
+            deliver(broker, entry_id)
+        assert [(await reader.read()).id.entry_id for _ in range(2)] == [1, 2]
+
+
+async def test_a_reader_that_was_moved_to_a_time_is_moved_again_on_another_connection(broker: ScriptedBroker) -> None:
+    times: list[int] = []
+
+    def moved(command: pb.Command) -> bytes:
+        times.append(command.seek.message_publish_time)
+        connection, subscribe = broker.consumers[-1]
+        close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
+        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+        return frames.success(command.seek.request_id)
+
+    broker.answers[pb.Command.SEEK] = moved
+    async with broker.client() as client, client.reader(TOPIC) as reader:
+        await reader.seek(1_600_000_000_000)
+        await reopened(broker, 2)
+        assert len(times) == 1, "the subscription is where it was moved to"
+        broker.connection.lose()
+        await reopened(broker, 4)
+        assert times == [1_600_000_000_000] * 2
+        deliver(broker, 5)
+        assert (await reader.read()).id.entry_id == 5
+        broker.connection.lose()
+        await reopened(broker, 5)
+        assert len(times) == 2 and broker.consumers[-1][1].start_message_id.entry_id == 5
+
+
+async def test_what_is_closed_says_so_whatever_is_asked_of_it(broker: ScriptedBroker) -> None:
+    async with broker.client() as client:
+        consumer = await client.subscribe(TOPIC, "s")
+        await consumer.close()
+        for call in (consumer.seek(0), consumer.last_message_ids(), consumer.redeliver(), consumer.unsubscribe()):
+            with pytest.raises(errors.Closed):
+                await call
+
+
+async def test_a_reader_has_no_message_where_the_last_cannot_be_read(broker: ScriptedBroker) -> None:
+    """Else a single one at the end of a topic would keep every table view of it from opening."""
+    last = pb.MessageId(ledger_id=1, entry_id=2)
+
+    def said(command: pb.Command) -> bytes:
+        answer = pb.GetLastMessageIdResponse(request_id=command.get_last_message_id.request_id, last_message_id=last)
+        return frames.command(pb.Command.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer)
+
+    broker.answers[pb.Command.GET_LAST_MESSAGE_ID] = said
+    async with broker.client() as client, client.reader(TOPIC, EARLIEST) as reader:
+        assert await reader.has_message(), "it is on its way"
+        deliver(broker, 1)
+        deliver(broker, 2, cut=True)
+        await reader.read()
+        await eventually(lambda: bool(broker.acks))
+        assert not await reader.has_message()
+
+
+async def test_an_id_is_no_place_to_begin_at_in_several_partitions(broker: ScriptedBroker) -> None:
+    broker.partitions = 3
+    async with broker.client() as client:
+        with pytest.raises(errors.InvalidValue, match="3 partitions"):
+            await client.reader(TOPIC, MessageId(1, 1, partition=2))
+        await eventually(lambda: broker.commands.count("CLOSE_CONSUMER") == 3)
+        async with client.reader(TOPIC, EARLIEST):
+            pass
+
+
+# --- dead letters
+
+
+async def test_of_a_batch_what_is_acknowledged_is_no_dead_letter_and_what_is_refused_is(broker: ScriptedBroker) -> None:
+    """In either order, and whether the broker is told of parts of batches or not."""
+    broker.answers_sends = True
+    policy = DeadLetterPolicy(1, dead_letter_topic="persistent://acme/orders/dead")
+    for batch_index_ack in (True, False):
+        broker.acks.clear()
+        async with broker.client() as client:
+            options = {"nack_delay_s": 0.0, "dead_letters": policy, "batch_index_ack": batch_index_ack}
+            async with client.consumer(TOPIC, "s", kind="shared", **options) as consumer:  # type: ignore[arg-type]
+                deliver(broker, 0, batch_size=3, times=1)
+                messages = await consumer.receive_batch(3, timeout_s=10)
+                await consumer.ack(messages[0])
+                await consumer.nack(messages[1])
+                await consumer.ack(messages[2])
+                await eventually(lambda: bool(broker.connection.sent))
+                await eventually(lambda: any(ack.message_id and not ack.message_id[0].ack_set for ack in broker.acks))
+                assert broker.payloads() == [b"1"]
+
+
+async def test_dead_letters_may_be_as_large_as_messages_and_are_encrypted_if_asked(broker: ScriptedBroker) -> None:
+    public = ec.generate_private_key(ec.SECP256R1()).public_key()
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    broker.answers_sends = True
+    policy = DeadLetterPolicy(0, encryption=Encryptor({"k": pem}))
+    async with (
+        broker.client(memory_bytes_max=4 << 20) as client,
+        client.consumer(TOPIC, "s", kind="shared", dead_letters=policy, retry_enabled=True) as consumer,
+    ):
+        deliver(broker, 0)
+        message = await consumer.receive()
+        message.payload = b"x" * 250_000  # more than the broker takes in one: it came in chunks
+        await consumer.reconsume_later(message, 1.0)
+        sent = [frames.parse_stored(event.rest) for event in broker.connection.sent]
+        assert [stored.metadata.chunk_id for stored in sent] == [0, 1, 2]
+        assert all(stored.metadata.encryption_keys[0].key == "k" and b"xxxx" not in stored.payload for stored in sent)

@@ -27,7 +27,27 @@ async def test_what_was_open_before_says_why_it_does_nothing() -> None:
         with pytest.raises(errors.InvalidOperation):
             producer.send_nowait(b"x")
         assert len(broker.commands) == commands, "the connection is the parent's"
-    await asyncio.gather(producer.abort(), consumer.close())
+
+
+async def test_what_is_closed_in_a_forked_process_leaves_the_connection_to_the_parent() -> None:
+    """Also where nothing may wait: the event loop that a context manager was entered in is the parent's."""
+    broker = ScriptedBroker()
+    client = broker.client()
+    producer, consumer = await client.create_producer(TOPIC), await client.subscribe(TOPIC, "s")
+    reader = await client.reader(TOPIC)
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    client.forked()
+    commands = len(broker.commands)
+    for close in (producer.close, producer.abort, consumer.close, reader.close, client.close):
+        with pytest.raises(StopIteration):
+            close().__await__().send(None)
+        with pytest.raises(StopIteration):
+            client.__aexit__(None, None, None).__await__().send(None)
+    await asyncio.sleep(0)
+    assert broker.connection.open and len(broker.commands) == commands
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def test_a_forked_process_is_told_and_makes_its_own() -> None:

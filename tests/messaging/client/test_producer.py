@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -328,3 +329,48 @@ async def test_interceptors_see_each_message_and_its_receipt(broker: ScriptedBro
         await producer.send(b"x")
         await eventually(lambda: seen == [(b"x", MessageId(1, 0), None)])
         assert frames.parse_stored(broker.connection.sent[0].rest).metadata.properties[0].key == "seen"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"event_time_ms": -1},
+        {"event_time_ms": 1 << 64},
+        {"event_time_ms": 1.5},
+        {"deliver_at_ms": -5},
+        {"deliver_at_ms": 1 << 64},
+        {"deliver_after_s": float("nan")},
+        {"properties": {"attempt": 1}},
+        {"properties": {"name": "\ud800"}},
+        {"key": 5},
+        {"key": "\ud800"},
+        {"ordering_key": "text"},
+        {"sequence_id": "7"},
+    ],
+)
+async def test_what_cannot_be_written_is_refused_before_it_shares_a_batch(
+    broker: ScriptedBroker, arguments: dict[str, Any]
+) -> None:
+    """Else those who share it would wait for ever, and their messages would be gone."""
+    broker.answers_sends = True
+    async with broker.client() as client, client.producer(TOPIC) as producer:
+        company = producer.send_nowait(b"company")
+        with pytest.raises(errors.InvalidValue):
+            await producer.send(b"x", **arguments)
+        await producer.flush()
+        assert (await company).entry_id == 0 and producer.statistics.pending == 0
+
+
+async def test_a_batch_that_cannot_be_encrypted_fails_and_nobody_waits_for_ever(broker: ScriptedBroker) -> None:
+    class Broken:
+        def encrypt(self, payload: bytes, metadata: pb.Metadata) -> bytes:
+            raise OSError("the module of keys is gone")
+
+    broker.answers_sends = True
+    async with broker.client() as client, client.producer(TOPIC, encryption=Broken()) as producer:  # type: ignore[arg-type]
+        futures = [producer.send_nowait(b"x") for _ in range(3)]
+        await producer.flush()
+        for future in futures:
+            with pytest.raises(errors.SendFailed, match="the module of keys is gone"):
+                await future
+        assert producer.statistics.pending == 0

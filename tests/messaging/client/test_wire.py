@@ -118,8 +118,8 @@ def test_answers_find_their_requests_and_strangers_are_ignored() -> None:
     session = ready()
     answers: list[Any] = []
     first, second = session.new_request_id(), session.new_request_id()
-    session.expect(first, answers.append)
-    session.expect(second, answers.append)
+    session.expect(first, Command.LOOKUP, answers.append)
+    session.expect(second, Command.SUBSCRIBE, answers.append)
     session.receive(frames.success(second) + frames.error(first, 11, "gone") + frames.success(first) + frames.success(99), 1.0)
     assert answers[0].type == Command.SUCCESS and isinstance(answers[1], TopicNotFound) and len(answers) == 2
 
@@ -128,7 +128,7 @@ def test_a_producer_that_waits_for_exclusive_access_is_answered_twice() -> None:
     session = ready()
     answers: list[Any] = []
     number = session.new_request_id()
-    session.expect(number, answers.append)
+    session.expect(number, Command.PRODUCER, answers.append)
     for is_ready in (False, True, True):
         success = pb.ProducerSuccess(request_id=number, producer_name="p", producer_ready=is_ready)
         session.receive(frames.command(Command.PRODUCER_SUCCESS, producer_success=success), 1.0)
@@ -138,7 +138,7 @@ def test_a_producer_that_waits_for_exclusive_access_is_answered_twice() -> None:
 def test_a_lost_connection_answers_every_request() -> None:
     session = ready()
     answers: list[Any] = []
-    session.expect(session.new_request_id(), answers.append)
+    session.expect(session.new_request_id(), Command.SEEK, answers.append)
     session.fail(ConnectionLost("gone"))
     session.fail(ConnectionLost("again"))
     assert [str(answer) for answer in answers] == ["gone"]
