@@ -26,6 +26,7 @@ from tenants.models import (
     Grant,
     Key,
     Namespace,
+    NamespaceBundles,
     OutboxChange,
     RecycledRow,
     SubscriptionGrant,
@@ -233,10 +234,13 @@ def topic_state(row: TopicPolicies) -> dict[str, Any]:
 def namespace_state(namespace: Namespace) -> dict[str, Any]:
     grants = Grant.unscoped.filter(namespace=namespace)
     restrictions = SubscriptionGrant.unscoped.filter(namespace=namespace)
-    return _namespace_state(namespace, grants, restrictions)
+    boundaries = NamespaceBundles.unscoped.filter(namespace=namespace).values_list("boundaries", flat=True).first()
+    return _namespace_state(namespace, grants, restrictions, boundaries)
 
 
-def _namespace_state(namespace: Namespace, grants: Iterable[Grant], restrictions: Iterable[SubscriptionGrant]) -> dict[str, Any]:
+def _namespace_state(
+    namespace: Namespace, grants: Iterable[Grant], restrictions: Iterable[SubscriptionGrant], boundaries: list[int] | None
+) -> dict[str, Any]:
     roles: dict[str, list[str]] = {}
     topics: dict[str, dict[str, list[str]]] = {}
     subscriptions: dict[str, list[str]] = {}
@@ -250,6 +254,7 @@ def _namespace_state(namespace: Namespace, grants: Iterable[Grant], restrictions
         "grants": roles,
         "topic_grants": topics,
         "subscription_roles": subscriptions,
+        **({"boundaries": boundaries} if boundaries else {}),
         **({"restored_ms": int(namespace.restored_at.timestamp() * 1000)} if namespace.restored_at else {}),
     }
 
@@ -288,8 +293,10 @@ def _namespaces(after: str) -> Iterator[tuple[str, dict[str, Any]]]:
         restrictions: dict[str, list[SubscriptionGrant]] = {}
         for restriction in SubscriptionGrant.unscoped.filter(namespace__in=rows):
             restrictions.setdefault(restriction.namespace_id, []).append(restriction)
+        boundaries = dict(NamespaceBundles.unscoped.filter(namespace__in=rows).values_list("namespace", "boundaries"))
         for row in rows:
-            yield row.name, _namespace_state(row, grants.get(row.name, ()), restrictions.get(row.name, ()))
+            state = _namespace_state(row, grants.get(row.name, ()), restrictions.get(row.name, ()), boundaries.get(row.name))
+            yield row.name, state
 
 
 def _topics(after: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -40,6 +40,7 @@ class NamespaceState(msgspec.Struct):
     grants: dict[str, list[str]] = {}  # role -> actions
     topic_grants: dict[str, dict[str, list[str]]] = {}  # full topic name -> role -> actions
     subscription_roles: dict[str, list[str]] = {}
+    boundaries: list[int] = []  # of its bundles (`messaging.protocol.bundles`); none: the usual ones
     restored_ms: int = 0  # when it came back from the recycle bin; 0: it never was there
 
 

@@ -35,7 +35,7 @@ def boundaries_of(namespace: str) -> Boundaries:
 
 
 def set_boundaries(namespace: Namespace, boundaries: Boundaries) -> None:
-    """Within the transaction of an action."""
+    """Within the transaction of an action, which publishes the namespace after it."""
     NamespaceBundles.unscoped.update_or_create(namespace=namespace, defaults={"boundaries": list(boundaries)})
 
 
@@ -63,6 +63,7 @@ def split_bundle(actor: Actor, name: str, text: str, algorithm: str, positions: 
         after = split(before, bundle, divide(bundle, {topic: rates[topic] for topic in inside[bundle]}, positions))
         if after != before:
             set_boundaries(namespace, after)
+            changing.publish_namespace(namespace)
             made = [str(part) for part in by_bundle(after, ()) if bundle.lower <= part.lower < bundle.upper]
             changing.audit("namespace.split_bundle", tenant, name, {"bundle": str(bundle)}, {"bundles": made})
     return inside[bundle]

@@ -9,6 +9,7 @@ import pytest
 
 from messaging.adminrpc.methods import TOPICS_UNLOAD
 from messaging.protocol.bundles import bundle_of, bundles_of, equal_bundles
+from tenants import feed
 from tenants.models import AuditRecord, NamespaceBundles
 from tests.tenants.world import World, status
 
@@ -65,6 +66,19 @@ def test_a_namespace_has_as_many_as_it_was_made_with(call: Call) -> None:
     assert status(call("PUT", "/admin/v2/namespaces/acme/many", {"bundles": {"numBundles": 8193}})) == 412
     assert status(call("PUT", "/admin/v2/namespaces/acme/odd", {"bundles": {"boundaries": ["0x10000000"]}})) == 400
     assert status(call("GET", "/admin/v2/namespaces/acme/many")) == status(call("GET", "/admin/v2/namespaces/acme/odd")) == 404
+
+
+def test_brokers_are_told_which_there_are(call: Call, world: World) -> None:
+    def told() -> list[int]:
+        return list(world.broker.state["namespace", "acme/orders"].get("boundaries", []))
+
+    assert told() == [], "the usual ones"
+    assert status(call("PUT", SPLIT)) == 204
+    assert told() == [0, 0x20000000, 0x40000000, 0x80000000, 0xC0000000, 0xFFFFFFFF]
+    full = {change.key: change.state for change in feed.since(0).changes if change.kind == "namespace"}
+    assert full["acme/orders"] == world.broker.state["namespace", "acme/orders"]
+    assert status(call("PUT", "/admin/v2/namespaces/acme/single", {"bundles": {"numBundles": 1}})) == 204
+    assert world.broker.state["namespace", "acme/single"]["boundaries"] == [0, 0xFFFFFFFF]
 
 
 def test_splitting_is_stored_and_audited_and_goes_with_the_namespace(call: Call) -> None:

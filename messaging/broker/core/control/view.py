@@ -19,9 +19,11 @@ from messaging.policies.dynamic import with_dynamic
 from messaging.policies.model import ROLE_PREFIX, Level
 from messaging.policies.resolution import EffectivePolicy, policy_topic, resolve_policy
 from messaging.policies.spending import throttled
+from messaging.protocol.bundles import BUNDLES_DEFAULT, Boundaries, equal_bundles
 from messaging.protocol.names import TopicName
 
 _NOTHING: Mapping[str, Any] = {}
+_USUAL = equal_bundles(BUNDLES_DEFAULT)
 
 
 class ControlView(InheritedGrants):
@@ -269,6 +271,11 @@ class ControlView(InheritedGrants):
         bin. "" where it is unknown."""
         recycled = self.recycled.get(namespace)
         return self.tenant_uid(namespace.partition("/")[0]) if recycled is None else str(recycled.get("tenant_uid", ""))
+
+    def boundaries_of(self, namespace: str) -> Boundaries:
+        """Of its bundles."""
+        given: list[int] = self.namespaces.get(namespace, _NOTHING).get("boundaries", [])
+        return tuple(given) or _USUAL
 
     def restored_ms(self, namespace: str) -> int:
         """When the namespace came back from the recycle bin, where nobody could use it; 0: it was not there."""
