@@ -22,6 +22,7 @@ from messaging.local_caller import is_loopback
 PREFIX = "MAGNETAR_"
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(ge=1)]
+Few = Annotated[int, Meta(ge=1, le=64)]
 Tick = Annotated[int, Meta(ge=1, le=3_600_000)]  # milliseconds, as for the policy
 Counted = Annotated[int, Meta(ge=0)]
 RecycleBinHours = Annotated[int, Meta(ge=0, le=8_760)]  # a year
@@ -75,7 +76,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ledger_url: str = ""  # postgresql://... for messages (a schema of its own); empty: a log in DATA_DIR/broker
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
-    broker_id: str = "broker-1"  # name of this broker in usage records and metrics
+    broker_id: str = "broker-1"  # name of this broker in usage records, metrics and the metadata
+    brokers: Few = 1  # processes on this machine that share the topics, each with a log of its own
+    broker_number: Few = 1  # which of them this process is; `standalone` sets it
+    broker_own_port: Port = 0  # where one of several brokers takes its own clients; all of them listen on `broker_port`
+    broker_own_tls_port: Port = 0  # the same over TLS
     # Access
     anonymous_public: bool = True  # anonymous clients on this machine may use public/default, if `host` is a loopback address
     superuser_roles: tuple[str, ...] = ("admin",)  # roles that may do everything
@@ -274,6 +279,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 raise ConfigError(
                     f"{name} = {scheme[:40]}://... is not a PostgreSQL URL: write postgresql://user:password@host:5432/name"
                 )
+        if self.broker_number > self.brokers:
+            raise ConfigError(f"broker_number = {self.broker_number} is more than brokers = {self.brokers}: raise the latter")
+        if self.brokers > 1 and self.ledger_url:
+            raise ConfigError("brokers above 1 is for logs on this machine: leave ledger_url empty, or use one broker")
         if self.memory_budget_bytes < 2 * self.message_bytes_max:
             raise ConfigError(
                 f"memory_budget_bytes = {self.memory_budget_bytes} is less than two messages of message_bytes_max = "
@@ -308,6 +317,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def data_path(self) -> Path:
         return Path(self.data_dir)
+
+    @property
+    def broker_path(self) -> Path:
+        """What this broker stores, but for metadata, which brokers on one machine share."""
+        return self.data_path / ("broker" if self.broker_number == 1 else f"broker-{self.broker_number}")
+
+    @property
+    def broker_run_file(self) -> Path:
+        """Written by this broker when it takes traffic."""
+        return self.data_path / "run" / f"{self.broker_path.name}.json"
 
     @property
     def plain_host(self) -> str:

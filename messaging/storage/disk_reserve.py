@@ -137,7 +137,7 @@ NO_RESERVE = DiskReserve(Path(os.devnull), 0)
 
 def of_broker(settings: Settings) -> DiskReserve:
     """For the metadata and the feed of a broker: a part of what is kept of the disk."""
-    return DiskReserve(settings.data_path / "broker" / "meta.reserve", min(METADATA_BYTES_MAX, settings.reserved_bytes // 4))
+    return DiskReserve(settings.broker_path / "meta.reserve", min(METADATA_BYTES_MAX, settings.reserved_bytes // 4))
 
 
 def of_database(path: Path, settings: Settings) -> DiskReserve:

@@ -64,7 +64,7 @@ class Access:
         self.key_uses = KeyUses(now_ms())
         self.feed = FeedFollower(
             self.view,
-            FeedStore(settings.data_path / "broker" / "feed", reserve),
+            FeedStore(settings.broker_path / "feed", reserve),
             fetch or partial(fetch_page, settings),
             background.register("save_feed"),
         )

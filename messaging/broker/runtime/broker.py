@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -30,10 +29,12 @@ from messaging.broker.runtime.dead_letters.moves import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.feed.policy_changes import PolicyChanges
 from messaging.broker.runtime.feed.recycled_namespaces import RecycledNamespaces
 from messaging.broker.runtime.idle_topics import IdleTopics
+from messaging.broker.runtime.listeners import Addresses
 from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREADS
 from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
+from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.process import free_young_cycles
@@ -66,18 +67,6 @@ log = structlog.get_logger("broker")
 RATE_SAMPLE_S = MEMORY_SWEEP_S = SIGNING_KEYS_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """What clients are told: URLs, empty where there is no such listener."""
-
-    broker_url: str
-    broker_url_tls: str
-    ws_url: str
-    rpc_url: str
-    http_url: str = ""
-    http_url_tls: str = ""
-
-
 class ConsumerTable(Protocol):
     """The consumers of one connection."""
 
@@ -87,8 +76,18 @@ class ConsumerTable(Protocol):
 class Broker:
     """Its parts are made in the order in which they need one another. What serves topics and is made after them listens to them."""
 
-    def __init__(self, settings: Settings, storage: Storage, cursors: CursorLog, access: Access, boot_epoch: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Storage,
+        cursors: CursorLog,
+        access: Access,
+        boot_epoch: int,
+        owners: Owners | None = None,
+    ) -> None:
+        """`owners`: None where there is one broker."""
         self.settings = settings
+        self.owners = owners or SoleOwner()
         self.storage = storage
         self.cursors = cursors
         self.background = storage.background
@@ -153,6 +152,7 @@ class Broker:
             clock_ms=self.storage.clock_ms,
             tenant_uid=self.access.view.tenant_uid,
             admit=self.permission_checks.admit,
+            owners=self.owners,
             active=self.metering.active,
         )
         self.topics = Topics(services, self.idle_topics.idle_since_ms)
@@ -212,9 +212,11 @@ class Broker:
     # --- names
 
     def new_producer_name(self) -> str:
-        """Unique over restarts: the boot's number is part of it."""
+        """Unique over restarts and brokers: the boot's number is part of it."""
         self._names_given += 1
-        return f"{self.settings.cluster_name}-{self.boot_epoch}-{self._names_given}"
+        number = self.settings.broker_number
+        boot = f"{self.boot_epoch}" if number == 1 else f"{number}.{self.boot_epoch}"
+        return f"{self.settings.cluster_name}-{boot}-{self._names_given}"
 
     # --- who may what
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import signal
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from messaging import descriptors, logs
@@ -21,8 +19,9 @@ from messaging.broker.http import start_http
 from messaging.broker.http.context import Edge
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
-from messaging.broker.runtime.broker import Addresses, Broker
+from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.listeners import BACKLOG, open_listeners
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
 from messaging.broker.runtime.orphans import (
@@ -32,6 +31,8 @@ from messaging.broker.runtime.orphans import (
     collect_after_start,
     collect_of_this_run,
 )
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.joining import join
 from messaging.broker.runtime.process import tune_gc, tune_malloc, tune_thread_switching
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
@@ -54,7 +55,6 @@ from messaging.tls import server_context
 
 log = logs.get_logger("broker")
 
-BACKLOG = 1024
 STOP_S = 8.0
 
 
@@ -118,31 +118,27 @@ async def run(settings: Settings, stop: asyncio.Event | None = None) -> int:
 
 async def start(settings: Settings, stack: AsyncExitStack, background: BackgroundLoops | None = None) -> Broker:
     """A broker that takes traffic; `stack` closes what it opened, in reverse."""
-    folder = settings.data_path / "broker"
+    folder = settings.broker_path
     background = background or BackgroundLoops()
     try:
         make_directory(folder)
         reserve = _reserve(settings)
         _withdraw(settings)  # of a broker that was killed: nobody is to be sent there
-        plain = _listen(settings.plain_host, settings.broker_port, "broker_port")
-        stack.callback(plain.close)
-        web_socket = _listen(settings.host, settings.ws_port, "ws_port")
-        stack.callback(web_socket.close)
-        rpc = _listen(settings.broker_rpc_host, settings.broker_rpc_port, "broker_rpc_port")
-        stack.callback(rpc.close)
+        listeners = open_listeners(settings)
+        stack.callback(listeners.close)
         context = server_context(settings, identifies_clients=True)
-        secure = _listen(settings.host, settings.broker_tls_port, "broker_tls_port") if context else None
         store = _ledgers(settings, background)
         await store.start()
         stack.push_async_callback(store.stop)
         meta = _metadata(settings, background.register("metadata_store"), reserve)
         await meta.start()
         stack.push_async_callback(meta.stop)
-        certain = await generations.match(store, meta)
-        newest_ledger_id = max(await store.ledger_ids(WHOLE), default=0)
+        scope = WHOLE if settings.broker_number == 1 else f"broker/{settings.broker_number}"
+        certain = await generations.match(store, meta, scope)
+        newest_ledger_id = max(await store.ledger_ids(scope), default=0)
         if store.generation != generations.ACCEPTED:
             _require_same_age(await meta.first_free_ledger_id(), newest_ledger_id)
-        owned = await take_over(store, meta, after_ledger_id=newest_ledger_id)
+        owned = await take_over(store, meta, scope, after_ledger_id=newest_ledger_id)
     except PermissionError as error:
         raise ConfigError(
             f"data_dir {settings.data_dir} is not writable ({error.strerror}): change its owner, or choose another"
@@ -191,27 +187,36 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     except StoreError as error:
         raise ConfigError(f"the broker cannot read its cursors: {error}") from error
     stack.push_async_callback(cursors.stop)
-    service = Broker(settings, storage, cursors, access, owned.fence.epoch)
+    addresses = listeners.addresses(settings)
+    try:
+        owners = await join(settings, meta, owned, access.view.boundaries_of, asdict(addresses))
+    except StoreError as error:
+        raise ConfigError(f"the broker cannot read which topics are its own: {error}") from error
+    service = Broker(settings, storage, cursors, access, owned.fence.epoch, owners)
     store.on_failed = service.store_failed
     meter_usage(service, settings.data_path / "usage" / "raw")
-    service.addresses = _addresses(settings, plain, secure, web_socket, rpc)
+    service.addresses = addresses
     commands = Commands(service)
     service.before_stop.append(commands.stop)
     samples, methods = partial(broker_samples, service), AdminHandlers(service).methods
     edge = Edge(service, LocalSessions(service), samples, methods, lambda tls: Connection(service, commands, tls=tls))
-    http = await start_http(edge, settings, rpc_sock=rpc, ws_sock=web_socket, tls_context=context)
+    http = await start_http(edge, settings, rpc_sock=listeners.rpc, ws_sock=listeners.web_socket, tls_context=context)
     stack.push_async_callback(http.stop)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)
-    stack.callback(listener.close)
-    if secure is not None and context is not None:
-        stack.callback(secure.close)
+    for plain in listeners.plain:
+        listener = await loop.create_server(lambda: Connection(service, commands, tls=False), sock=plain, backlog=BACKLOG)
+        stack.callback(listener.close)
+    for secure in listeners.secure:
+        assert context is not None
         shaking = TlsListener(
             service.peers, secure, context, lambda before: Connection(service, commands, tls=True, arrived_as=before)
         )
         stack.callback(shaking.close)
     service.why_not_ready = ""
     service.start_background_loops()
+    if isinstance(owners, FleetMember):
+        owners.keep(background)
+        stack.push_async_callback(owners.stop)
     finishing = background.until_done("finish_partitioned_topics", service.topics.partitioned.finish_interrupted)
     stack.callback(finishing.cancel)
     metering = background.until_done("meter_stored_topics", partial(meter_stored_topics, service))
@@ -223,7 +228,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
 
 def _ledgers(settings: Settings, background: BackgroundLoops) -> Ledgers:
     if not settings.ledger_url:
-        return LocalLedgerStore(settings.data_path / "broker" / "log", LocalConfig.from_settings(settings))
+        return LocalLedgerStore(settings.broker_path / "log", LocalConfig.from_settings(settings))
     from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore  # its library is loaded only where it is used
 
     entry_bytes_max = LocalConfig.from_settings(settings).entry_bytes_max
@@ -282,63 +287,23 @@ def ledger_limits(settings: Settings) -> LedgerLimits:
     )
 
 
-def _listen(host: str, port: int, setting: str) -> socket.socket:
-    """A bound, listening socket. Raises `ConfigError` naming the setting."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigError(
-                f"{setting} {port} on {host} is in use by another process: "
-                f"stop that process, or set MAGNETAR_{setting.upper()} (0 picks a free port)"
-            ) from None
-        raise ConfigError(f"{setting} {port} on {host} cannot be opened: {error.strerror}") from None
-    listener.setblocking(False)
-    return listener
-
-
-def _addresses(
-    settings: Settings, plain: socket.socket, secure: socket.socket | None, web_socket: socket.socket, rpc: socket.socket
-) -> Addresses:
-    host = f"[{settings.client_host}]" if ":" in settings.client_host else settings.client_host
-    plain_host = host if settings.plain_host == settings.host else settings.plain_host
-    rpc_host = "127.0.0.1" if settings.broker_rpc_host in ("", "0.0.0.0", "::") else settings.broker_rpc_host
-    rpc_host = f"[{rpc_host}]" if ":" in rpc_host else rpc_host
-    web = f"{'https' if settings.tls != 'off' else 'http'}://{host}:{settings.web_port}" if settings.web_port else ""
-    return Addresses(
-        broker_url=f"pulsar://{plain_host}:{plain.getsockname()[1]}",
-        broker_url_tls=f"pulsar+ssl://{host}:{secure.getsockname()[1]}" if secure else "",
-        ws_url=f"{'wss' if settings.tls != 'off' else 'ws'}://{host}:{web_socket.getsockname()[1]}",
-        rpc_url=f"{'https' if settings.internal_tls else 'http'}://{rpc_host}:{rpc.getsockname()[1]}",
-        http_url=web if settings.tls == "off" else "",
-        http_url_tls=web if settings.tls != "off" else "",
-    )
-
-
 def announce(settings: Settings, service: Broker) -> None:
     """run/broker.json: how to reach this broker, for web, workers and the supervisor."""
     here = service.addresses
     content = {
-        "broker_url": here.broker_url,
-        "broker_url_tls": here.broker_url_tls,
+        "broker_url": here.service_url,
+        "broker_url_tls": here.service_url_tls,
+        "own_url": here.broker_url,
+        "own_url_tls": here.broker_url_tls,
         "ws_url": here.ws_url,
         "rpc_url": here.rpc_url,
         "pid": os.getpid(),
         "boot_epoch": service.boot_epoch,
     }
-    path = _run_file(settings)
+    path = settings.broker_run_file
     path.parent.mkdir(parents=True, exist_ok=True)
     service.storage.reserve.write_file(path, json.dumps(content).encode())
 
 
 def _withdraw(settings: Settings) -> None:
-    _run_file(settings).unlink(missing_ok=True)
-
-
-def _run_file(settings: Settings) -> Path:
-    return settings.data_path / "run" / "broker.json"
+    settings.broker_run_file.unlink(missing_ok=True)

@@ -20,10 +20,10 @@ from typing import Protocol
 
 import msgspec
 
-from messaging.storage.ledger_store import Fence, StoreError
+from messaging.storage.ledger_store import WHOLE, Fence, StoreError
 from messaging.storage.meta_store import MetaStore
 
-KEY = "store/generation"
+KEY = "store/generation"  # of the range that is `WHOLE`
 ACCEPTED = "accepted"  # of a log whose operator said that it takes the metadata there is
 
 
@@ -46,10 +46,16 @@ class _Named(msgspec.Struct, frozen=True):
     stopped: bool = False
 
 
-async def match(ledgers: NamedLog, meta: MetaStore) -> bool:
+def key_of(scope: str) -> str:
+    """Each owned range has a log, and several may share their metadata."""
+    return KEY if scope == WHOLE else f"{KEY}/{scope}"
+
+
+async def match(ledgers: NamedLog, meta: MetaStore, scope: str = WHOLE) -> bool:
     """Whether both are certainly as their last owner left them: it stopped cleanly. False too for a log of an earlier release,
     which has no name. Raises `GenerationConflict`, and `StoreError` if the metadata cannot be read."""
-    stored = await meta.get_value(KEY)
+    key = key_of(scope)
+    stored = await meta.get_value(key)
     if ledgers.generation == ACCEPTED:
         return False
     if stored is None:
@@ -61,7 +67,7 @@ async def match(ledgers: NamedLog, meta: MetaStore) -> bool:
     try:
         named = msgspec.json.decode(stored, type=_Named)
     except msgspec.DecodeError as error:
-        raise StoreError(f"the metadata cannot be read: its value {KEY} is damaged: {error}") from error
+        raise StoreError(f"the metadata cannot be read: its value {key} is damaged: {error}") from error
     if ledgers.generation != named.current and (not named.following or ledgers.generation != named.following):
         of_log, of_metadata = ledgers.generation or "(none)", named.current or "(none)"
         raise GenerationConflict(f"the log is of generation {of_log}, the metadata of {of_metadata}")
@@ -71,7 +77,7 @@ async def match(ledgers: NamedLog, meta: MetaStore) -> bool:
 async def renew(ledgers: NamedLog, meta: MetaStore, fence: Fence, *, stopped: bool = False) -> None:
     """Gives both a new name. `stopped`: nothing changes in either before the next start. Raises `StoreError`; they still match
     then."""
-    following = secrets.token_hex(8)
-    await meta.put_value(fence, KEY, msgspec.json.encode(_Named(ledgers.generation, following)))
+    key, following = key_of(fence.scope), secrets.token_hex(8)
+    await meta.put_value(fence, key, msgspec.json.encode(_Named(ledgers.generation, following)))
     await ledgers.name_generation(following)
-    await meta.put_value(fence, KEY, msgspec.json.encode(_Named(following, stopped=stopped)))
+    await meta.put_value(fence, key, msgspec.json.encode(_Named(following, stopped=stopped)))

@@ -28,8 +28,8 @@ from messaging.broker.http.app import rpc_app
 from messaging.broker.http.asgi import Event
 from messaging.broker.http.context import Edge, EdgeContext, EdgeCounters
 from messaging.broker.runtime.admin.handlers import AdminHandlers
-from messaging.broker.runtime.broker import Addresses
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.listeners import Addresses
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import OutgoingMessage
 from messaging.broker.runtime.local.producer import LocalProducer

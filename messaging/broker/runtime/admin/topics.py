@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import msgspec
 import structlog
 
@@ -154,11 +156,10 @@ class TopicHandlers:
 
     @answers(TOPICS_LOOKUP)
     async def lookup(self, request: TopicLookup) -> LookupAnswer:
-        await topic_name(self._broker, request.topic)
-        here = self._broker.addresses
-        return LookupAnswer(
-            broker_url=here.broker_url, broker_url_tls=here.broker_url_tls, http_url=here.http_url, http_url_tls=here.http_url_tls
-        )
+        """A broker that is to acquire the topic is as good an answer as its owner."""
+        elsewhere = await self._broker.owners.where(await topic_name(self._broker, request.topic))
+        addresses = asdict(self._broker.addresses) if elsewhere is None else elsewhere.addresses
+        return LookupAnswer(**{kind: addresses.get(kind, "") for kind in LookupAnswer.__struct_fields__})
 
     @answers(TOPICS_UNLOAD)
     async def unload(self, request: TopicRef) -> Empty:

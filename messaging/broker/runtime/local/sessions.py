@@ -27,6 +27,7 @@ from messaging.broker.runtime.local.messages import (
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.topic_consumer import TopicConsumer
+from messaging.broker.runtime.topics.services import OWN_TENANT
 from messaging.errors import MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
@@ -38,7 +39,7 @@ KINDS: dict[SubscriptionKind, SubscriptionType] = {
     "Failover": SubscriptionType.FAILOVER,
     "Key_Shared": SubscriptionType.KEY_SHARED,
 }
-HEALTH_TOPIC = TopicName("persistent", "magnetar", "system", "health")
+HEALTH_TOPIC = TopicName("persistent", OWN_TENANT, "system", "health")
 HEALTH_TIMEOUT_S = 5.0
 
 
@@ -47,6 +48,8 @@ class LocalSessions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        number = broker.settings.broker_number
+        self._health_topic = HEALTH_TOPIC if number == 1 else HEALTH_TOPIC._replace(local=f"health-{number}")
 
     async def open_producer(
         self, principal: Principal, topic: str, producer_name: str | None, sink: ProducerListener, *, encrypts: bool = False
@@ -182,7 +185,7 @@ class LocalSessions:
     async def round_trip(self) -> None:
         """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""
         principal = Principal("service:broker", service=True)
-        topic = await self._broker.topics.get(HEALTH_TOPIC, create=True)
+        topic = await self._broker.topics.get(self._health_topic, create=True)
         await topic.writable()
         reader = topic.subscriptions.create_reader(f"health-{self._broker.new_producer_name()}", LATEST)
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()

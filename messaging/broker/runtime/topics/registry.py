@@ -111,6 +111,7 @@ class Topics:
     async def _load(self, name: TopicName, create: bool, writable: bool) -> Topic:
         text, policies = str(name), self.services.policies
         check_enabled(self.services, name)
+        await self.services.owners.require(name)
         version = policies.version
         try:
             record = await self.meta.get_topic(text)
@@ -181,6 +182,7 @@ class Topics:
     async def create(self, name: TopicName, properties: dict[str, str]) -> None:
         """Raises `Conflict` if a topic, partitioned or not, has this name."""
         check_enabled(self.services, name)
+        await self.services.owners.require(name)
         text = str(name)
         if name.partition >= 0:
             parent = await self.partitioned.get(name.base)
@@ -304,6 +306,7 @@ class Topics:
 
     async def _delete_unloaded(self, name: TopicName, into: Recycling | None) -> None:
         text = str(name)
+        await self.services.owners.require(name)
         if await self.meta.get_topic(text) is None:
             if not name.persistent:
                 return  # as in Pulsar: it is gone already

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.wire.connection import Connection
 from messaging.errors import NotReady
@@ -26,13 +28,17 @@ async def lookup(service: Broker, connection: Connection, body: pb.Lookup, resou
         # With this wording the C++ client does not close its connection.
         raise NotReady(f"the broker do not have {body.advertised_listener_name} listener: leave the listener name out")
     await service.require_namespace(resource.namespace)
+    elsewhere = await service.owners.where(parse_topic(resource.topic), sent=body.authoritative)
+    addresses = asdict(service.addresses) if elsewhere is None else elsewhere.addresses
+    # A broker that is to acquire the topic is asked again, and told by `authoritative` that it is.
+    final = elsewhere is None or elsewhere.owner
     answer = pb.LookupResponse(
         request_id=body.request_id,
-        response=pb.LookupResponse.Connect,
+        response=pb.LookupResponse.Connect if final else pb.LookupResponse.Redirect,
         authoritative=True,
-        broker_service_url=service.addresses.broker_url,
+        broker_service_url=addresses["broker_url"],
         proxy_through_service_url=False,
     )
-    if service.addresses.broker_url_tls:  # clients take one that is there for an address, even if it is empty
-        answer.broker_service_url_tls = service.addresses.broker_url_tls
+    if addresses.get("broker_url_tls"):  # clients take one that is there for an address, even if it is empty
+        answer.broker_service_url_tls = addresses["broker_url_tls"]
     connection.send(frames.command(pb.Command.LOOKUP_RESPONSE, lookup_response=answer))

@@ -98,6 +98,12 @@ def test_a_pinned_bundle_waits_for_the_broker_that_has_its_log(me: str) -> None:
     assert _ask(owners, UPPER, me=me, sent=True) == Acquire(UPPER)
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_pinned_bundle_is_taken_again_by_a_later_session_of_its_broker(sent: bool) -> None:
+    owners = _owners(_row(LOWER, "b3", 1, session=0, pinned=True))
+    assert _ask(owners, me="b1", sent=sent) == There(owners.sessions["b3"], owner=False)
+
+
 def test_its_own_pinned_bundle_a_broker_takes_back_wherever_placement_would_put_it() -> None:
     bundle = _one_for("b2")
     assert _ask(_owners(_row(bundle, "b1", 1, session=0, pinned=True)), bundle) == Acquire(bundle)

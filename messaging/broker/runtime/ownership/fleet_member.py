@@ -1,0 +1,180 @@
+"""One broker of several: it keeps its session alive, follows who owns what, and acquires what nobody has.
+
+What it decides is in `messaging.broker.core.ownership`, from a copy of the rows that may be old; the store decides again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from messaging.background import BackgroundLoops
+from messaging.broker.core.ownership.lease import RENEW_S, Lease
+from messaging.broker.core.ownership.lookup import Answer, Here, NotNow, There, answer
+from messaging.broker.core.ownership.owner_map import OwnerMap
+from messaging.broker.runtime.ownership.owners import Elsewhere
+from messaging.broker.runtime.topics.services import OWN_TENANT
+from messaging.errors import NotReady
+from messaging.protocol.bundles import Boundaries, bundle_of, position_of
+from messaging.protocol.names import TopicName
+from messaging.storage.ledger_store import StoreError
+from messaging.storage.ownership import BundleRefused, NamespaceBundle, OwnershipStore, SessionLost
+
+log = structlog.get_logger("broker.ownership")
+
+LOOK_S = 1.0  # how old the copy of the rows may be; who finds it wrong looks at once
+OTHERS_S = 10.0  # how long the others may take to start before what nobody owns is divided without them
+ATTEMPTS_MAX = 4  # to acquire a bundle that others want as well
+
+
+class FleetMember:
+    """Implements `Owners`. The caller holds the lock of the log that `broker_id` names, so a former process of this id is gone.
+    What it acquires is pinned: its messages lie in that log, and nobody can move it. `boundaries_of`: of a namespace's bundles.
+    `brokers`: how many there are to be. `now_s` never goes back.
+    """
+
+    def __init__(
+        self,
+        store: OwnershipStore,
+        broker_id: str,
+        boundaries_of: Callable[[str], Boundaries],
+        brokers: int,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.owners = OwnerMap()
+        self._store = store
+        self._broker_id = broker_id
+        self._boundaries_of = boundaries_of
+        self._brokers = brokers
+        self._divides_s = now_s() + OTHERS_S
+        self._now_s = now_s
+        self._addresses: dict[str, str] = {}
+        self._session = 0
+        self._lease = Lease(now_s())
+        self._acquiring: dict[NamespaceBundle, asyncio.Task[None]] = {}
+
+    async def start(self, addresses: dict[str, str]) -> None:
+        """Opens the session, under which others send clients to `addresses`. Raises `StoreError`."""
+        self._addresses = addresses
+        await self._open_session()
+
+    def keep(self, background: BackgroundLoops) -> None:
+        """Renews the session and looks at what others own, from now on."""
+        background.every(RENEW_S, "renew_session", self.renew)
+        background.every(LOOK_S, "follow_owners", self.look)
+
+    async def stop(self) -> None:
+        """Others learn at once that this broker is gone. Never raises."""
+        for acquiring in list(self._acquiring.values()):
+            acquiring.cancel()
+        try:
+            await self._store.close_session(self._broker_id, self._session)
+        except StoreError as error:  # it expires
+            log.warning("session.not_closed", error=str(error))
+
+    # --- asking
+
+    async def where(self, name: TopicName, *, sent: bool = False) -> Elsewhere | None:
+        for _ in range(ATTEMPTS_MAX):
+            decided = self._decide(name, sent)
+            if isinstance(decided, Here):
+                return None
+            if isinstance(decided, There):
+                return Elsewhere(decided.broker.addresses, decided.owner)
+            if isinstance(decided, NotNow):
+                raise NotReady(f"topic {name} is not served now: {decided.why}; try again in a moment")
+            if not await self._others_are_there():
+                raise NotReady(f"topic {name} is not served yet: other brokers of this machine are starting; try again in a moment")
+            if self._decide(name, sent) == decided:
+                await self._acquire_once(decided.bundle)
+        raise NotReady(f"topic {name} is not served now: several brokers are taking over its bundle; try again in a moment")
+
+    async def require(self, name: TopicName) -> None:
+        if name.tenant == OWN_TENANT:  # each broker has its own
+            return
+        elsewhere = await self.where(name, sent=True)
+        if elsewhere is not None:
+            raise NotReady(
+                f"topic {name} is served by another broker, at {elsewhere.addresses.get('broker_url')}: look it up again"
+            )
+
+    def _decide(self, name: TopicName, sent: bool) -> Answer:
+        if not self._lease.may_serve(self._now_s()):
+            return NotNow("this broker cannot renew its session in the metadata")
+        text, namespace = str(name), str(name.namespace)
+        bundle = NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text))
+        return answer(self.owners, self._broker_id, self._session, bundle, position_of(text), sent=sent)
+
+    async def _others_are_there(self) -> bool:
+        """Or it was waited for them long enough. The first broker would get everything for good if it did not wait."""
+        if self._live() < self._brokers and self._now_s() < self._divides_s:
+            await self._look()
+        return self._live() >= self._brokers or self._now_s() >= self._divides_s
+
+    def _live(self) -> int:
+        return sum(session.live for session in self.owners.sessions.values())
+
+    # --- owning
+
+    async def claim(self, names: list[str]) -> None:
+        """Owns the bundles of these topics that nobody owns: they are in this broker's log since before there were others. Raises
+        `StoreError`."""
+        for text in names:
+            namespace = text.partition("://")[2].rpartition("/")[0]
+            if self.owners.row_at(namespace, position_of(text)) is None:
+                await self._acquire(NamespaceBundle(namespace, *bundle_of(self._boundaries_of(namespace), text)))
+
+    async def _acquire_once(self, bundle: NamespaceBundle) -> None:
+        """Callers at the same time share one call. Raises `NotReady`."""
+        acquiring = self._acquiring.get(bundle)
+        if acquiring is None:
+            acquiring = self._acquiring[bundle] = asyncio.get_running_loop().create_task(
+                self._acquire(bundle), name=f"own {bundle}"
+            )
+            acquiring.add_done_callback(lambda _: self._acquiring.pop(bundle, None))
+        try:
+            await asyncio.shield(acquiring)
+        except StoreError as error:
+            raise NotReady(f"bundle {bundle} cannot be acquired: {error}; try again in a moment") from None
+
+    async def _look(self) -> None:
+        """Raises `NotReady`."""
+        try:
+            await self.look()
+        except StoreError as error:
+            raise NotReady(f"who serves which topic cannot be read: {error}; try again in a moment") from None
+
+    async def _acquire(self, bundle: NamespaceBundle) -> None:
+        try:
+            self.owners.put(await self._store.acquire_bundle(bundle, self._broker_id, self._session, pinned=True))
+        except BundleRefused:  # its owner is new to us
+            await self.look()
+        except SessionLost:
+            await self._open_session()
+
+    # --- following
+
+    async def renew(self) -> None:
+        """Raises `StoreError`."""
+        begun_s = self._now_s()
+        try:
+            await self._store.renew_session(self._broker_id, self._session)
+        except SessionLost:  # an operator removed it: the log is still ours, and so is what lies in it
+            await self._open_session()
+        else:
+            self._lease.renewed(begun_s)
+
+    async def look(self) -> None:
+        """Raises `StoreError`."""
+        self.owners.apply(await self._store.ownership_changes(self.owners.change))
+
+    async def _open_session(self) -> None:
+        begun_s = self._now_s()
+        self._session = await self._store.open_session(self._broker_id, self._addresses, replace=True)
+        self._lease.renewed(begun_s)
+        await self.look()
+        log.info("session.opened", broker_id=self._broker_id, session=self._session)
