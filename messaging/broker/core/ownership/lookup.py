@@ -46,9 +46,9 @@ def answer(owners: OwnerMap, broker_id: str, session: int, bundle: NamespaceBund
     # All that it overlaps has to be free, not only where the topic lies: bundles may have been cut meanwhile.
     for other in owners.overlapping(bundle):
         if other.state != "free" and other.broker_id != broker_id and (owners.is_live(other) or other.pinned):
-            session = owners.sessions.get(other.broker_id)
-            if session is not None and session.live:  # a later one of the same broker takes its pinned bundles again
-                return There(session, owner=False)
+            broker = owners.sessions.get(other.broker_id)
+            if broker is not None and broker.live:  # a later session of it takes its pinned bundles again
+                return There(broker, owner=False)
             return NotNow(f"broker {other.broker_id}, which has the log of {other.bundle}, is not running")
     pinned = next((other for other in owners.overlapping(bundle) if other.pinned and other.broker_id == broker_id), None)
     live = [other.broker_id for other in owners.sessions.values() if other.live]

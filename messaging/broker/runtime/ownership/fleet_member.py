@@ -170,7 +170,11 @@ class FleetMember:
 
     async def look(self) -> None:
         """Raises `StoreError`."""
-        self.owners.apply(await self._store.ownership_changes(self.owners.change))
+        more = True
+        while more:
+            changes = await self._store.ownership_changes(self.owners.change)
+            self.owners.apply(changes)
+            more = changes.more
 
     async def _open_session(self) -> None:
         begun_s = self._now_s()

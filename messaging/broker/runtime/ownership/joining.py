@@ -10,7 +10,6 @@ from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
 from messaging.protocol.bundles import Boundaries
 from messaging.settings import ConfigError, Settings
 from messaging.storage.managed.owned_range import OwnedRange
-from messaging.storage.ownership import OwnershipRow
 from messaging.storage.sql.meta_store import SqlMetaStore
 
 CLAIMED = "fleet/claimed"  # the first broker owns whatever was stored before there were others
@@ -50,14 +49,14 @@ async def _claim_stored(member: FleetMember, meta: SqlMetaStore) -> None:
 
 async def _require_no_others(settings: Settings, meta: SqlMetaStore) -> None:
     """Raises `ConfigError` where topics are in logs of other brokers, which nobody would serve."""
-    changes = await meta.ownership.ownership_changes(0)
-    others = sorted({row.broker_id for row in changes.rows if _is_of_another(row, settings.broker_id)})
+    others: set[str] = set()
+    after, more = 0, True
+    while more:
+        changes = await meta.ownership.ownership_changes(after)
+        others |= {row.broker_id for row in changes.rows if row.pinned and row.broker_id not in ("", settings.broker_id)}
+        after, more = changes.change, changes.more
     if others:
         raise ConfigError(
-            f"brokers = 1, but there are topics in the logs of {', '.join(others[:8])}: start with as many brokers as before "
-            f"(`magnetar standalone --brokers {len(others) + 1}`)"
+            f"brokers = 1, but there are topics in the logs of {', '.join(sorted(others)[:8])}: start with as many brokers as "
+            f"before (`magnetar standalone --brokers {len(others) + 1}`)"
         )
-
-
-def _is_of_another(row: OwnershipRow, broker_id: str) -> bool:
-    return row.pinned and row.broker_id not in ("", broker_id)

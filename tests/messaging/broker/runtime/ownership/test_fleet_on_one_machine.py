@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from messaging.broker.runtime.main import main
 from messaging.client import Client, connect
 from messaging.errors import NotReady
 from messaging.protocol.names import parse_topic
-from messaging.settings import ConfigError
+from messaging.settings import ConfigError, Settings
 from tests.support.brokers.fleet import fleet_broker, running_fleet
 from tests.support.brokers.running_broker import RunningBroker, running_broker
 
@@ -119,3 +121,20 @@ async def test_a_second_broker_does_not_start_before_the_first_has_claimed_what_
         async with running_broker(tmp_path, brokers=2, broker_number=2, broker_id="broker-2"):
             pass
     assert not first.broker_path.with_name("broker-2").joinpath("run").exists()
+
+
+def test_the_command_refuses_more_than_one_broker_as_long_as_admin_calls_reach_the_first_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"brokers = 2: .*use 1"):
+        main(Settings(data_dir=str(tmp_path), brokers=2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"broker_number": 2}, r"broker_number = 2 is more than brokers = 1"),
+        ({"brokers": 2, "ledger_url": "postgresql://localhost/messages"}, "ledger_url"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], error: str) -> None:
+    with pytest.raises(ConfigError, match=error):
+        Settings(**settings)
