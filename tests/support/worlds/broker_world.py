@@ -13,7 +13,8 @@ import pytest
 
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.broker.runtime.admin.handlers import AdminHandlers
-from messaging.broker.runtime.broker import Addresses, Broker
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.listeners import Addresses
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.wire.commands import Commands
 from messaging.broker.runtime.wire.connection import Connection
