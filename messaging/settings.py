@@ -77,9 +77,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     redis_url: str = ""  # Redis or Valkey, for live pages; empty: the Valkey server that `standalone` starts
     cluster_name: str = "standalone"  # the cluster name that clients and pulsar-admin see
     broker_id: str = "broker-1"  # name of this broker in usage records, metrics and the metadata
-    brokers: Few = (
-        1  # processes on this machine that share the topics, each with a log of its own; more than 1 is not supported yet
-    )
+    brokers: Few = 1  # processes on this machine that share the topics; more than 1 is not supported yet
     broker_number: Few = 1  # which of them this process is
     broker_own_port: Port = 0  # where one of several brokers takes its own clients; all of them listen on `broker_port`
     broker_own_tls_port: Port = 0  # the same over TLS
