@@ -200,14 +200,16 @@ class Client:
         self, pattern: str, subscription: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ConsumerArguments]
     ) -> Opening[Consumer]:
         """A consumer of all topics of a namespace whose whole name matches: ``persistent://tenant/namespace/orders-.*``. New topics
-        are found within `topics_update_s`; a new subscription begins there with `initial`."""
+        are found within `topics_update_s`; a new subscription begins there with `initial`. A topic that is deleted is left, and not
+        made again."""
         options = consumer_options(**arguments)
         if options.dead_letters is not None or options.retry_enabled:
             raise InvalidValue(
                 "a consumer of a pattern has no retry or dead letter topic of its own: set them in the broker's policies"
             )
         topics = partial(matching_topics, self._connections, pattern)
-        return Opening(partial(self._open_consumer, topics, pattern, subscription, options, schema, None))
+        open_ = partial(self._open_consumer, topics, pattern, subscription, options, schema, None, existing_only=True)
+        return Opening(open_)
 
     async def _open_consumer(
         self,
@@ -217,13 +219,15 @@ class Client:
         options: ConsumerOptions,
         schema: Schema[Any],
         dead_letters: DeadLetters | None,
+        *,
+        existing_only: bool = False,
     ) -> Consumer:
         self._check()
         if isinstance(schema, AutoProduceBytes):
             raise InvalidValue("AUTO_PRODUCE_BYTES is for producers: a consumer takes a schema, or AUTO_CONSUME")
         name = subscription_name(subscription)
         services = ConsumerServices(self._connections, self._timing, lambda: next(self._ids), self._open_timeout_s)
-        consumer = Consumer(topics, what, name, options, schema, services, dead_letters)
+        consumer = Consumer(topics, what, name, options, schema, services, dead_letters, existing_only=existing_only)
         await consumer.open()
         self._keep(consumer)
         return consumer

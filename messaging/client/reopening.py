@@ -14,7 +14,8 @@ logger = logging.getLogger("messaging.client")
 
 
 class Reopening:
-    """`open_once` opens it or raises. `gave_up` is called once, if it will not be open again."""
+    """`open_once` opens it or raises. `gave_up` is called once, if it will not be open again. `lasting`: errors after which it will
+    not, although it was."""
 
     def __init__(
         self,
@@ -23,12 +24,14 @@ class Reopening:
         gave_up: Callable[[MagnetarError], None],
         timing: Timing,
         open_timeout_s: float,
+        lasting: tuple[type[MagnetarError], ...] = (),
     ) -> None:
         self._name = name
         self._open_once = open_once
         self._gave_up = gave_up
         self._timing = timing
         self._open_timeout_s = open_timeout_s
+        self._lasting = lasting
         self._backoff = Backoff(timing.random)
         self._lost = asyncio.Event()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,7 +73,8 @@ class Reopening:
                 await self._open_once()
             except Exception as failure:
                 error = failure if isinstance(failure, MagnetarError) else _unexpected(self._name, failure)
-                if not isinstance(failure, MagnetarError) or not retryable(error, opened_before=self.opened_before):
+                lasts = isinstance(error, self._lasting) or not retryable(error, opened_before=self.opened_before)
+                if lasts or not isinstance(failure, MagnetarError):
                     self._end(error)
                     return
                 delay_s = self._backoff.next_delay_s()

@@ -63,7 +63,8 @@ class Client:
         self, pattern: str, subscription: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ConsumerArguments]
     ) -> Consumer:
         """A consumer of all topics of a namespace whose whole name matches: ``persistent://tenant/namespace/orders-.*``. New topics
-        are found within `topics_update_s`; a new subscription begins there with `initial`."""
+        are found within `topics_update_s`; a new subscription begins there with `initial`. A topic that is deleted is left, and not
+        made again."""
         return Consumer(
             self._thread, self._thread.run(_opened(self._inner.pattern_consumer(pattern, subscription, schema=schema, **arguments)))
         )
@@ -242,7 +243,8 @@ class Consumer:
 
         False, at once: the broker is not told of this message, which may come again. It is one of a batch, and the broker hears of
         batches only when all of their messages are acknowledged (`batch_index_ack=False`), or the batch is not known here any more:
-        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer."""
+        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer. Or its topic was one of
+        a pattern, and is deleted."""
         return self._thread.run(self._inner.ack(message))
 
     def ack_cumulative(self, message: Message | MessageId) -> bool:

@@ -20,7 +20,7 @@ from messaging.client.errors import Closed, InvalidOperation, ReceiveTimedOut
 from messaging.client.forks import FORKED
 from messaging.client.message import Message, MessageId
 from messaging.client.schemas import Schema
-from messaging.errors import InvalidValue, MagnetarError
+from messaging.errors import InvalidValue, MagnetarError, TopicNotFound
 from messaging.protocol.names import TopicName, parse_topic
 
 logger = logging.getLogger("messaging.client")
@@ -63,7 +63,11 @@ class Consumer:
         schema: Schema[Any],
         services: ConsumerServices,
         dead_letters: DeadLetters | None,
+        *,
+        existing_only: bool = False,
     ) -> None:
+        """`existing_only`: of a pattern. No topic is made by it, and one that is deleted is left."""
+        self._existing_only = existing_only
         self.topic = name
         self.subscription = subscription
         self._topics = topics
@@ -130,7 +134,8 @@ class Consumer:
             pass
         except asyncio.CancelledError:
             for message in messages:  # they come again at once: nobody else has them
-                self._consumers[message.topic].nack(message.id, 0.0)
+                if (source := self._consumers.get(message.topic)) is not None:
+                    source.nack(message.id, 0.0)
             raise
         if not messages and self._ended is not None:
             raise self._ended
@@ -232,7 +237,8 @@ class Consumer:
 
         False, at once: the broker is not told of this message, which may come again. It is one of a batch, and the broker hears of
         batches only when all of their messages are acknowledged (`batch_index_ack=False`), or the batch is not known here any more:
-        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer."""
+        it was acknowledged before, the subscription was moved by `seek`, or the id is of another consumer. Or its topic was one of
+        a pattern, and is deleted."""
         return await self._ack(message, cumulative=False)
 
     async def ack_cumulative(self, message: Message | MessageId) -> bool:
@@ -245,6 +251,8 @@ class Consumer:
     async def nack(self, message: Message | MessageId, *, delay_s: float | None = None) -> None:
         """Asks for the message again, after the consumer's `nack_delay_s` or `delay_s`. On an exclusive or failover subscription
         everything that is not acknowledged comes again."""
+        if self._of_gone_topic(message):
+            return
         source, message_id = self._source(message)
         self._refused += 1
         if self._options.interceptors:
@@ -266,6 +274,8 @@ class Consumer:
             consumer.redeliver_all()
 
     async def _ack(self, message: Message | MessageId, *, cumulative: bool) -> bool:
+        if self._of_gone_topic(message):
+            return False
         source, message_id = self._source(message)
         self._acknowledged += 1
         if self._refused_last:
@@ -288,6 +298,9 @@ class Consumer:
     def _check(self) -> None:
         if self._ended is not None:
             raise self._ended
+
+    def _of_gone_topic(self, message: Message | MessageId) -> bool:
+        return self._existing_only and isinstance(message, Message) and message.topic not in self._consumers and not self.closed
 
     def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
         self._check()
@@ -360,7 +373,7 @@ class Consumer:
         self._updates = asyncio.create_task(self._follow_topics(), name=f"magnetar topics of {self.topic}")
 
     async def _update(self) -> None:
-        """Opens what is new. Topics that are gone end by themselves: the broker closes them."""
+        """Opens what is new."""
         wanted: list[TopicName] = []
         for topic in await self._topics():
             count = 0 if topic.partition >= 0 else await self._services.connections.partitions(str(topic))
@@ -368,14 +381,22 @@ class Consumer:
         prefetch = max(1, min(self._options.prefetch_max, PREFETCH_ACROSS_MAX // max(1, len(wanted))))
         added = [
             TopicConsumer(
-                str(topic), topic.partition, self.subscription, self._options, prefetch, self._schema, self, self._services
+                str(topic),
+                topic.partition,
+                self.subscription,
+                self._options,
+                prefetch,
+                self._schema,
+                self,
+                self._services,
+                existing_only=self._existing_only,
             )
             for topic in wanted
             if str(topic) not in self._consumers
         ]
         opened = await asyncio.gather(*(self._open(consumer) for consumer in added), return_exceptions=True)
         for outcome in opened:
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, BaseException) and not (self._existing_only and isinstance(outcome, TopicNotFound)):
                 raise outcome
 
     async def _open(self, consumer: TopicConsumer) -> None:
@@ -443,6 +464,10 @@ class Consumer:
     def gave_up(self, source: TopicConsumer, error: MagnetarError) -> None:
         if self._updates is None:
             return  # `open` raises it
+        if self._existing_only and isinstance(error, TopicNotFound):
+            self._consumers.pop(source.topic, None)
+            self._topics_ended.discard(source.topic)
+            return  # if it is made again it matches again
         closed = Closed(f"the consumer gave up: {error.message}")
         closed.__cause__ = error
         self._failed = True

@@ -23,7 +23,7 @@ from messaging.client.schemas import Schema
 from messaging.client.timing import Timing
 from messaging.client.wire.connection import Connection
 from messaging.client.wire.connections import Connections
-from messaging.errors import MagnetarError
+from messaging.errors import MagnetarError, TopicNotFound
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
 
@@ -80,7 +80,10 @@ class TopicConsumer:
         schema: Schema[Any],
         owner: Owner,
         services: ConsumerServices,
+        *,
+        existing_only: bool = False,
     ) -> None:
+        """`existing_only`: the topic is not made, and if it is deleted this is over."""
         self.topic = topic
         self._subscription = subscription
         self._options = options
@@ -110,7 +113,9 @@ class TopicConsumer:
         self._receipts = Receipts(topic, services.connections.timeout_s)
         self._closing = False
         name = f"consumer of {topic} in {subscription}"
-        self._reopening = Reopening(name, self._open_once, self._gave_up, services.timing, services.open_timeout_s)
+        self._existing_only = existing_only
+        lasting = (TopicNotFound,) if existing_only else ()
+        self._reopening = Reopening(name, self._open_once, self._gave_up, services.timing, services.open_timeout_s, lasting)
 
     # --- for the consumer
 
@@ -418,6 +423,7 @@ class TopicConsumer:
             request_id=0,
             priority_level=options.priority,
             durable=options.durable,
+            force_topic_creation=not self._existing_only,
             read_compacted=options.read_compacted,
             initial_position=pb.Subscribe.Earliest if options.initial == "earliest" else pb.Subscribe.Latest,
             consumer_epoch=self._epoch,

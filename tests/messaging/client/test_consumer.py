@@ -377,3 +377,41 @@ async def test_dead_letters_may_be_as_large_as_messages_and_are_encrypted_if_ask
         sent = [frames.parse_stored(event.rest) for event in broker.connection.sent]
         assert [stored.metadata.chunk_id for stored in sent] == [0, 1, 2]
         assert all(stored.metadata.encryption_keys[0].key == "k" and b"xxxx" not in stored.payload for stored in sent)
+
+
+# --- patterns
+
+
+async def test_a_topic_that_is_deleted_is_left_and_not_made_again(broker: ScriptedBroker) -> None:
+    names = [f"{TOPIC}-{number}" for number in range(2)]
+    gone: set[str] = set()
+
+    def topics(command: pb.Command) -> bytes:
+        answer = pb.GetTopicsOfNamespaceResponse(request_id=command.get_topics_of_namespace.request_id)
+        answer.topics.extend(name for name in names if name not in gone)
+        return frames.command(pb.Command.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)
+
+    def subscribed(command: pb.Command) -> bytes:
+        asked = command.subscribe
+        broker.consumers.append((broker.connection, asked))
+        assert not asked.force_topic_creation
+        number = asked.request_id
+        return frames.error(number, 11, "deleted") if asked.topic in gone else frames.success(number)
+
+    broker.answers[pb.Command.GET_TOPICS_OF_NAMESPACE] = topics
+    broker.answers[pb.Command.SUBSCRIBE] = subscribed
+    async with broker.client() as client, client.pattern_consumer(f"{TOPIC}-.*", "s", nack_delay_s=0.0) as consumer:
+        deliver(broker, 1)
+        message = await consumer.receive()
+        gone.add(message.topic)
+        connection, subscribe = broker.consumers[-1]
+        close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
+        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+        await reopened(broker, 3)
+        await eventually(lambda: consumer.topics == [name for name in names if name not in gone])
+        assert not await consumer.ack(message)
+        await consumer.nack(message)
+        assert not consumer.closed
+        gone.clear()
+        broker.time.move(100.0)
+        await eventually(lambda: len(consumer.topics) == 2)
