@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import queue
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
 
 from messaging.fairness.queue import FairQueue
 
 Item = TypeVar("Item")
+Fits: TypeAlias = Callable[[str, Item], bool]
+
+
+def _always(tenant: str, item: object) -> bool:
+    return True
 
 
 class BlockingFairQueue(Generic[Item]):
@@ -26,22 +32,30 @@ class BlockingFairQueue(Generic[Item]):
         """What was put in before is still taken out."""
         self._arrived.put(None)
 
-    def take(self) -> Item | None:
-        """Blocks until there is something; None: it was ended."""
-        item = self.take_waiting()
+    @property
+    def ended(self) -> bool:
+        """Nothing more will come. What was left with the last call that found nothing is what does not fit."""
+        return self._ended
+
+    def take(self, wait_s: float | None = None, fits: Fits[Item] = _always) -> Item | None:
+        """Blocks until something comes, for `wait_s` at most; None: nothing that fits did, or it was ended."""
+        item = self.take_waiting(fits)
         if item is None and not self._ended:
-            self._add(self._arrived.get())
-            return self.take_waiting()
+            try:
+                self._add(self._arrived.get(timeout=wait_s))
+            except queue.Empty:
+                return None
+            return self.take_waiting(fits)
         return item
 
-    def take_waiting(self) -> Item | None:
-        """Does not block; None: nothing waits."""
+    def take_waiting(self, fits: Fits[Item] = _always) -> Item | None:
+        """Does not block; None: nothing waits. `fits`: as `FairQueue.pop` takes it."""
         while not self._ended:
             try:
                 self._add(self._arrived.get_nowait())
             except queue.Empty:
                 break
-        return self._in_turns.pop()
+        return self._in_turns.pop(fits)
 
     def _add(self, arrived: tuple[str, Item] | None) -> None:
         if arrived is None:

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from messaging.storage.ledger_store import Unavailable
+from messaging.storage.postgresql.commit import commit, confirm_earlier
 from messaging.storage.sql.tables import FORMAT_VERSION
 from messaging.storage.sql.topic_pages import MARK, TopicPages
 
@@ -23,6 +24,7 @@ _NEWEST_TABLE = "bundle_owner"  # where it is, all others are
 CONNECT_S = 5
 STATEMENT_S = 30
 LOCK_S = 10
+METADATA_LOCK_MS = 100
 IDLE_S = 10
 _GUARD = 0x6D61676E  # the advisory lock of those who make the tables: two brokers may start at once
 
@@ -82,6 +84,9 @@ class PostgresqlConnection:
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> None:
         self._connection.cursor().executemany(_translated(sql), parameters)
 
+    def commit(self) -> None:
+        commit(self._connection)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -100,6 +105,8 @@ def connect(url: str) -> PostgresqlConnection:
         connection.execute("set default_transaction_isolation = serializable")
         _make_tables(connection)
         connection.execute(f"set search_path = {SCHEMA}".encode())
+        # Other tenants wait as long as a call waits for a lock: it is tried again later.
+        connection.execute(f"set lock_timeout = '{METADATA_LOCK_MS}ms'".encode())
     except BaseException:
         connection.close()
         raise
@@ -140,6 +147,7 @@ _SESSION = {
 
 def _make_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Raises `Unavailable` for the tables of another release, and for a server that cannot be written to."""
+    require_writable(connection, "metadata_url")
     (exists,) = cast(tuple[Any], connection.execute("select to_regclass(%s)", (f"{SCHEMA}.{_NEWEST_TABLE}",)).fetchone())
     if exists is None:
         with connection.transaction():
@@ -150,13 +158,14 @@ def _make_tables(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     (version,) = connection.execute(f"select version from {SCHEMA}.format".encode()).fetchone() or (0,)
     if version != FORMAT_VERSION:
         raise Unavailable(f"the schema {SCHEMA} in PostgreSQL has format {version}; this release reads version {FORMAT_VERSION}")
-    require_writable(connection, "metadata_url")
 
 
 def require_writable(connection: psycopg.Connection[tuple[Any, ...]], setting: str) -> None:
+    """And that it confirms what is written. Raises `Unavailable`."""
     (read_only,) = cast(tuple[Any], connection.execute("show transaction_read_only").fetchone())
     if read_only == "on":
         raise Unavailable(f"the PostgreSQL of {setting} is read-only, as a standby is: name the primary")
+    confirm_earlier(connection, CONNECT_S, setting)
 
 
 def words_of(error: BaseException) -> str:

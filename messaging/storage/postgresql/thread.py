@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import random
-import time
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import psycopg
 
 from messaging.storage.ledger_store import Unavailable
-from messaging.storage.postgresql.connection import words_of
-from messaging.storage.sql.thread import CommitThread
-
-ATTEMPTS_MAX = 12
-PAUSE_S_MAX = 0.05  # between two of them, of a length left to chance: those that met do not meet again
+from messaging.storage.postgresql.commit import NotConfirmed
+from messaging.storage.postgresql.connection import PostgresqlConnection, words_of
+from messaging.storage.sql.thread import CommitThread, Database
 
 # Classes of SQLSTATE.
 _ROLLED_BACK = "40"  # not serializable after all, or a deadlock: nothing was committed, and once more it may work
+_LOCKED = "55P03"
 _OF_ALL = (_ROLLED_BACK, "08", "25", "53", "57", "58", "XX")  # connection, transaction state, resources, operator, system, internal
 _SAYS = {
     "25006": "the PostgreSQL of {setting} is read-only, as a standby is: name the primary",
+    "55P03": "another broker has not ended its transaction in the PostgreSQL of {setting}: is it stopped?",
     "42501": "the role of {setting} lacks a right in PostgreSQL: {words}",
     "53100": "the disk of the PostgreSQL of {setting} is full: free some space there",
     "53300": "the PostgreSQL of {setting} has no connection left: raise its max_connections",
@@ -33,13 +31,19 @@ class PostgresqlThread(CommitThread):
         return ends_connection(error)
 
     def ends_transaction(self, error: BaseException) -> bool:
-        return isinstance(error, psycopg.Error) and (ends_connection(error) or code_of(error)[:2] in _OF_ALL)
+        return ends_connection(error) or (isinstance(error, psycopg.Error) and code_of(error)[:2] in _OF_ALL)
 
     def may_run_again(self, error: Exception, attempts: int, *, connecting: bool) -> bool:
-        again = was_rolled_back(error) and attempts < ATTEMPTS_MAX
-        if again:
-            time.sleep(random.uniform(0, min(PAUSE_S_MAX, 0.001 * 2**attempts)))
-        return again
+        return False
+
+    def met_another(self, error: Exception) -> bool:
+        return was_rolled_back(error)
+
+    def met_lock(self, error: BaseException) -> bool:
+        return code_of(error) == _LOCKED
+
+    def commit(self, db: Database) -> None:
+        cast(PostgresqlConnection, db).commit()
 
     def told(self, error: Exception) -> Exception:
         return told(error, "metadata_url", "the metadata store in PostgreSQL") if isinstance(error, psycopg.Error) else error
@@ -48,7 +52,8 @@ class PostgresqlThread(CommitThread):
 def ends_connection(error: BaseException) -> bool:
     """A lost connection has no code; what the server says before it ends one has."""
     code = code_of(error)
-    return isinstance(error, psycopg.Error) and (not code or code[:2] in ("08", "25", "57", "58", "XX"))
+    lost = isinstance(error, psycopg.Error) and (not code or code[:2] in ("08", "25", "57", "58", "XX"))
+    return lost or isinstance(error, NotConfirmed)
 
 
 def was_rolled_back(error: BaseException) -> bool:

@@ -26,6 +26,7 @@ from messaging.storage.sql.thread import CommitThread, Database
 T = TypeVar("T")
 
 _CHANGE = "store/ownership-change"
+_BUNDLES, _SESSIONS = "/bundles", "/sessions"  # turns; no tenant is called so. A session is renewed whatever a bundle waits for
 _COLUMNS = "namespace, lower, upper, broker_id, session, epoch, state, pinned, change"
 
 
@@ -176,32 +177,35 @@ class SqlOwnershipStore:
         self._call = thread.call
         self._now_ms = now_ms
 
-    async def _timed(self, run: Callable[..., T], *arguments: Any) -> T:
-        return await self._call(lambda db: run(db, self._now_ms(db), *arguments))
+    async def _run(self, run: Callable[..., T], *arguments: Any) -> T:
+        return await self._call(lambda db: run(db, *arguments), _BUNDLES)
+
+    async def _timed(self, run: Callable[..., T], *arguments: Any, turn: str = _BUNDLES) -> T:
+        return await self._call(lambda db: run(db, self._now_ms(db), *arguments), turn)
 
     async def open_session(self, broker_id: str, addresses: dict[str, str], *, replace: bool = False) -> int:
-        return await self._timed(open_session, broker_id, addresses, replace)
+        return await self._timed(open_session, broker_id, addresses, replace, turn=_SESSIONS)
 
     async def renew_session(self, broker_id: str, session: int) -> None:
-        await self._timed(renew_session, broker_id, session)
+        await self._timed(renew_session, broker_id, session, turn=_SESSIONS)
 
     async def close_session(self, broker_id: str, session: int) -> None:
-        await self._timed(close_session, broker_id, session)
+        await self._timed(close_session, broker_id, session, turn=_SESSIONS)
 
     async def acquire_bundle(self, bundle: NamespaceBundle, broker_id: str, session: int, *, pinned: bool = False) -> OwnershipRow:
         return await self._timed(acquire_bundle, bundle, broker_id, session, pinned)
 
     async def drain_bundle(self, row: OwnershipRow) -> OwnershipRow:
-        return await self._call(lambda db: drain_bundle(db, row))
+        return await self._run(drain_bundle, row)
 
     async def hand_over_bundle(self, row: OwnershipRow, broker_id: str) -> OwnershipRow:
         return await self._timed(hand_over_bundle, row, broker_id)
 
     async def release_bundle(self, row: OwnershipRow) -> None:
-        await self._call(lambda db: release_bundle(db, row))
+        await self._run(release_bundle, row)
 
     async def split_bundle(self, row: OwnershipRow, cuts: list[int]) -> list[OwnershipRow]:
-        return await self._call(lambda db: split_bundle(db, row, cuts))
+        return await self._run(split_bundle, row, cuts)
 
     async def ownership_changes(self, after: int, limit: int = CHANGES_MAX) -> OwnershipChanges:
         return await self._timed(ownership_changes, after, limit)

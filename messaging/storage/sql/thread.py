@@ -12,6 +12,9 @@ What fails:
 
 - a call: it alone gets the error;
 - the transaction, in a way that leaves no doubt that nothing of it was committed, and that may go better: it is run again;
+- the transaction, because it met another broker's: the first time it is run again at once, then its calls are set aside, each turn
+  for itself, and run later. What is behind them in the same turn waits, other turns go on. A call that alone waits for another
+  broker's lock is set aside alone;
 - the transaction, otherwise: every call of it gets the error. Whether it was committed is not known then, so nothing is run again.
   A connection that cannot be trusted any more is closed, and the next calls get a new one;
 - the thread, never: with it every call would wait forever.
@@ -30,6 +33,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from messaging.background import BackgroundLoop
 from messaging.fairness.blocking import BlockingFairQueue
+from messaging.storage.sql.later_calls import PATIENCE_S, Batch, LaterCalls
 
 T = TypeVar("T")
 
@@ -62,9 +66,16 @@ class _Call:
     run: Callable[[Database], Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    turn: str
 
 
 class _Failed(NamedTuple):
+    error: Exception
+
+
+class _Later(NamedTuple):
+    """It met another broker's transaction."""
+
     error: Exception
 
 
@@ -82,6 +93,8 @@ class CommitThread:
         self._health = health or BackgroundLoop("metadata_store")
         self._db: Database | None = None
         self._calls: BlockingFairQueue[_Call] = BlockingFairQueue()
+        self._later_calls: LaterCalls[_Call] = LaterCalls()
+        self._new_is_next = True  # and not what was set aside
         self._thread: threading.Thread | None = None
 
     # What a kind of database says
@@ -95,9 +108,21 @@ class CommitThread:
         raise NotImplementedError
 
     def may_run_again(self, error: Exception, attempts: int, *, connecting: bool) -> bool:
-        """Whether it is certain that nothing was committed, and another attempt may go better. The transaction was left, and the
-        connection, if it is not believed any more."""
+        """Whether it is certain that nothing was committed, and another attempt at once may go better. The transaction was left,
+        and the connection, if it is not believed any more."""
         raise NotImplementedError
+
+    def met_another(self, error: Exception) -> bool:
+        """It is certain that nothing was committed, since another broker's transaction came first."""
+        return False
+
+    def met_lock(self, error: BaseException) -> bool:
+        """Only this call could not go on, since another broker's transaction has not ended."""
+        return False
+
+    def commit(self, db: Database) -> None:
+        """Returns when all is durable."""
+        db.execute("commit")
 
     def told(self, error: Exception) -> Exception:
         """What callers get in its place."""
@@ -127,30 +152,62 @@ class CommitThread:
             raise RuntimeError("the metadata store is not running")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._calls.put(turn, _Call(run, future, loop))
+        self._calls.put(turn, _Call(run, future, loop, turn))
         return await future
 
     # In the thread
 
     def _run(self) -> None:
-        while (first := self._calls.take()) is not None:
-            calls = [first]
-            outcomes = self._outcomes(calls)
-            self._resolve(calls, outcomes)
+        while (batch := self._next()) is not None:
+            outcomes = self._outcomes(batch)
+            later: dict[str, list[_Call]] = {}
+            for call, outcome in zip(batch.items, outcomes, strict=True):
+                if isinstance(outcome, _Later):
+                    later.setdefault(call.turn, []).append(call)
+            for turn, calls in later.items():
+                self._later_calls.add(turn, calls, batch, self.clock())
+            self._resolve(batch.items, outcomes)
         self._disconnect()
 
-    def _outcomes(self, calls: list[_Call]) -> list[Any]:
-        """One for each call: a value, or `_Failed`. `calls` grows by those that share the commit."""
+    def _next(self) -> Batch[_Call] | None:
+        """What to run, in turns: what was set aside, and what is new. None: it was ended."""
+        while True:
+            call = None
+            if self._new_is_next:
+                call = self._calls.take_waiting(self._may_run)
+            elif (due := self._later_calls.take(self.clock())) is not None:
+                self._new_is_next = True
+                return due
+            else:
+                wait_s = self._later_calls.wait_s(self.clock())
+                call = self._calls.take(wait_s, self._may_run)
+                if call is None and self._calls.ended:
+                    if wait_s is None:
+                        return None
+                    time.sleep(wait_s)
+            self._new_is_next = False
+            if call is not None:
+                return Batch([call], 0, 0.0, self.clock() + PATIENCE_S)
+
+    def _may_run(self, turn: str, call: _Call) -> bool:
+        return turn not in self._later_calls
+
+    def _outcomes(self, batch: Batch[_Call]) -> list[Any]:
+        """One for each call: a value, `_Failed` or `_Later`. What is new grows by those that share the commit."""
+        calls = batch.items
         for attempts in itertools.count(1):
             connecting = self._db is None
             try:
-                outcomes = self._commit(self._connected(), self._in_turns(calls))
+                outcomes = self._commit(self._connected(), self._in_turns(batch), self.clock() >= batch.give_up_s)
             except BaseException as error:
                 failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
                 connecting = connecting and self._db is None
                 self._leave(failure)
-                if self.may_run_again(failure, attempts, connecting=connecting):
+                first_meeting = batch.meetings == 0 and attempts == 1
+                if self.may_run_again(failure, attempts, connecting=connecting) or (first_meeting and self.met_another(failure)):
                     continue
+                if self.met_another(failure) and self.clock() < batch.give_up_s:
+                    return [_Later(failure)] * len(calls)
                 self._health.failed(failure)
                 return [_Failed(failure)] * len(calls)
             self.commits += 1
@@ -159,12 +216,14 @@ class CommitThread:
             return outcomes
         raise AssertionError("unreachable")
 
-    def _in_turns(self, calls: list[_Call]) -> Iterator[_Call]:
-        """`calls`, and then, as far as one transaction goes, what waits: it is added to them."""
+    def _in_turns(self, batch: Batch[_Call]) -> Iterator[_Call]:
+        """The calls of `batch`, and then, as far as one transaction goes, what waits: it is added to them. Those that were set
+        aside are on their own, so that nobody else meets whom they met."""
         begun_s = self.clock()
+        calls = batch.items
         yield from list(calls)  # more than the first, where the transaction is run again
-        while len(calls) < CALLS_MAX and self.clock() - begun_s < RUN_S_MAX:
-            call = self._calls.take_waiting()
+        while batch.meetings == 0 and len(calls) < CALLS_MAX and self.clock() - begun_s < RUN_S_MAX:
+            call = self._calls.take_waiting(self._may_run)
             if call is None:
                 return
             calls.append(call)
@@ -175,21 +234,30 @@ class CommitThread:
             self._db = self._connect()
         return self._db
 
-    def _commit(self, db: Database, calls: Iterable[_Call]) -> list[Any]:
-        """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then."""
+    def _commit(self, db: Database, calls: Iterable[_Call], give_up: bool) -> list[Any]:
+        """Runs the calls in one transaction. Raises what the whole of it failed with; it may have been left open then. `give_up`:
+        nothing is set aside any more."""
         outcomes: list[Any] = []
+        later: dict[str, _Later] = {}  # by turn: what is behind a call that is set aside waits for it
         db.execute(self.BEGIN)
         for call in calls:
+            if call.turn in later:
+                outcomes.append(later[call.turn])
+                continue
             db.execute("savepoint one")
             try:
                 outcomes.append(call.run(db))
             except BaseException as error:
                 if not db.in_transaction or self.ends_transaction(error):
                     raise
-                outcomes.append(_Failed(error if isinstance(error, Exception) else RuntimeError(repr(error))))
+                failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
+                if self.met_lock(failure) and not give_up:
+                    outcomes.append(later.setdefault(call.turn, _Later(failure)))
+                else:
+                    outcomes.append(_Failed(failure))
                 db.execute("rollback to one")
             db.execute("release one")
-        db.execute("commit")
+        self.commit(db)
         return outcomes
 
     def _leave(self, error: Exception) -> None:
@@ -212,6 +280,8 @@ class CommitThread:
     def _resolve(self, calls: list[_Call], outcomes: list[Any]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
         for call, outcome in zip(calls, outcomes, strict=True):
+            if isinstance(outcome, _Later):
+                continue
             by_loop.setdefault(call.loop, []).append((call.future, outcome))
         for loop, pairs in by_loop.items():
             try:

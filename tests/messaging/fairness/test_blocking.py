@@ -27,3 +27,18 @@ def test_items_put_in_are_taken_out_before_the_end() -> None:
     queue.end()
     thread.join(10)
     assert taken == ["a1", "b1", None]
+
+
+def test_a_tenant_that_does_not_fit_waits_and_the_others_go_on() -> None:
+    queue: BlockingFairQueue[str] = BlockingFairQueue()
+    for item in ("a1", "b1", "b2"):
+        queue.put(item[0], item)
+
+    def fits(tenant: str, item: str) -> bool:
+        return tenant != "a"
+
+    assert [queue.take_waiting(fits), queue.take(0, fits), queue.take(0, fits)] == ["b1", "b2", None]
+    assert not queue.ended
+    queue.end()
+    assert queue.take(None, fits) is None and queue.ended
+    assert queue.take() == "a1"

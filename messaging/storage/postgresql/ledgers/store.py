@@ -240,5 +240,5 @@ class PostgresqlLedgerStore:
 
     def _connect_to_write(self) -> Connection:
         connection = self._connect()
-        connection.execute("set statement_timeout = 0")  # a commit waits for its standby as long as that takes
+        connection.execute("set statement_timeout = 0")  # an append waits for a slow disk as long as that takes
         return connection

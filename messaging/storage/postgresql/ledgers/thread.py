@@ -15,7 +15,7 @@ What fails:
   later transaction waits instead;
 - the wait of a commit for its standby: the server only warns then. Nothing of it counts as confirmed.
 
-A commit is never cancelled, and has no time limit: the server could end it on the primary alone.
+A commit is never cancelled, and has no time limit (`messaging/storage/postgresql/commit.py`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ from messaging.storage.ledger_store import (
     StoreError,
     Unavailable,
 )
+from messaging.storage.postgresql.commit import NotConfirmed, commit
 from messaging.storage.postgresql.ledgers import tables
 from messaging.storage.postgresql.ledgers.tables import Connection
 from messaging.storage.postgresql.ledgers.writer import Append
-from messaging.storage.postgresql.thread import ATTEMPTS_MAX, code_of, ends_connection, told, was_rolled_back
+from messaging.storage.postgresql.thread import code_of, ends_connection, told, was_rolled_back
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ SETTING = "ledger_url"
 WHAT = "the ledger store in PostgreSQL"
 COMMIT_BYTES_MAX = 1 << 20
 ITEMS_MAX = 1000  # of one commit; they are answered in one turn of the event loop
+ATTEMPTS_MAX = 12
 SETTLE_S = 5.0  # how long a lost commit is looked for before its appends fail
 SETTLE_AGAIN_S = 0.1
 _LOST = f"the connection to the PostgreSQL of {SETTING} was lost during a commit: {{lost}}"
@@ -78,10 +80,6 @@ Item = Append | Call
 Outcome = Any  # what a call returned, None for an append, or `Failed`
 
 
-class _NotReplicated(Exception):
-    """The server ended a commit without its standby."""
-
-
 class LedgerThread:
     """`connect` runs in the thread and raises `StoreError`. `on_fenced` is called on the loop with each refusal by the database."""
 
@@ -98,7 +96,6 @@ class LedgerThread:
         self._health = health or BackgroundLoop("ledger_store")
         self._on_fenced = on_fenced
         self.connection: Connection | None = None
-        self._warnings: list[str] = []
         self._doubtful: set[str] = set()  # scopes under which a lost transaction may still be under way
         self.items: BlockingFairQueue[Item] = BlockingFairQueue()
         self._stopping = threading.Event()
@@ -173,18 +170,18 @@ class LedgerThread:
                 outcomes = self._write(connection, batch)
                 committing = True
                 self.commit(connection)
-            except (psycopg.Error, _NotReplicated) as error:
-                lost = ends_connection(error) or isinstance(error, _NotReplicated)
-                self._leave(lost)
-                if committing and ends_connection(error):
+            except (psycopg.Error, NotConfirmed) as error:
+                self._leave(ends_connection(error))
+                if committing and ends_connection(error) and isinstance(error, psycopg.Error):
                     settled = self._settle(batch, outcomes, error)
                     if settled is None and attempt < ATTEMPTS_MAX:
                         continue
                     return settled or [_refusal(item, Unavailable(_LOST.format(lost=error))) for item in batch]
-                if attempt < ATTEMPTS_MAX and (was_rolled_back(error) or (ends_connection(error) and attempt < 2)):
+                again = was_rolled_back(error) or (not committing and ends_connection(error) and attempt < 2)
+                if attempt < ATTEMPTS_MAX and again:
                     continue
                 self._health.failed(error)
-                reason = told(error, SETTING, WHAT) if isinstance(error, psycopg.Error) else Unavailable(str(error))
+                reason = told(error, SETTING, WHAT) if isinstance(error, psycopg.Error) else error
                 refused: StoreError = DiskFull(str(reason)) if code_of(error) == "53100" else reason
                 return [_refusal(item, refused) for item in batch]
             self._health.succeeded()
@@ -214,11 +211,8 @@ class LedgerThread:
         return outcomes
 
     def commit(self, connection: Connection) -> None:
-        self._warnings.clear()
         begun_s = time.monotonic()
-        connection.execute("commit")
-        if self._warnings:
-            raise _NotReplicated(f"PostgreSQL did not wait for its standby: {self._warnings[0]}")
+        commit(connection)
         self.commits += 1
         self.commit_s += time.monotonic() - begun_s
 
@@ -231,9 +225,10 @@ class LedgerThread:
         while appends and not self._stopping.is_set() and time.monotonic() < give_up_s:
             try:
                 connection = self._connected()
-                with connection.transaction():
-                    newest = tables.lock_fences(connection, self._doubtful, alone=True)
-                    committed = tables.has_block(connection, appends[0].writer.ledger_id, appends[0].last)
+                connection.execute("begin")
+                newest = tables.lock_fences(connection, self._doubtful, alone=True)
+                committed = tables.has_block(connection, appends[0].writer.ledger_id, appends[0].last)
+                commit(connection)  # the locks are written down, behind what was lost: it is where commits wait to be
             except (psycopg.Error, StoreError):
                 self._disconnect()
                 self._stopping.wait(SETTLE_AGAIN_S)
@@ -249,14 +244,8 @@ class LedgerThread:
 
     def _connected(self) -> Connection:
         if self.connection is None:
-            connection = self._connect()
-            connection.add_notice_handler(self._noticed)
-            self.connection = connection
+            self.connection = self._connect()
         return self.connection
-
-    def _noticed(self, notice: psycopg.errors.Diagnostic) -> None:
-        if notice.severity_nonlocalized == "WARNING":
-            self._warnings.append(notice.message_primary or "")
 
     def _leave(self, lost: bool) -> None:
         """Ends the transaction, and the connection if it is not to be believed."""

@@ -169,6 +169,95 @@ async def test_brokers_that_change_at_once_lose_nothing(store: PostgresqlMetaSto
         await other.stop()
 
 
+async def test_calls_of_others_go_on_while_one_waits_for_a_lock(
+    store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """A broker that was stopped in the middle of a transaction has it. What is behind the call keeps its place."""
+    fence = await store.acquire(WHOLE)
+    record = await store.cas_topic(fence, TopicRecord(TOPIC))
+    server.execute(f"begin; select 1 from {SCHEMA}.topic for update".encode())
+    waiting = asyncio.ensure_future(store.cas_topic(fence, replace(record, topic_epoch=7)))
+    behind = asyncio.ensure_future(store.get_topic(TOPIC))
+    for number in range(10):
+        await store.put_value(fence, f"topic:persistent://umbrella/orders/{number}", b"x")
+    assert not waiting.done() and not behind.done()
+    server.execute("commit")
+    changed = await waiting
+    assert await behind == changed != record
+
+
+async def test_a_lock_that_is_never_given_back_is_told(
+    store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.storage.sql.thread.PATIENCE_S", 0)
+    fence = await store.acquire(WHOLE)
+    record = await store.cas_topic(fence, TopicRecord(TOPIC))
+    server.execute(f"begin; select 1 from {SCHEMA}.topic for update".encode())
+    with pytest.raises(Unavailable, match="has not ended its transaction in the PostgreSQL of metadata_url"):
+        await store.cas_topic(fence, record)
+    server.execute("rollback")
+    await store.cas_topic(fence, record)
+
+
+async def test_calls_of_others_go_on_while_one_meets_other_brokers(store: PostgresqlMetaStore) -> None:
+    """Again and again: what shares a transaction with it is run without it, and what is behind it keeps its place."""
+    fence = await store.acquire(WHOLE)
+    others: list[int] = []
+    ran: list[str] = []
+
+    def meets(db: Database) -> int:
+        ran.append("first")
+        if len(others) < 50:
+            raise psycopg.errors.SerializationFailure("could not serialize access")
+        return len(others)
+
+    async def other(tenant: str) -> None:
+        for number in range(25):
+            await store.put_value(fence, f"topic:persistent://{tenant}/orders/in", b"%d" % number)
+            others.append(number)
+
+    waiting = asyncio.ensure_future(store.thread.call(meets, "acme"))
+    behind = asyncio.ensure_future(store.thread.call(lambda db: ran.append("second"), "acme"))
+    await asyncio.gather(other("umbrella"), other("initech"))
+    assert await waiting == 50
+    await behind
+    assert ran[-1] == "second" and ran.count("second") == 1
+
+
+async def test_a_commit_that_did_not_wait_for_its_standby_confirms_nothing(
+    store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """The server only warns. Here a trigger does, at the same moment."""
+    fence = await store.acquire(WHOLE)
+    server.execute(
+        f"""set search_path to {SCHEMA};
+        create function warn() returns trigger language plpgsql as
+            'begin raise warning ''canceling wait for synchronous replication''; return null; end';
+        create constraint trigger warns after insert on topic deferrable initially deferred for each row execute function warn()
+        """.encode()
+    )
+    with pytest.raises(Unavailable, match="did not wait for its standby: canceling wait"):
+        await store.cas_topic(fence, TopicRecord(TOPIC))
+    assert store.thread.commits and await store.get_value("key") is None
+
+
+async def test_a_commit_has_no_time_limit_and_a_statement_has(
+    store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    """It waits for a standby as long as that takes. Here for a trigger."""
+    fence = await store.acquire(WHOLE)
+    server.execute(
+        f"""set search_path to {SCHEMA};
+        create function rest() returns trigger language plpgsql as 'begin perform pg_sleep(0.6); return null; end';
+        create constraint trigger rests after insert on topic deferrable initially deferred for each row execute function rest()
+        """.encode()
+    )
+    await store.thread.call(lambda db: db.execute("set statement_timeout = '300ms'"))
+    assert (await store.cas_topic(fence, TopicRecord(TOPIC))).version == 1
+    with pytest.raises(Unavailable, match="statement timeout"):
+        await store.thread.call(lambda db: db.execute("select pg_sleep(0.6)"))
+
+
 async def test_ten_brokers_may_make_the_tables_at_once(metadata_url: str) -> None:
     stores = [PostgresqlMetaStore(metadata_url) for _ in range(10)]
     await asyncio.gather(*(each.start() for each in stores))
