@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import pulsar
 import pulsar.schema
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from messaging.client import blocking as magnetar
 
@@ -17,6 +24,9 @@ SILENCE_S = 0.3  # how long nothing may come: a broker that sends something wron
 KINDS = ("exclusive", "shared", "failover", "key_shared")
 EARLIEST = "earliest"
 SCHEMAS = ("string", "json", "avro")
+KEY_PAIRS = ("reader", "stranger")  # of RSA: Apache's client reads no others
+_KEYS_LOCK = Lock()
+CRYPTO_FAILURES = ("fail", "discard", "consume")
 
 
 class Seen(NamedTuple):
@@ -62,14 +72,43 @@ class Client(Protocol):
 
     def producer(self, topic: str, **options: Any) -> Sender:
         """`options`: batch (how many messages fill one; 1: none), compression, chunking, access, schema (of `SCHEMAS`: what is sent
-        is the `text` of a record)."""
+        is the `text` of a record), encryption (of `KEY_PAIRS`)."""
 
     def consumer(self, topic: str, name: str = "s", kind: str = "exclusive", **options: Any) -> Receiver:
-        """`options`: initial, nack_delay_s, dead_after, schema."""
+        """`options`: initial, nack_delay_s, dead_after, schema, decryption (of `KEY_PAIRS`), crypto_failure (of
+        `CRYPTO_FAILURES`)."""
 
-    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False) -> Receiver: ...
+    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False, **options: Any) -> Receiver:
+        """`options`: decryption, crypto_failure."""
 
     def close(self) -> None: ...
+
+
+class KeyFiles(NamedTuple):
+    """Paths of a pair in PEM."""
+
+    public: str
+    private: str
+
+
+def key_files() -> dict[str, KeyFiles]:
+    """By the names of `KEY_PAIRS`; made once, and deleted when the process ends."""
+    with _KEYS_LOCK:  # scenarios run side by side, and a cache alone lets several make them
+        return _made_key_files()
+
+
+@cache
+def _made_key_files() -> dict[str, KeyFiles]:
+    folder = Path(mkdtemp(prefix="keys-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    files = {}
+    for name in KEY_PAIRS:
+        key = rsa.generate_private_key(65_537, 2048)
+        files[name] = KeyFiles(str(folder / f"{name}-public.pem"), str(folder / f"{name}-private.pem"))
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        Path(files[name].public).write_bytes(public)
+        Path(files[name].private).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    return files
 
 
 _COMMON_NAMES = {"MessageTooBig": "MessageTooLarge", "TopicNotFound": "NotFound", "Timeout": "TimedOut"}
@@ -119,8 +158,17 @@ _THEIR_SCHEMAS: dict[str | None, pulsar.schema.Schema] = {
 
 def _text_of(value: Any) -> str:
     if isinstance(value, bytes):
-        return value.decode()
+        return value.decode(errors="replace")  # what is still encrypted is no text
     return value if isinstance(value, str) else f"{value.text} ({value.length})"
+
+
+def _their_keys(name: str | None) -> pulsar.CryptoKeyReader | None:
+    return None if name is None else pulsar.CryptoKeyReader(*key_files()[name])
+
+
+def _their_decryption(options: dict[str, Any]) -> dict[str, Any]:
+    action = getattr(pulsar.ConsumerCryptoFailureAction, options.get("crypto_failure", "fail").upper())
+    return {"crypto_key_reader": _their_keys(options.get("decryption")), "crypto_failure_action": action}
 
 
 def _id(message_id: Any) -> tuple[int, int, int]:
@@ -216,6 +264,8 @@ class StockClient:
                 access_mode=_ACCESS[options.get("access", "shared")],
                 message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
                 schema=_THEIR_SCHEMAS[options.get("schema")],
+                encryption_key=options.get("encryption"),
+                crypto_key_reader=_their_keys(options.get("encryption")),
             ),
             options.get("schema"),
         )
@@ -233,12 +283,14 @@ class StockClient:
                 dead_letter_policy=policy,
                 batch_index_ack_enabled=True,
                 schema=_THEIR_SCHEMAS[options.get("schema")],
+                **_their_decryption(options),
             )
         )
 
-    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False) -> Receiver:
+    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False, **options: Any) -> Receiver:
         position = start.original.message_id() if isinstance(start, Seen) else pulsar.MessageId.earliest
-        return _StockReceiver(self._client.create_reader(topic, position, start_message_id_inclusive=inclusive))
+        more = _their_decryption(options)
+        return _StockReceiver(self._client.create_reader(topic, position, start_message_id_inclusive=inclusive, **more))
 
     def close(self) -> None:
         try:
@@ -262,6 +314,15 @@ _OUR_SCHEMAS: dict[str | None, magnetar.Schema[Any]] = {
     "json": magnetar.Json(Line),
     "avro": magnetar.Avro(Line),
 }
+
+
+def _our_decryption(options: dict[str, Any]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"crypto_failure": options.get("crypto_failure", "fail")}
+    if "decryption" in options:
+        name = options["decryption"]
+        # As Apache's in Python: the key is asked for by whatever name it has in the message.
+        arguments["decryption"] = magnetar.Decryptor(lambda _: Path(key_files()[name].private).read_bytes())
+    return arguments
 
 
 class _OurSender:
@@ -334,19 +395,22 @@ class OurClient:
         batch = options.get("batch", 1)
         arguments: Any = {"batch_messages_max": batch, "batch_delay_ms": 5_000} if batch > 1 else {"batching": False}
         arguments |= {name: options[name] for name in ("compression", "chunking", "access") if name in options}
+        if "encryption" in options:
+            name = options["encryption"]
+            arguments["encryption"] = magnetar.Encryptor({name: Path(key_files()[name].public).read_bytes()})
         schema = options.get("schema")
         return _OurSender(self._client.producer(topic, schema=_OUR_SCHEMAS[schema], **arguments), schema)
 
     def consumer(self, topic: str, name: str = "s", kind: str = "exclusive", **options: Any) -> Receiver:
         dead_after = options.get("dead_after")
         policy = None if dead_after is None else magnetar.DeadLetterPolicy(dead_after, initial_subscription="kept")
-        arguments: Any = {"kind": kind, "dead_letters": policy}
+        arguments: Any = {"kind": kind, "dead_letters": policy, **_our_decryption(options)}
         arguments |= {name: options[name] for name in ("initial", "nack_delay_s") if name in options}
         return _OurReceiver(self._client.consumer(topic, name, schema=_OUR_SCHEMAS[options.get("schema")], **arguments))
 
-    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False) -> Receiver:
+    def reader(self, topic: str, start: Seen | str = EARLIEST, *, inclusive: bool = False, **options: Any) -> Receiver:
         position = start.original.id if isinstance(start, Seen) else magnetar.EARLIEST
-        return _OurReceiver(self._client.reader(topic, position, inclusive=inclusive))
+        return _OurReceiver(self._client.reader(topic, position, inclusive=inclusive, **_our_decryption(options)))
 
     def close(self) -> None:
         self._client.close()

@@ -25,12 +25,22 @@ def _ours(platform: Platform) -> Client:
     return OurClient(platform.broker_url, platform.token)
 
 
+def _ours_over_websockets(platform: Platform) -> Client:
+    return OurClient(platform.ws_url, platform.token)
+
+
 CLIENTS: dict[str, Make] = {
     "Apache's over TCP": _stock,
     "ours over TCP": _ours,
     "written by Apache's, read by ours": lambda platform: WritingAndReading(_stock(platform), _ours(platform)),
     "written by ours, read by Apache's": lambda platform: WritingAndReading(_ours(platform), _stock(platform)),
-    "ours over WebSockets": lambda platform: OurClient(platform.ws_url, platform.token),
+    "ours over WebSockets": _ours_over_websockets,
+    "written by Apache's, read by ours over WebSockets": lambda platform: WritingAndReading(
+        _stock(platform), _ours_over_websockets(platform)
+    ),
+    "written by ours over WebSockets, read by Apache's": lambda platform: WritingAndReading(
+        _ours_over_websockets(platform), _stock(platform)
+    ),
     "ours over WebSockets on the web port": lambda platform: OurClient(platform.web_url.replace("http", "ws", 1), platform.token),
 }
 OVER_TCP = tuple(CLIENTS)[:4]  # what a real Pulsar takes

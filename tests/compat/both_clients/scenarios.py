@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.compat.both_clients.clients import EARLIEST, SCHEMAS, SILENCE_S, Client, Receiver, Seen, attempt
+from tests.compat.both_clients.clients import CRYPTO_FAILURES, EARLIEST, SCHEMAS, SILENCE_S, Client, Receiver, Seen, attempt
 from tests.compat.scenarios import World
 
 EVENT_MS = 1_600_000_000_123
@@ -34,6 +34,10 @@ class Stage:
     def all_acknowledged(self, topic: str) -> bool:
         """Whether nothing of the consumers' subscription is left; waits for acknowledgements that are on their way."""
         return self._world.settled(lambda: self._world.backlog(topic), 0, 10) == 0
+
+    def backlog(self, topic: str, name: str, wanted: int) -> int:
+        """Of a subscription; waits a little for what is wanted."""
+        return int(self._world.settled(lambda: self._world.backlog(topic, name), wanted, 10))
 
     def close(self) -> None:
         for client in self._clients:
@@ -171,6 +175,67 @@ def keys_over_partitions(stage: Stage) -> Any:
             outcome.setdefault(message.key, []).append(message.text)
             places.add((message.key, index))
     return [sorted(outcome.items()), len(places) == len(keys)]
+
+
+# --- encryption --------------------------------------------------------------------------------------------------------------
+
+
+def encrypted_messages(stage: Stage) -> Any:
+    """Alone, in batches, compressed before, in chunks and with a schema."""
+    outcome: dict[str, Any] = {}
+    for compression in ("none", "zstd"):
+        topic = stage.topic(compression)
+        consumer = stage.client.consumer(topic, decryption="reader")
+        single = stage.client.producer(topic, encryption="reader", compression=compression)
+        single.send("größe", key="k", properties={"a": "1"})
+        batching = stage.client.producer(topic, encryption="reader", compression=compression, batch=2)
+        batching.send_batch(["b" * 1_000, ""])
+        outcome[compression] = [(seen.text[:9], len(seen.text), seen.key, seen.properties) for seen in take(consumer, 3)]
+        outcome[f"read {compression}"] = len(take(stage.client.reader(topic, decryption="reader"), 3, ack=False))
+    topic, large = stage.topic("chunks"), "0123456789" * 600_000
+    consumer = stage.client.consumer(topic, decryption="reader")
+    stage.client.producer(topic, encryption="reader", chunking=True).send(large)
+    outcome["chunks"] = [seen.text == large for seen in take(consumer, 1)]
+    topic = stage.topic("schema")
+    consumer = stage.client.consumer(topic, decryption="reader", schema="avro")
+    stage.client.producer(topic, encryption="reader", schema="avro", batch=2).send_batch(["a", "b"])
+    outcome["schema"] = texts(take(consumer, 2))
+    return outcome
+
+
+def encrypted_messages_for_somebody_else(stage: Stage) -> Any:
+    """Without a key, and with one that does not fit. What is not encrypted is read all the same."""
+    topic = stage.topic()
+    for keys in ({}, {"decryption": "stranger"}):
+        for failure in CRYPTO_FAILURES:
+            stage.client.consumer(topic, f"{len(keys)}-{failure}", **keys).close()
+    stage.client.producer(topic, encryption="reader").send("secret", key="k")
+    stage.client.producer(topic).send("open")
+    outcome: dict[str, Any] = {}
+    for keys in ({}, {"decryption": "stranger"}):
+        for failure in CRYPTO_FAILURES:
+            name = f"{len(keys)}-{failure}"
+            consumer = stage.another().consumer(topic, name, crypto_failure=failure, **keys)
+            seen = take(consumer, 2 if failure == "consume" else 1)
+            outcome[name] = [
+                [(message.text in ("secret", "open"), message.key) for message in seen],
+                nothing_more(consumer),
+                stage.backlog(topic, name, int(failure == "fail")),
+            ]
+    batches = stage.topic("batch")
+    consumer = stage.client.consumer(batches, crypto_failure="consume")
+    stage.client.producer(batches, encryption="reader", batch=2, compression="lz4").send_batch(["a", "b"])
+    outcome["batch"] = [len(take(consumer, 1)), nothing_more(consumer), stage.backlog(batches, "s", 0)]
+    return outcome
+
+
+def a_key_that_comes_later(stage: Stage) -> Any:
+    topic = stage.topic()
+    without = stage.client.consumer(topic)
+    stage.client.producer(topic, encryption="reader").send("secret")
+    outcome = [nothing_more(without)]
+    without.close()
+    return [*outcome, texts(take(stage.client.consumer(topic, decryption="reader"), 1))]
 
 
 # --- receiving ---------------------------------------------------------------------------------------------------------------
@@ -372,6 +437,9 @@ SCENARIOS: dict[str, Callable[[Stage], Any]] = {
         too_large,
         an_exclusive_producer,
         keys_over_partitions,
+        encrypted_messages,
+        encrypted_messages_for_somebody_else,
+        a_key_that_comes_later,
         where_a_subscription_begins,
         one_exclusive_consumer,
         what_was_not_acknowledged_comes_again,
