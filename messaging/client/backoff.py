@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from messaging.client.errors import KeyUnavailable
 from messaging.errors import ConsumerBusy, MagnetarError, PlatformError, ProducerBusy, QuotaExceeded, TopicNotFound
 
 INITIAL_S, MAX_S = 0.1, 30.0
@@ -33,4 +34,4 @@ def retryable(error: MagnetarError, *, opened_before: bool) -> bool:
     former connection, which the broker has not missed yet."""
     if isinstance(error, PlatformError):
         return True
-    return opened_before and isinstance(error, ProducerBusy | ConsumerBusy | QuotaExceeded | TopicNotFound)
+    return opened_before and isinstance(error, ProducerBusy | ConsumerBusy | QuotaExceeded | TopicNotFound | KeyUnavailable)

@@ -22,7 +22,7 @@ from messaging.client.consuming.partition import ConsumerServices
 from messaging.client.consuming.reader import Reader
 from messaging.client.consuming.table_view import TableView
 from messaging.client.delayed import DelayedMessages
-from messaging.client.errors import Closed, InvalidOperation
+from messaging.client.errors import Closed, InvalidOperation, KeyUnavailable
 from messaging.client.forks import FORKED, watch
 from messaging.client.message import EARLIEST, LATEST, MessageId
 from messaging.client.patterns import matching_topics
@@ -361,10 +361,19 @@ class Client:
     async def _token(self) -> str | None:
         """Called for each connection, and whenever the broker asks, so that a renewed key is used from then on."""
         key = self._key
-        if callable(key):
+        if not callable(key):
+            return key
+        try:
             given = key()
-            return await given if inspect.isawaitable(given) else given
-        return key
+            given = await given if inspect.isawaitable(given) else given
+        except MagnetarError:
+            raise
+        except Exception as failure:
+            error = KeyUnavailable(f"the function that gives the key failed: {type(failure).__name__}: {failure}")
+            raise error from failure
+        if not isinstance(given, str):
+            raise KeyUnavailable(f"the function that gives the key returned no text, but {type(given).__name__}")
+        return given
 
 
 def connect(

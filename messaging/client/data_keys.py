@@ -29,8 +29,17 @@ MAC_BYTES = 20
 _PARAMETERS = re.compile(rb"-----BEGIN EC PARAMETERS-----.*?-----END EC PARAMETERS-----\s*", re.DOTALL)
 
 
+def check_library() -> None:
+    """Raises `InvalidValue`."""
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise InvalidValue("encryption needs the cryptography library: pip install cryptography") from None
+
+
 def public_key(name: str, pem: bytes) -> PublicKey:
     """Raises `InvalidValue`."""
+    check_library()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey

@@ -9,6 +9,7 @@ Needs the `cryptography` library, which is loaded when a key is read.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import OrderedDict
@@ -16,10 +17,12 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from messaging.client.data_keys import decrypted_by, encrypted_for, private_key, public_key
+from messaging.client.data_keys import check_library, decrypted_by, encrypted_for, private_key, public_key
 from messaging.client.errors import DecryptionFailed
 from messaging.errors import InvalidValue
 from messaging.protocol import pulsar_pb2 as pb
+
+logger = logging.getLogger("messaging.client")
 
 DATA_KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -64,6 +67,7 @@ class Decryptor:
     """`private_keys`: PEM by name, or a function that returns one for a name."""
 
     def __init__(self, private_keys: Mapping[str, bytes] | PrivateKeys) -> None:
+        check_library()
         self._private = private_keys if callable(private_keys) else private_keys.__getitem__
         self._data_keys: OrderedDict[bytes, bytes] = OrderedDict()
 
@@ -99,6 +103,9 @@ class Decryptor:
             key = private_key(self._private(name))
             return None if key is None else decrypted_by(key, value)
         except (KeyError, ValueError, TypeError):
+            return None
+        except Exception:  # of the function that gives the key; the message comes again, as one without a key
+            logger.exception("the function that gives private keys failed")
             return None
 
 

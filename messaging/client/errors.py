@@ -4,7 +4,8 @@ class.
 MagnetarError
 ├── RequestError          your fault: the same call will never succeed (messaging.errors)
 │   ├── InvalidValue, InvalidName, MessageTooLarge, NotAuthorized, AuthenticationFailed, ...
-│   └── InvalidOperation  the object cannot do this, whatever its state
+│   ├── InvalidOperation  the object cannot do this, whatever its state
+│   └── KeyUnavailable    your function that gives the key failed; `__cause__` is how
 ├── StateError            a refusal: what the call names is in a state that does not allow it (messaging.errors)
 │   ├── TopicNotFound, ProducerBusy, ConsumerBusy, ProducerFenced, TopicTerminated, QuotaExceeded, IncompatibleSchema, ...
 ├── PlatformError         the broker's fault, or the network's: the same call may succeed later (messaging.errors)
@@ -66,6 +67,7 @@ __all__ = [
     "InvalidName",
     "InvalidOperation",
     "InvalidValue",
+    "KeyUnavailable",
     "MagnetarError",
     "MessageTooLarge",
     "NotAuthorized",
@@ -93,6 +95,12 @@ Fault = Literal["caller", "refused", "broker", "network"]
 
 class InvalidOperation(RequestError):
     code, http_status = "invalid_operation", 405
+
+
+class KeyUnavailable(RequestError):
+    """The function that gives the key failed. What was open before is tried again."""
+
+    code, http_status = "key_unavailable", 401
 
 
 class SendFailed(MagnetarError):

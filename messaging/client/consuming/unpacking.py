@@ -12,7 +12,7 @@ from messaging.client.encryption import Decryptor
 from messaging.client.errors import DecryptionFailed
 from messaging.client.message import EncryptionContext, Key, Message, MessageId
 from messaging.client.schemas import BYTES, Schema
-from messaging.errors import MagnetarError
+from messaging.errors import InvalidValue, MagnetarError
 from messaging.limits.sizes import BATCH_MESSAGES_MAX
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.batch import UNPACKED_TIMES_MAX, batch_size, decompress, parts
@@ -179,6 +179,10 @@ def value_of(schema: Schema[Any], payload: bytes, key: Key, *, null: bool, write
         return schema.decode_with_key(data, key) if writer is None else schema.decode_written(data, key, writer)
     except MagnetarError as error:
         return error
+    except Exception as failure:  # of a schema of the user, or of lists within lists without end
+        unread = InvalidValue(f"the message cannot be read with this schema: {type(failure).__name__}: {failure}")
+        unread.__cause__ = failure
+        return unread
 
 
 def _properties(metadata: pb.Metadata | pb.SingleMetadata) -> dict[str, str]:

@@ -195,7 +195,7 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):  # the second where there is no loop to cancel
             await self.abort()
         else:
             await self.close()

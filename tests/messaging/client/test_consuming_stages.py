@@ -13,10 +13,10 @@ from messaging.client.consuming.acks import AGAIN_KEPT_MAX, AckTracker, Delivere
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.options import DeadLetterPolicy
 from messaging.client.consuming.redelivery import Entry, RedeliveryBackoff, Schedule
-from messaging.client.consuming.unpacking import CHECKSUM, Unpacker, Unreadable, open_entry
+from messaging.client.consuming.unpacking import CHECKSUM, Unpacker, Unreadable, open_entry, value_of
 from messaging.client.errors import InvalidValue
 from messaging.client.message import MessageId
-from messaging.client.schemas import BYTES
+from messaging.client.schemas import AUTO_CONSUME, BYTES, Json, Schema
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.frames import Stored, build_send
 from tests.support.clients.batches import single
@@ -279,3 +279,22 @@ def test_either_kind_of_timeout_is_enough_and_a_reader_has_none() -> None:
     assert consumer_options(ack_timeout_s=3.0).ack_delay_s(5) == 3.0 and consumer_options().ack_delay_s(5) == 0.0
     assert dataclasses.replace(consumer_options(ack_timeout_backoff=backoff), durable=False).ack_delay_s(0) == 0.0
     assert consumer_options(nack_backoff=backoff).refused_delay_s(1) == 2.0 and consumer_options().refused_delay_s(1) == 60.0
+
+
+def test_a_value_that_breaks_its_schema_whatever_way_is_an_error_in_its_place() -> None:
+    """Lists within lists end the stack of a decoder; a producer that may write to a topic must not end its consumers."""
+
+    @dataclasses.dataclass
+    class Order:
+        lines: list[int]
+
+    class Own(Schema[str]):
+        def decode(self, payload: bytes) -> str:
+            raise LookupError("no such order")
+
+    nested = b'{"others":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    for schema in (Json(Order), Own()):
+        value = value_of(schema, nested, None, null=False, writer=None)
+        assert isinstance(value, InvalidValue) and "Error" in value.message
+    written = pb.Schema(name="o", schema_data=b"", type=2)
+    assert isinstance(value_of(AUTO_CONSUME, nested, None, null=False, writer=written), InvalidValue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -63,3 +65,22 @@ def test_keys_of_other_kinds_are_refused() -> None:
         Encryptor({"key": pem})
     with pytest.raises(InvalidValue, match="not valid PEM"):
         Encryptor({"key": b"nothing"})
+
+
+def test_without_its_library_encryption_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for make in (lambda: Encryptor({"k": b"pem"}), lambda: Decryptor({"k": b"pem"})):
+        with pytest.raises(InvalidValue, match="pip install cryptography"):
+            make()
+
+
+def test_a_function_of_private_keys_that_fails_is_a_key_that_does_not_fit() -> None:
+    """The connection, which others use, is not to end by it."""
+
+    def private(name: str) -> bytes:
+        raise OSError("the vault is closed")
+
+    metadata = pb.Metadata(producer_name="p", sequence_id=0, publish_time=1, encryption_param=bytes(12))
+    metadata.encryption_keys.add(key="k", value=b"encrypted")
+    with pytest.raises(DecryptionFailed, match="no private key fits"):
+        Decryptor(private).decrypt(b"payload", metadata)

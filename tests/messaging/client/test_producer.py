@@ -374,3 +374,16 @@ async def test_a_batch_that_cannot_be_encrypted_fails_and_nobody_waits_for_ever(
             with pytest.raises(errors.SendFailed, match="the module of keys is gone"):
                 await future
         assert producer.statistics.pending == 0
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, asyncio.CancelledError])
+async def test_interrupted_it_does_not_wait_for_a_broker_that_is_silent(
+    broker: ScriptedBroker, interruption: type[BaseException]
+) -> None:
+    """Ctrl-C cancels the task where there is a loop, and comes as it is where there is none."""
+    async with broker.client() as client:
+        producer = await client.create_producer(TOPIC)
+        future = producer.send_nowait(b"no receipt comes")
+        await asyncio.wait_for(producer.__aexit__(interruption, interruption(), None), 10)
+        with pytest.raises(errors.Closed):
+            await future

@@ -60,3 +60,39 @@ async def test_a_function_that_fails_early_costs_nothing_while_the_old_token_is_
         await client.partitions("persistent://acme/orders/new")
         await eventually(lambda: broker.commands.count("AUTH_RESPONSE") == 1)
         assert len(calls) == 3 and len(broker.connections) == 1 and broker.connection.open
+
+
+async def test_a_function_that_fails_while_a_connection_is_opened_again_is_asked_again() -> None:
+    broker = ScriptedBroker()
+    broker.answers_sends = True
+    calls: list[str] = []
+
+    async def key() -> str:
+        calls.append("asked")
+        if len(calls) in (2, 3):
+            raise OSError("the vault is closed")
+        return "a key"
+
+    async with magnetar.connect("pulsar://scripted:1", key=key, transport=broker.connect, timing=broker.time.timing()) as client:
+        producer = await client.create_producer("persistent://acme/orders/new")
+        broker.connection.lose()
+
+        def again() -> bool:
+            broker.time.move(1.0)
+            return producer.statistics.partitions_connected == 1 and len(calls) == 4
+
+        await eventually(again)
+        await producer.send(b"x")
+
+
+async def test_a_function_that_fails_at_first_or_gives_no_text_is_the_fault_of_the_caller() -> None:
+    def failing() -> str:
+        raise OSError("no such file")
+
+    for key, why in ((failing, "OSError: no such file"), (lambda: None, "NoneType")):
+        broker = ScriptedBroker()
+        client = magnetar.connect("pulsar://127.0.0.1:1", key=key, transport=broker.connect)  # type: ignore[arg-type]
+        async with client:
+            with pytest.raises(magnetar.errors.KeyUnavailable, match=why) as caught:
+                await client.create_producer("persistent://acme/orders/new")
+            assert magnetar.errors.whose_fault(caught.value) == "caller"
