@@ -32,6 +32,11 @@ Removed = Annotated[str, Limit(WHY_PAIRS, bytes_max=PAIR_BYTES_MAX)]
 LedgerId = Annotated[int, limits.LEDGER_ID]
 Words = Annotated[str, Limit("part of the name of a topic or subscription", bytes_max=TOPIC_BYTES_MAX)]
 Tenants = Annotated[list[str], Limit("tenants that are searched at once", bytes_max=NAME_BYTES_MAX, count_max=100)]
+TenantsShown = Annotated[list[str], Limit("tenants that a page shows at once", bytes_max=NAME_BYTES_MAX, count_max=1_000)]
+NamespacesShown = Annotated[
+    list[str], Limit("namespaces that a page shows at once", bytes_max=2 * NAME_BYTES_MAX + 1, count_max=1_000)
+]
+ProblemsMax = Annotated[int, Limit("problems of one answer", minimum=1, maximum=500)]
 MessagesMax = Annotated[int, Limit("messages of one page", minimum=1, maximum=100)]
 MESSAGES = Limit("published by one request", count_max=100)
 Payload = Annotated[bytes, Limit("a request holds it", bytes_max=limits.BODY_BYTES_MAX)]

@@ -53,6 +53,7 @@ from messaging.adminrpc.messages import (
     MessagesPublished,
 )
 from messaging.adminrpc.policies import ChangeEventsAppend, ChangeEventsResult, PolicyPreview, PolicyPreviewAnswer
+from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.recycle_bin import (
     RecycleBinExpire,
     RecycleBinExpired,
@@ -147,6 +148,7 @@ TOPICS_LAST_MESSAGE_ID = Method("topics.last_message_id", TopicRef, MessageIdAns
 TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
 TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
 
+PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
 NAMES_SEARCH = Method("names.search", NamesSearch, SearchResult, long_read=True)
 
 SCHEMAS_GET = Method("schemas.get", SchemaGet, SchemaVersions)

@@ -182,6 +182,7 @@ class TopicLive(msgspec.Struct, kw_only=True):
     producers: int
     subscriptions: int | None
     consumers: int
+    problem: str = ""  # the most urgent kind of `messaging.problems.kinds`; "": none is known
 
 
 class NamespaceLive(Answer, kw_only=True):

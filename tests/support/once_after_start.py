@@ -19,6 +19,7 @@ def _work(broker: Any) -> dict[str, Any]:
     return {
         "finish_partitioned_topics": broker.topics.partitioned.finish_interrupted,
         "meter_stored_topics": partial(meter_stored_topics, broker),
+        "read_stored_problems": broker.stored_problems.read,
     }
 
 

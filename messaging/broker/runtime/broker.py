@@ -37,6 +37,9 @@ from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistent
 from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
+from messaging.broker.runtime.problems.stored import StoredProblems
+from messaging.broker.runtime.problems.watch import LOOK_S as PROBLEMS_LOOK_S
+from messaging.broker.runtime.problems.watch import ProblemWatch
 from messaging.broker.runtime.process import free_young_cycles
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topic_schemas import TopicSchemas
@@ -199,6 +202,12 @@ class Broker:
             self.background,
             settings.message_bytes_max,
         )
+        self.problems = ProblemWatch(topics, self.now_ms, self.background.register("look_for_problems"))
+        self.stored_problems = StoredProblems(self.problems, topics, self.storage, self.cursors)
+        self.schemas.on_refused.append(self.problems.refusals.refused)
+        topics.on_loaded += [self.problems.loaded, self.stored_problems.loaded]
+        topics.on_unloaded.append(self.problems.unloaded)
+        topics.on_deleted += [self.problems.deleted, self.stored_problems.deleted]
         topics.on_loaded += [self.idle_topics.loaded, self.non_persistent_topics.add, self.dead_letters.recover]
         topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
         topics.on_deleted.append(self.idle_topics.deleted)
@@ -291,6 +300,7 @@ class Broker:
         background.every(RETRY_S, DEAD_LETTERS_LOOP, self.dead_letters.retry)
         background.every(MEMORY_SWEEP_S, "sweep_memory", self.sweep_memory)
         background.every(LOOK_S, "end_non_persistent_topics", self.non_persistent_topics.look)
+        background.every(PROBLEMS_LOOK_S, "look_for_problems", self.problems.look)
         keep_alive = self._each_peer("keep_alive", lambda peer: peer.liveness.keep_alive())
         background.every(self.settings.keep_alive_ms / 1000, "keep_alive", keep_alive)
         background.every(SIGNING_KEYS_S, "check_signing_keys", self._look_at_keys)

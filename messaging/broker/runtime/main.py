@@ -223,6 +223,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     stack.callback(finishing.cancel)
     metering = background.until_done("meter_stored_topics", partial(meter_stored_topics, service))
     stack.callback(metering.cancel)
+    looking = background.until_done("read_stored_problems", service.stored_problems.read)
+    stack.callback(looking.cancel)
     background.spawn(collect_after_start(storage, certain=certain), LOOP)
     background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service

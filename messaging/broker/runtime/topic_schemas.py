@@ -7,8 +7,8 @@ schemas runs in a thread, a few at a time and in turn by tenant. `core/schemas/`
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -109,6 +109,7 @@ class TopicSchemas:
         self._names_max = names_max
         self._ceiling = ceiling
         self._memory_limiter = memory_limiter
+        self.on_refused: list[Callable[[TopicName, str], None]] = []  # of clients, with the reason
         self._answers = MemoryTurns(ANSWERS_AT_ONCE)
         self._comparisons = MemoryTurns(COMPARISONS_AT_ONCE)
 
@@ -283,19 +284,32 @@ class TopicSchemas:
 
     async def check_producer(self, name: TopicName, schema: Schema | None, role: str) -> int | None:
         """The version of a new producer's schema, registered if need be; None if it has none. Raises `IncompatibleSchema`."""
-        if schema is not None:
-            return (await self.register(name, schema, role, by_client=True)).version
-        if self._policy("schema_enforced", name) and await self.has_schema(name):
-            raise IncompatibleSchema(
-                f"topic {name.base} has a schema, and producers without one are refused (schema_enforced): use the schema"
-            )
+        with self._telling(name):
+            if schema is not None:
+                return (await self.register(name, schema, role, by_client=True)).version
+            if self._policy("schema_enforced", name) and await self.has_schema(name):
+                raise IncompatibleSchema(
+                    f"topic {name.base} has a schema, and producers without one are refused (schema_enforced): use the schema"
+                )
         return None
+
+    @contextmanager
+    def _telling(self, name: TopicName) -> Iterator[None]:
+        try:
+            yield
+        except IncompatibleSchema as error:
+            for tell in self.on_refused:
+                tell(name, error.message)
+            raise
 
     async def check_consumer(self, name: TopicName, schema: Schema | None, role: str, *, idle: bool) -> None:
         """Raises `IncompatibleSchema` if a consumer with `schema` cannot read the topic. `idle`: the topic has no messages and no
         clients; then a first schema may come from the consumer."""
-        if schema is None:
-            return
+        if schema is not None:
+            with self._telling(name):
+                await self._check_consumer(name, schema, role, idle=idle)
+
+    async def _check_consumer(self, name: TopicName, schema: Schema, role: str, *, idle: bool) -> None:
         strategy = self.strategy(name)
 
         def check() -> bool:

@@ -73,6 +73,13 @@ async def in_end_non_persistent_topics(at: Running, patch: pytest.MonkeyPatch) -
     topic.closed = "gone"
 
 
+async def in_look_for_problems(at: Running, patch: pytest.MonkeyPatch) -> None:
+    topic: Any = Raises()
+    at.broker.topics.loaded["persistent://acme/orders/broken"] = topic
+    await at.turns.next("look_for_problems")
+    del at.broker.topics.loaded["persistent://acme/orders/broken"]
+
+
 async def in_sweep_memory(at: Running, patch: pytest.MonkeyPatch) -> None:
     connection: Any = Raises()
     at.broker.peers.unread.add(connection)
@@ -223,11 +230,13 @@ FAILURES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "event_loop": (in_event_loop, never_again),
     "finish_partitioned_topics": (once_after_start("finish_partitioned_topics", "unfinished_partitioned"), goes_on_by_itself),
     "keep_alive": (in_keep_alive, again),
+    "look_for_problems": (in_look_for_problems, again),
     "ledger_log": (in_ledger_log, never_again),
     "metadata_store": (in_metadata_store, metadata_again),
     "meter_stored_topics": (once_after_start("meter_stored_topics", "list_all_topics"), goes_on_by_itself),
     "one_off": (in_one_off, never_again),
     "pull_feed": (in_pull_feed, again),
+    "read_stored_problems": (once_after_start("read_stored_problems", "list_all_topics"), goes_on_by_itself),
     "rate_limits": (in_rate_limits, never_again),
     "save_feed": (in_save_feed, save_feed_again),
     "sample_rates": (in_sample_rates, again),
@@ -250,7 +259,9 @@ async def test_nothing_runs_for_ever_that_is_not_registered(running: Running) ->
     def others() -> set[str]:
         return {task.get_name().rstrip("0123456789") for task in asyncio.all_tasks() if task is not mine and task not in registered}
 
-    await eventually(lambda: not {"finish_partitioned_topics", "meter_stored_topics"} & others())  # once, after the start
+    await eventually(
+        lambda: not {"finish_partitioned_topics", "meter_stored_topics", "read_stored_problems"} & others()
+    )  # once, after the start
     assert others() <= {"http-"}
     threads = {thread.name for thread in set(threading.enumerate()) - running.threads_before}
     assert {name for name in threads - THREADS if not name.startswith(("asyncio_", "ledger-", "ThreadPool"))} == set()

@@ -36,12 +36,12 @@ class Verdict(NamedTuple):
 
 
 def judge_delivery(subscription: Subscription, state: DeliveryState) -> Verdict:
-    still_ms = _still_ms(subscription, state.now_ms)
+    unmoved_ms = still_ms(subscription, state.now_ms)
     finding = explain(subscription, state)[0]
     dropping = isinstance(subscription, NonPersistentSubscription)  # what is in the way for a moment costs messages
-    if finding.reason not in SAID_AT_ONCE and still_ms < STILL_MS and not dropping:
+    if finding.reason not in SAID_AT_ONCE and unmoved_ms < STILL_MS and not dropping:
         finding = Finding(Reason.DELIVERING, "Messages are being delivered.")
-    return Verdict(_health(subscription, still_ms), finding)
+    return Verdict(_health(subscription, unmoved_ms), finding)
 
 
 def health_without_consumers(backlog_entries: int) -> DeliveryHealth:
@@ -54,10 +54,10 @@ def worse(health: str, other: str) -> str:
     return max(health, other, key=lambda value: order.index(DeliveryHealth(value)))
 
 
-def _health(subscription: Subscription, still_ms: int) -> DeliveryHealth:
+def _health(subscription: Subscription, unmoved_ms: int) -> DeliveryHealth:
     if not subscription.consumers:
         return health_without_consumers(subscription.backlog_entries)
-    if still_ms < STILL_MS or not _at_stake(subscription):
+    if unmoved_ms < STILL_MS or not _at_stake(subscription):
         return DeliveryHealth.GOOD
     stopped = subscription.unacked.blocked or all(why_not_sent(consumer, None) is not None for consumer in receivers(subscription))
     return DeliveryHealth.BLOCKED if stopped else DeliveryHealth.GOOD
@@ -69,7 +69,7 @@ def _at_stake(subscription: Subscription) -> bool:
     return isinstance(subscription, NonPersistentSubscription) or subscription.backlog_entries > subscription.delayed_entries
 
 
-def _still_ms(subscription: Subscription, now_ms: int) -> int:
+def still_ms(subscription: Subscription, now_ms: int) -> int:
     """For how long no consumer that is sent messages has got, acknowledged or asked for one; 0 without a consumer."""
     moved_ms = max(
         (

@@ -148,7 +148,7 @@ def _sent_or_dropped(subscription: NonPersistentSubscription, state: DeliverySta
         first, *others = _nobody_ready(stuck, None)
         return [first._replace(sentence=f"{first.sentence} What is published is dropped. {dropped}"), *others]
     if state.blocked_by is not None:
-        text = f"{_rate_sentence(state.blocked_by)} What exceeds it is dropped. {dropped}"
+        text = f"{rate_sentence(state.blocked_by, 'Delivery')} What exceeds it is dropped. {dropped}"
         return [Finding(Reason.RATE_LIMIT, text), *stuck[:CONSUMERS_MAX]]
     text = f"Messages are delivered as they are published, and dropped where nobody can take them. {dropped}"
     return [Finding(Reason.DELIVERING, text), *stuck[:CONSUMERS_MAX]]
@@ -236,7 +236,7 @@ def _delayed(count: int, state: DeliveryState) -> Finding:
 def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     """Some consumer can be sent messages, and there are some."""
     if state.blocked_by is not None:
-        return [Finding(Reason.RATE_LIMIT, _rate_sentence(state.blocked_by), position=at)]
+        return [Finding(Reason.RATE_LIMIT, rate_sentence(state.blocked_by, "Delivery"), position=at)]
     if state.no_room:
         kept_bytes, most = state.delayed_bytes, state.delayed_bytes_max
         text = f"Reading stopped at a delayed message: {kept_bytes} bytes of memory are kept for the tenant, which may have {most}."
@@ -259,9 +259,9 @@ def _on_the_way(at: Position, state: DeliveryState) -> list[Finding]:
     return [Finding(Reason.DELIVERING, "Messages are being delivered.", position=at)]
 
 
-def _rate_sentence(limiter: LevelLimiter) -> str:
+def rate_sentence(limiter: LevelLimiter, what: str) -> str:
     parts = [f"{amount:,g} {unit}" for amount, unit in zip(limiter.limit, ("messages", "bytes"), strict=True) if amount]
-    return f"Delivery is at the limit of the {limiter.level}: {limiter.policy} allows {' and '.join(parts)} a second."
+    return f"{what} is at the limit of the {limiter.level}: {limiter.policy} allows {' and '.join(parts)} a second."
 
 
 def _entries(count: int) -> str:

@@ -18,6 +18,7 @@ from messaging.broker.runtime.admin.messages import MessageHandlers
 from messaging.broker.runtime.admin.namespaces import NamespaceHandlers
 from messaging.broker.runtime.admin.policies import PolicyHandlers
 from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
+from messaging.broker.runtime.admin.problems import ProblemHandlers
 from messaging.broker.runtime.admin.recycle_bin import RecycleBinHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
@@ -50,6 +51,7 @@ class AdminHandlers:
         self.messages = MessageHandlers(broker)
         self.delayed = DelayedHandlers(broker)
         self.diagnosis = DiagnosisHandlers(broker)
+        self.problems = ProblemHandlers(broker)
         self.policies = PolicyHandlers(broker)
         self.ceilings = CeilingHandlers(broker)
         self.policy_events = PolicyEventHandlers(broker)

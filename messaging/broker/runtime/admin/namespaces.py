@@ -135,7 +135,8 @@ class NamespaceHandlers:
                     topic = await self._broker.topics.get(parse_topic(text), create=False)
                 except TopicNotFound:  # deleted since it was listed
                     continue
-            rows.append(live_stats.live(topic) if topic is not None else live_stats.not_loaded(text))
+            problem = self._broker.problems.worst_of(text)
+            rows.append(live_stats.live(topic, problem) if topic is not None else live_stats.not_loaded(text, problem))
         for partitioned in await self._broker.storage.meta.list_partitioned(namespace):
             parts = (f"{partitioned.name}-partition-{index}" for index in range(partitioned.partitions))
             if not parse_topic(partitioned.name).persistent:  # of which only those that are loaded have a name in the list

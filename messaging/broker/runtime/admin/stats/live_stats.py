@@ -10,7 +10,7 @@ from messaging.broker.runtime.topics.topic import Topic
 from messaging.broker.runtime.topics.topic_rates import QUIET
 
 
-def live(topic: Topic) -> TopicLive:
+def live(topic: Topic, problem: str = "") -> TopicLive:
     rates = topic.rates or QUIET
     return TopicLive(
         topic=topic.text,
@@ -26,10 +26,11 @@ def live(topic: Topic) -> TopicLive:
         producers=len(topic.producers),
         subscriptions=len(topic.subscriptions.table),
         consumers=sum(len(subscription.consumers) for subscription in topic.subscriptions.table.values()),
+        problem=problem,
     )
 
 
-def not_loaded(text: str) -> TopicLive:
+def not_loaded(text: str, problem: str = "") -> TopicLive:
     """A topic that nobody uses: nothing flows and nobody is connected; what it holds was not looked at."""
     return TopicLive(
         topic=text,
@@ -45,6 +46,7 @@ def not_loaded(text: str) -> TopicLive:
         producers=0,
         subscriptions=None,
         consumers=0,
+        problem=problem,
     )
 
 

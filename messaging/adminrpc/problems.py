@@ -1,0 +1,33 @@
+"""Admin RPC: what is wrong in the topics of some tenants."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from messaging.adminrpc import fields
+from messaging.adminrpc.base import Answer, Request
+from messaging.problems.ranking import Problem
+
+
+class ProblemsList(Request, kw_only=True):
+    """Of all topics of `tenants`, and of those of single `namespaces` of others; `everywhere`: of all tenants."""
+
+    tenants: fields.TenantsShown = []
+    namespaces: fields.NamespacesShown = []
+    everywhere: bool = False
+    limit: fields.ProblemsMax = 100
+
+
+class ProblemsFound(Answer, kw_only=True):
+    """`problems`: the most urgent first; `total` counts all of them, by kind, as far as the broker keeps them. `beyond`: how many
+    there were beside them at the last look."""
+
+    problems: list[Problem]
+    total: dict[str, int]
+    by_namespace: Annotated[dict[str, str], Meta(description="namespace -> the most urgent kind there, of those that have any.")]
+    beyond: int
+    unknown_topics: Annotated[int, Meta(description="Nobody used them since the start, and only loading them tells.")]
+    at_ms: int
+    looked_ms: Annotated[int | None, Meta(description="Everything was looked at since then; null: not yet.")]
