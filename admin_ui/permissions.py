@@ -30,6 +30,8 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("POST", "console:sign_in"): Action.PUBLIC,
     ("POST", "console:sign_out"): Action.PUBLIC,
     ("GET", "console:home"): Action.AUTHENTICATED,
+    ("GET", "console:now"): Action.AUTHENTICATED,  # of what one may see
+    ("GET", "console:now_fragment"): Action.AUTHENTICATED,
     ("GET", "console:password"): Action.AUTHENTICATED,
     ("POST", "console:password"): Action.AUTHENTICATED,
     ("GET", "console:sessions"): Action.AUTHENTICATED,

@@ -24,6 +24,7 @@ from admin_ui.views import (
     keys,
     members,
     namespaces,
+    now,
     people,
     platform,
     policies,
@@ -55,6 +56,8 @@ _SUBSCRIPTION = f"{_TOPIC}/subscriptions/<subscription:subscription>"
 
 urlpatterns = [
     path("", tenants.home, name="home"),
+    path("now", now.now, name="now"),
+    path("now/problems", now.now_fragment, name="now_fragment"),
     path("sign-in", session.sign_in, name="sign_in"),
     path("sign-out", session.sign_out, name="sign_out"),
     path("account/password", session.password, name="password"),

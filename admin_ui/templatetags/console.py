@@ -20,7 +20,8 @@ register.filter("span", formatting.span)
 
 @register.filter
 def moment(value: datetime | int | None, form: str = "full") -> str | SafeString:
-    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "clock" or "ago". Takes a datetime or ms since 1970."""
+    """A `<time>` in UTC that local-time.js rewrites: `form` is "full", "clock", "ago" or "for" (without the word). Takes a datetime
+    or ms since 1970."""
     if value is None or value == "":
         return ""
     if not isinstance(value, datetime):

@@ -23,6 +23,7 @@ FOUND_MAX = 20
 WORDS_LENGTH_MAX = 200
 TENANTS_SEARCHED_MAX = 100  # for topics and subscriptions, in one question to the broker
 PAGES = (
+    ("Now", "now"),
     ("Tenants", "tenants"),
     ("Usage", "usage"),
     ("People", "people"),

@@ -29,11 +29,8 @@ KEYS_SHOWN, RECORDS_SHOWN = 5, 12
 
 @page
 def home(request: ConsoleRequest) -> HttpResponse:
-    """Redirects to the user's only tenant, or to the list."""
-    names = visible_tenants(request.actor, request.user)
-    if len(names) == 1:
-        return HttpResponseRedirect(reverse("console:tenant", args=names))
-    return HttpResponseRedirect(reverse("console:tenants"))
+    """What is wrong now; where there is no tenant yet, how one comes by one."""
+    return HttpResponseRedirect(reverse("console:now" if visible_tenants(request.actor, request.user) else "console:tenants"))
 
 
 @page

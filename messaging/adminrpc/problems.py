@@ -8,16 +8,16 @@ from msgspec import Meta
 
 from messaging.adminrpc import fields
 from messaging.adminrpc.base import Answer, Request
-from messaging.problems.ranking import Problem
+from messaging.problems.order import Problem
 
 
 class ProblemsList(Request, kw_only=True):
-    """Of all topics of `tenants`, and of those of single `namespaces` of others; `everywhere`: of all tenants."""
+    """Of all topics of `of_tenants`, and of those of single namespaces of others; `everywhere`: of all tenants."""
 
-    tenants: fields.TenantsShown = []
-    namespaces: fields.NamespacesShown = []
+    of_tenants: fields.TenantsShown = []
+    of_namespaces: fields.NamespacesShown = []
     everywhere: bool = False
-    limit: fields.ProblemsMax = 100
+    problems_max: fields.ProblemsMax = 100
 
 
 class ProblemsFound(Answer, kw_only=True):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from messaging.adminrpc.base import A, Method, R
 from messaging.adminrpc.topics import NamespaceLive, Stats, TopicLive, TopicRef, TopicsList
+from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName, parse_topic
 from tenants import broker as control_plane
 from tests.admin_ui.scripted_live import ScriptedLive
@@ -37,6 +38,19 @@ class ConsoleBroker(BrokerLine):
             if name.partition >= 0:
                 partitions[name.base] = max(partitions.get(name.base, 0), name.partition + 1)
         self.real.have(namespace, {str(name) for name in names if name.partition < 0}, {str(k): n for k, n in partitions.items()})
+
+    def set_problems(self, *problems: Problem) -> None:
+        """The broker has noticed these, in topics that are not loaded, and has looked at everything."""
+
+        async def notice() -> None:
+            watch = self.real.service.problems
+            for topic in dict.fromkeys(problem.topic for problem in problems):
+                of_topic = [problem for problem in problems if problem.topic == topic]
+                watch.put(topic, of_topic[0].tenant, of_topic)
+            await watch.look()
+            await self.real.service.stored_problems.read()
+
+        self.real.run(notice())
 
     def perform(self, method: Method[R, A], request: R) -> A:
         answer = super().perform(method, request)

@@ -34,7 +34,7 @@ def page(platform: Standalone, chromium: str) -> Iterator[Page]:
         page.get_by_label("Name").fill(platform.ready["console_user"])
         page.get_by_label("Password").fill(Path(platform.ready["console_password_file"]).read_text().strip())
         page.get_by_role("button", name="Sign in", exact=True).click()
-        page.wait_for_url(re.compile("/tenants"))
+        page.wait_for_url(re.compile("/now|/tenants"))
         yield page
         browser.close()
 

@@ -68,7 +68,7 @@ def visit(site: str, browser: Browser) -> Iterator[Callable[..., Page]]:
         page.goto("/sign-in" if username else path)
         if username:
             sign_in(page, username, PASSWORD)
-            page.wait_for_url(re.compile("/tenants"))
+            page.wait_for_url(re.compile("/now|/tenants"))
             page.goto(path)
         return page
 

@@ -1,4 +1,4 @@
-// <time datetime="..." data-form="clock|ago|day">: the server writes UTC; this shows the reader's zone, and keeps "ago" true.
+// <time datetime="..." data-form="clock|ago|for|day">: the server writes UTC; this shows the reader's zone, and keeps "ago" true.
 
 import { ago, clock } from "./format.js";
 
@@ -10,6 +10,7 @@ function show(root) {
     const full = new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
     element.title = full;
     element.textContent = element.dataset.form === "clock" ? clock(ms)
+      : element.dataset.form === "for" ? ago(ms, now)
       : element.dataset.form === "ago" ? (ms > now ? `in ${ago(now, ms)}` : `${ago(ms, now)} ago`)
       : new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
   }

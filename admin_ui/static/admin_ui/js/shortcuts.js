@@ -1,7 +1,7 @@
 // Keys. Elements say what they answer to: [data-open="dialog id"], [data-shortcut="c"], [data-filter] for "/".
 // Letters do nothing while the reader types into a field, and nothing together with Ctrl, Alt or Meta.
 
-const GO = { t: /^\/tenants$/, u: /^\/usage$/, p: /^\/platform$/, w: /^\/tasks$/, k: /\/keys$/ }; // "g" and then: the link of the side that leads there
+const GO = { n: /^\/now$/, t: /^\/tenants$/, u: /^\/usage$/, p: /^\/platform$/, w: /^\/tasks$/, k: /\/keys$/ }; // "g" and then: the link of the side that leads there
 let pending = 0;
 
 function open(id) {

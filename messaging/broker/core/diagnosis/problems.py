@@ -30,6 +30,7 @@ class Sign(NamedTuple):
     remedy: str = ""
     since_ms: int | None = None
     waiting: int = 0
+    target: str = ""  # where dead letters go
 
 
 def is_quiet(subscription: Subscription) -> bool:
@@ -81,12 +82,12 @@ def _signs_of_dead_letters(subscription: Subscription, now_ms: int) -> list[Sign
     waiting, target = subscription.state.redeliveries.dead_entries, letters.policy.target
     if waiting and letters.last_error:
         text = f"{_entries(waiting)} to be moved to {target or 'the dead-letter topic'}, which fails: {letters.last_error}"
-        return [Sign(Kind.DEAD_LETTERS_STUCK, text, REMEDIES[Reason.DEAD_LETTERS], waiting=waiting)]
+        return [Sign(Kind.DEAD_LETTERS_STUCK, text, REMEDIES[Reason.DEAD_LETTERS], None, waiting, target)]
     if letters.last_moved_ms and now_ms - letters.last_moved_ms < GROWING_MS:
         count = letters.moved_messages
         moved = "1 message was" if count == 1 else f"{count:,} messages were"
         text = f"{moved} moved to {target or 'the dead-letter topic'} since the topic was loaded."
-        return [Sign(Kind.DEAD_LETTERS, text, "find out why consumers reject them, then redrive them")]
+        return [Sign(Kind.DEAD_LETTERS, text, "find out why consumers reject them, then redrive them", target=target)]
     return []
 
 

@@ -10,7 +10,7 @@ from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.problems.kinds import ORDER
-from messaging.problems.ranking import Problem, rank
+from messaging.problems.order import Problem, rank
 
 COST = 1  # of a problem that is counted, in units of `core/turns/command_costs.py`
 
@@ -22,16 +22,16 @@ class ProblemHandlers:
     @answers(PROBLEMS_LIST)
     async def list_problems(self, request: ProblemsList) -> ProblemsFound:
         watch, stored, now_ms = self._broker.problems, self._broker.stored_problems, self._broker.now_ms()
-        whole = watch.tenants() if request.everywhere else set(request.tenants)
+        whole = watch.tenants() if request.everywhere else set(request.of_tenants)
         single: dict[str, set[str]] = {}
-        for namespace in request.namespaces:
+        for namespace in request.of_namespaces:
             tenant = namespace.partition("/")[0]
             if tenant not in whole:
                 single.setdefault(tenant, set()).add(namespace)
         lists: list[list[Problem]] = []
         total: Counter[str] = Counter()
         by_namespace: dict[str, str] = {}
-        slices = self._broker.topics.services.loops.slices(request.tenants[0] if len(request.tenants) == 1 else "")
+        slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
         for tenant in sorted(whole | set(single)):
             known = watch.of(tenant)
             await slices.spend(1 + COST * len(known))
@@ -40,7 +40,7 @@ class ProblemHandlers:
                 total[problem.kind] += 1
                 earlier = by_namespace.get(problem.namespace, problem.kind)
                 by_namespace[problem.namespace] = min(earlier, problem.kind, key=lambda kind: ORDER.get(kind, len(ORDER)))
-        first = [problem for _, problem in zip(range(request.limit), merge(*lists, key=rank), strict=False)]
+        first = [problem for _, problem in zip(range(request.problems_max), merge(*lists, key=rank), strict=False)]
         return ProblemsFound(
             problems=first,
             total=dict(total),

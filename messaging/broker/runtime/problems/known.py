@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messaging.problems.ranking import Problem, ranked
+from messaging.problems.order import Problem, ranked
 
 PROBLEMS_MAX = 1_000  # of one tenant
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from messaging.problems.kinds import Kind
-from messaging.problems.ranking import Problem
+from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName
 
 KEPT_MS = 600_000
@@ -15,7 +15,7 @@ TOPICS_MAX = 100  # of one tenant; the one that was refused least recently is fo
 SENTENCE_LENGTH_MAX = 500
 
 
-class Refusal(NamedTuple):
+class SchemaRefusal(NamedTuple):
     name: TopicName
     first_ms: int
     last_ms: int
@@ -26,15 +26,15 @@ class Refusal(NamedTuple):
 class SchemaRefusals:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
-        self._tenants: dict[str, OrderedDict[TopicName, Refusal]] = {}
+        self._tenants: dict[str, OrderedDict[TopicName, SchemaRefusal]] = {}
 
     def refused(self, name: TopicName, sentence: str) -> None:
         base, now_ms = name.base, self._now_ms()
         topics = self._tenants.setdefault(name.tenant, OrderedDict())
         earlier = topics.pop(base, None)
         if earlier is None or now_ms - earlier.last_ms >= KEPT_MS:
-            earlier = Refusal(base, now_ms, now_ms, 0, "")
-        topics[base] = Refusal(base, earlier.first_ms, now_ms, earlier.times + 1, sentence[:SENTENCE_LENGTH_MAX])
+            earlier = SchemaRefusal(base, now_ms, now_ms, 0, "")
+        topics[base] = SchemaRefusal(base, earlier.first_ms, now_ms, earlier.times + 1, sentence[:SENTENCE_LENGTH_MAX])
         while len(topics) > TOPICS_MAX:
             topics.popitem(last=False)
 
@@ -52,7 +52,7 @@ class SchemaRefusals:
         return set(self._tenants)
 
 
-def _problem(refusal: Refusal) -> Problem:
+def _problem(refusal: SchemaRefusal) -> Problem:
     name = refusal.name
     who = "1 client was" if refusal.times == 1 else f"{refusal.times:,} clients were"
     sentence = f"{who} refused. {refusal.sentence[:1].upper()}{refusal.sentence[1:].rstrip('.')}."

@@ -22,7 +22,7 @@ from messaging.broker.runtime.topics.topic_rates import QUIET
 from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.errors import TopicNotFound
 from messaging.problems.kinds import Kind, worst
-from messaging.problems.ranking import Problem, rank
+from messaging.problems.order import Problem, rank
 from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import is_system_topic
 
@@ -34,7 +34,7 @@ KEPT_MS = 30_000  # a limit that is reached again and again is reached all the t
 _KEPT = frozenset({Kind.PUBLISH_THROTTLED, Kind.DISPATCH_THROTTLED})
 
 
-class Noticed(NamedTuple):
+class SignRecord(NamedTuple):
     """`last_ms`: when the sign was last there."""
 
     since_ms: int
@@ -55,7 +55,7 @@ class ProblemWatch:
         self.known = KnownProblems()
         self.refusals = SchemaRefusals(now_ms)
         self.looked_ms: int | None = None  # everything loaded was looked at since; None: not yet
-        self._noticed: dict[str, dict[SignKey, Noticed]] = {}  # by topic
+        self._noticed: dict[str, dict[SignKey, SignRecord]] = {}  # by topic
         self._left: deque[str] = deque()  # topics of the round under way
         self._round_ms = 0
         self._beyond: Counter[str] = Counter()  # by tenant, in the round under way
@@ -177,9 +177,9 @@ class ProblemWatch:
         return worst([problem.kind for problem in self.known.of_topic(topic)])
 
 
-def _noticed(before: Noticed | None, sign: Sign, now_ms: int) -> Noticed:
+def _noticed(before: SignRecord | None, sign: Sign, now_ms: int) -> SignRecord:
     since_ms = sign.since_ms if sign.since_ms is not None else before.since_ms if before is not None else now_ms
-    return Noticed(since_ms, now_ms, sign)
+    return SignRecord(since_ms, now_ms, sign)
 
 
 def _problem(name: TopicName, subscription: str, sign: Sign, since_ms: int | None) -> Problem:
@@ -193,6 +193,7 @@ def _problem(name: TopicName, subscription: str, sign: Sign, since_ms: int | Non
         topic=str(name),
         subscription=subscription,
         waiting=sign.waiting,
+        target=sign.target,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from messaging.broker.core.dead_letters.dead_entries import DeadLetterPolicy, DeadLetterRecord, DeadLetters
 from messaging.broker.core.diagnosis.delivery_health import STILL_MS
 from messaging.broker.core.diagnosis.explain import DeliveryState
@@ -21,7 +23,7 @@ SHARED = SubscriptionType.SHARED
 LIMITER = LevelLimiter(RateLevel.TOPIC, "dispatch_rate_messages", RateLimit(10, 0), 0.0)
 
 
-def signs(world: World, after_ms: int = 0, *, grows: bool = False, idle_since_ms: int = 0, **state: object) -> list[Sign]:
+def signs(world: World, after_ms: int = 0, *, grows: bool = False, idle_since_ms: int = 0, **state: Any) -> list[Sign]:
     world.now_ms += after_ms
     given = DeliveryState(now_ms=world.now_ms)._replace(**state)
     return signs_of_subscription(world.subscription, given, grows=grows, idle_since_ms=idle_since_ms)
@@ -82,9 +84,16 @@ def test_failures_of_sending_are_told_once_nothing_moved() -> None:
 
 
 def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_clients_send() -> None:
-    def of_topic(**given: object) -> list[str]:
-        usual = {"held": "", "throttled_by": None, "name": "t-s-DLQ", "last_published_ms": 0, "producers": 0, "now_ms": GROWING_MS}
-        return kinds(signs_of_topic(**(usual | given)))  # type: ignore[arg-type]
+    def of_topic(**given: Any) -> list[str]:
+        usual: dict[str, Any] = {
+            "held": "",
+            "throttled_by": None,
+            "name": "t-s-DLQ",
+            "last_published_ms": 0,
+            "producers": 0,
+            "now_ms": GROWING_MS,
+        }
+        return kinds(signs_of_topic(**(usual | given)))
 
     assert of_topic() == []
     assert of_topic(held="topic t accepts no messages") == ["producers_held"]

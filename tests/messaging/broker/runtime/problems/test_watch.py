@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
@@ -11,15 +13,15 @@ from messaging.broker.runtime.problems import watch
 from messaging.broker.runtime.problems.known import PROBLEMS_MAX, KnownProblems
 from messaging.broker.runtime.problems.refusals import KEPT_MS, TOPICS_MAX, SchemaRefusals
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.problems.ranking import Problem
+from messaging.problems.order import Problem
 from messaging.protocol.names import parse_topic
 from tests.support.clients.consuming import TOPIC, filled
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
 
 
-async def asked(world: BrokerWorld, **given: object) -> ProblemsFound:
-    return await world.admin.problems.list_problems(ProblemsList(**({"tenants": ["acme"]} | given)))  # type: ignore[arg-type]
+async def asked(world: BrokerWorld, **given: Any) -> ProblemsFound:
+    return await world.admin.problems.list_problems(ProblemsList(**({"of_tenants": ["acme"]} | given)))
 
 
 async def abandoned(world: BrokerWorld, count: int = 3) -> Topic:
@@ -69,14 +71,20 @@ async def test_a_backlog_that_nobody_consumes_is_noticed_and_stays_known_when_it
 async def test_nobody_is_told_of_topics_beyond_those_asked_for(world: BrokerWorld) -> None:
     await abandoned(world)
     await world.service.problems.look()
-    for given in ({"tenants": ["initech"]}, {"tenants": []}, {"tenants": [], "namespaces": ["acme/other", "initech/orders"]}):
+    others: list[dict[str, Any]] = [
+        {"of_tenants": ["initech"]},
+        {"of_tenants": []},
+        {"of_tenants": [], "of_namespaces": ["acme/other", "initech/orders"]},
+    ]
+    for given in others:
         answer = await asked(world, **given)
         assert (answer.problems, answer.total, answer.by_namespace, answer.unknown_topics) == ([], {}, {}, 0)
-    for given in ({}, {"everywhere": True}, {"tenants": [], "namespaces": ["acme/orders"]}):
+    theirs: list[dict[str, Any]] = [{}, {"everywhere": True}, {"of_tenants": [], "of_namespaces": ["acme/orders"]}]
+    for given in theirs:
         assert len((await asked(world, **given)).problems) == 1
 
 
-async def test_what_is_mended_or_deleted_is_gone(world: BrokerWorld) -> None:
+async def test_what_is_fixed_or_deleted_is_gone(world: BrokerWorld) -> None:
     topic = await abandoned(world)
     await world.service.problems.look()
     consumer = await world.connected("owner")
@@ -117,7 +125,7 @@ async def test_what_a_crash_left_is_said_to_be_unknown(make_world: MakeWorld) ->
     await after.service.stored_problems.read()
     answer = await asked(after)
     assert (answer.problems, answer.unknown_topics) == ([], 1)
-    assert (await asked(after, tenants=["initech"])).unknown_topics == 0
+    assert (await asked(after, of_tenants=["initech"])).unknown_topics == 0
     await after.service.topics.get(parse_topic(TOPIC), create=False)
     assert (await asked(after)).unknown_topics == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messaging.problems.kinds import MARKS, Kind, worst
-from messaging.problems.ranking import Problem, ranked
+from messaging.problems.order import Problem, ranked
 
 TOPIC = "persistent://acme/orders/placed"
 

@@ -1,0 +1,1 @@
+"""What is wrong now, across everything that a person may see."""

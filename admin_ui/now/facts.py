@@ -1,0 +1,75 @@
+"""What the control plane knows to be wrong: alerts that fire; for administrators of the platform the disk, processes and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from admin_ui import platform_view
+from admin_ui.access import visible_tenants
+from messaging.permissions.model import Action, Resource
+from messaging.problems.kinds import Kind
+from messaging.problems.order import Problem
+from tenants.access import Actor
+from tenants.models import User
+from tenants.scoping import platform_scope
+from workers.alerts.models import AlertRule, PlatformAlert
+from workers.history import overview
+from workers.models import TaskRun
+
+ALERTS_MAX = 500
+LOOKED_AT = timedelta(minutes=3)  # rules are looked at every minute
+_FAILED = {TaskRun.Outcome.FAILED.value: "failed", TaskRun.Outcome.QUARANTINED.value: "failed for good, and waits for a decision"}
+_DOWN = {"backing-off": "ended and is started again after a while", "failed": "ended and is not started again"}
+
+
+def alert_tenants(actor: Actor, user: User) -> list[str]:
+    """Whose alerts the person may see."""
+    return [name for name in visible_tenants(actor, user) if actor.may(Action.TENANT_ADMIN, Resource(name))]
+
+
+def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
+    """The rules that fire; and when they were looked at, if that is too long ago to tell what is so now."""
+    with platform_scope():
+        rules = AlertRule.objects.filter(tenant__in=tenants)
+        firing = [_alert(rule) for rule in rules.filter(firing=True).order_by("above_since", "id")[:ALERTS_MAX]]
+        looked_at = rules.filter(looked_at__isnull=False).order_by("looked_at").values_list("looked_at", flat=True).first()
+    late = looked_at is not None and timezone.now() - looked_at > LOOKED_AT
+    return firing, looked_at if late else None
+
+
+def _alert(rule: AlertRule) -> Problem:
+    namespace = "/".join(rule.topic.partition("://")[2].split("/")[:2])
+    where = f" of subscription {rule.subscription}" if rule.subscription else ""
+    return Problem(
+        kind=Kind.ALERT,
+        sentence=f"{rule.name}: {rule.get_kind_display()}{where} is {rule.value:,}; it fires at {rule.threshold:,}.",
+        since_ms=_ms(rule.above_since),
+        tenant=rule.tenant,
+        namespace=namespace,
+        topic=rule.topic,
+        subscription=rule.subscription,
+    )
+
+
+def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
+    """For administrators of the platform."""
+    for alert in PlatformAlert.objects.filter(firing=True):
+        sentence = f"{alert.value} % of the disk are used. When it is full, publishing is refused."
+        remedy = "shorten retention, let consumers catch up, or enlarge the disk"
+        yield Problem(kind=Kind.DISK_LOW, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
+    for child in platform_view.children(broker_answers=broker_answers)[0]:
+        if child.state in _DOWN:
+            exit_text = f" Its last exit: {child.last_exit}." if child.last_exit else ""
+            sentence = f"Process {child.name} {_DOWN[child.state]}.{exit_text}"
+            yield Problem(kind=Kind.PROCESS_DOWN, sentence=sentence, remedy="look at its log", since_ms=_ms(child.since))
+    for task in overview():
+        if task["last_outcome"] in _FAILED:
+            sentence = f"Task \u201c{task['title']}\u201d {_FAILED[task['last_outcome']]}."
+            yield Problem(kind=Kind.TASK_FAILED, sentence=sentence, remedy="look at the run", since_ms=_ms(task["last_started_at"]))
+
+
+def _ms(at: datetime | None) -> int | None:
+    return None if at is None else round(at.timestamp() * 1000)

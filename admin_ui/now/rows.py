@@ -1,0 +1,161 @@
+"""Problems as the page lists them: a mark, a sentence, who is affected, and where it is fixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from django.urls import reverse
+
+from admin_ui.access import resource_of
+from admin_ui.addresses import short_name
+from admin_ui.pages import sentence
+from messaging.permissions.model import Action
+from messaging.problems.kinds import MARKS, Kind, Mark
+from messaging.problems.order import Problem
+from tenants.access import Actor
+
+_PARTITION = re.compile(r"(.+)-partition-\d{1,6}")
+UNKNOWN_KIND = Mark("PROBLEM", False, "")  # of a later release of the broker
+
+
+@dataclass(frozen=True)
+class Link:
+    """`label` of a link to another page; `name` tells it from those of other rows to whoever does not see them."""
+
+    label: str
+    url: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str
+    mark: Mark
+    sentence: str
+    remedy: str
+    since_ms: int | None
+    waiting: int
+    partitions: int
+    name: str
+    url: str
+    path: str  # of what it is in: tenant / namespace / topic
+    links: list[Link]
+
+
+def row(problem: Problem, actor: Actor) -> Row:
+    kind = Kind(problem.kind) if problem.kind in MARKS else None
+    mark, links, crumbs = MARKS[kind] if kind else UNKNOWN_KIND, _links(kind, problem, actor) if kind else [], _crumbs(problem)
+    name, url = crumbs[-1] if crumbs else (links[0].label, links[0].url) if links else ("", "")
+    return Row(
+        id=_id(problem),
+        mark=mark,
+        sentence=problem.sentence,
+        remedy=sentence(problem.remedy),
+        since_ms=problem.since_ms,
+        waiting=problem.waiting,
+        partitions=problem.partitions,
+        name=name,
+        url=url,
+        path=" / ".join(label for label, _ in crumbs[:-1]),
+        links=links if crumbs else [],
+    )
+
+
+def _id(problem: Problem) -> str:
+    """The same at each refresh, so that the focus stays where it is."""
+    parts = (problem.kind, problem.topic or problem.tenant, problem.subscription, "" if problem.topic else problem.sentence)
+    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"_{ord(match[0]):x}", "/".join(parts))
+
+
+def _place(problem: Problem) -> list[str]:
+    """The arguments of addresses of the topic: of the whole one, where it is a partition's."""
+    tenant, _, namespace = problem.namespace.partition("/")
+    match = _PARTITION.fullmatch(problem.topic)
+    return [tenant, namespace, short_name(match[1] if match else problem.topic)]
+
+
+def _crumbs(problem: Problem) -> list[tuple[str, str]]:
+    crumbs = []
+    if problem.tenant:
+        crumbs.append((problem.tenant, reverse("console:tenant", args=[problem.tenant])))
+    if problem.namespace:
+        tenant, _, namespace = problem.namespace.partition("/")
+        crumbs.append((namespace, reverse("console:namespace", args=[tenant, namespace])))
+    if problem.topic:
+        place = _place(problem)
+        crumbs.append((place[2], reverse("console:topic", args=place)))
+        if problem.subscription:
+            crumbs.append((problem.subscription, reverse("console:subscription", args=[*place, problem.subscription])))
+    return crumbs
+
+
+def _links(kind: Kind, problem: Problem, actor: Actor) -> list[Link]:
+    name = problem.subscription or short_name(problem.topic) or problem.tenant
+
+    def link(label: str, route: str, args: list[str], action: Action) -> list[Link]:
+        parts = dict(zip(("tenant", "namespace", "topic"), args, strict=False))
+        where = resource_of(parts)._replace(subscription=args[3] if len(args) > 3 else "")
+        return [Link(label, reverse(f"console:{route}", args=args), name)] if actor.may(action, where) else []
+
+    return _FIXES[kind](problem, link)
+
+
+MakeLink = Callable[[str, str, list[str], Action], list[Link]]
+
+
+def _subscription(problem: Problem, link: MakeLink) -> list[Link]:
+    return link("Look at its consumers", "subscription", [*_place(problem), problem.subscription], Action.NAMESPACE_READ)
+
+
+def _abandoned(problem: Problem, link: MakeLink) -> list[Link]:
+    place = [*_place(problem), problem.subscription]
+    return [
+        *link("Clear backlog", "subscription_clear", place, Action.CURSOR_ADMIN),
+        *link("Delete subscription", "subscription_delete", place, Action.CURSOR_ADMIN),
+    ] or link("Open subscription", "subscription", place, Action.NAMESPACE_READ)
+
+
+def _policies(label: str) -> Callable[[Problem, MakeLink], list[Link]]:
+    return lambda problem, link: link(label, "topic_policies", _place(problem), Action.NAMESPACE_READ)
+
+
+def _dead_letters(problem: Problem, link: MakeLink) -> list[Link]:
+    place = _place(problem)
+    if not problem.subscription:
+        return link("Redrive", "redrives", place, Action.OPERATE)
+    links = link("Policy", "dead_letter_policy", [*place, problem.subscription], Action.CONSUME)
+    if problem.target.startswith(f"persistent://{problem.tenant}/"):
+        namespace = "/".join(problem.target.partition("://")[2].split("/")[:2])
+        target = msgspec.structs.replace(problem, namespace=namespace, topic=problem.target, subscription="")
+        links = [*link("Redrive", "redrives", _place(target), Action.OPERATE), *links]
+    return links
+
+
+def _delayed(problem: Problem, link: MakeLink) -> list[Link]:
+    return link("Delayed messages", "delayed", _place(problem), Action.NAMESPACE_READ)
+
+
+def _platform(label: str, route: str) -> Callable[[Problem, MakeLink], list[Link]]:
+    return lambda problem, link: link(label, route, [], Action.SUPERUSER)
+
+
+_FIXES: dict[Kind, Callable[[Problem, MakeLink], list[Link]]] = {
+    Kind.DISK_LOW: _platform("Disk", "platform_alerts"),
+    Kind.PROCESS_DOWN: _platform("Processes", "platform"),
+    Kind.BLOCKED: _subscription,
+    Kind.PRODUCERS_HELD: _policies("Backlog quota"),
+    Kind.DISPATCH_FAILED: _subscription,
+    Kind.SCHEMA_REFUSED: _policies("Schema policies"),
+    Kind.DEAD_LETTERS_STUCK: _dead_letters,
+    Kind.NO_CONSUMER: _abandoned,
+    Kind.DELAYED_LATE: _delayed,
+    Kind.ALERT: lambda problem, link: link("Alerts", "alerts", [problem.tenant], Action.TENANT_ADMIN),
+    Kind.TASK_FAILED: _platform("Tasks", "tasks"),
+    Kind.DEAD_LETTERS: _dead_letters,
+    Kind.FALLING_BEHIND: _subscription,
+    Kind.PUBLISH_THROTTLED: _policies("Publish rate"),
+    Kind.DISPATCH_THROTTLED: _policies("Dispatch rate"),
+}

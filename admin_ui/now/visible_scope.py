@@ -1,0 +1,36 @@
+"""Which tenants and namespaces a person may see the problems of: those whose topics they may list, as pages of namespaces do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from admin_ui.access import visible_tenants
+from messaging.permissions.model import Action, Resource
+from tenants.access import Actor
+from tenants.models import Namespace, User
+from tenants.scoping import platform_scope
+
+TENANTS_MAX, NAMESPACES_MAX = 1_000, 1_000  # in one question to the broker
+
+
+class VisibleScope(NamedTuple):
+    """`tenants`: whole ones; `namespaces` (tenant/namespace): single ones of others. `everywhere`: those of administrators of the
+    platform, who are told of all. `left_out`: how many tenants and namespaces are more than one question may be about."""
+
+    everywhere: bool
+    tenants: list[str]
+    namespaces: list[str]
+    left_out: int = 0
+
+
+def visible_scope(actor: Actor, user: User) -> VisibleScope:
+    if actor.may(Action.SUPERUSER):
+        return VisibleScope(True, [], [])
+    names = visible_tenants(actor, user)
+    whole = [name for name in names if actor.may(Action.NAMESPACE_READ, Resource(name))]
+    others = set(names) - set(whole)
+    with platform_scope():
+        listed = Namespace.objects.filter(tenant__in=others).values_list("tenant_id", "name") if others else ()
+        single = [name for tenant, name in listed if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
+    left_out = max(0, len(whole) - TENANTS_MAX) + max(0, len(single) - NAMESPACES_MAX)
+    return VisibleScope(False, whole[:TENANTS_MAX], single[:NAMESPACES_MAX], left_out)

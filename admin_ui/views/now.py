@@ -1,0 +1,93 @@
+"""The first page: what is wrong now, in everything that one may see, the most urgent first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from typing import Any
+
+from django.http import HttpResponse
+from django.urls import reverse
+
+from admin_ui import broker, platform_view
+from admin_ui.access import ConsoleRequest, page
+from admin_ui.now.facts import alert_tenants, alerts, of_platform
+from admin_ui.now.rows import row
+from admin_ui.now.visible_scope import visible_scope
+from admin_ui.pages import navigation, sentence, show
+from messaging.adminrpc.methods import PROBLEMS_LIST
+from messaging.adminrpc.problems import ProblemsFound, ProblemsList
+from messaging.permissions.model import Action
+from messaging.problems.kinds import MARKS, Kind
+from messaging.problems.order import ranked
+
+SHOWN_MAX = 100
+LATE_S = 60.0  # after which a look at every topic is said to be old
+
+
+def _look(request: ConsoleRequest) -> dict[str, Any]:
+    scope = visible_scope(request.actor, request.user)
+    found: ProblemsFound | None = None
+    away = ""
+    if scope.everywhere or scope.tenants or scope.namespaces:
+        asked = ProblemsList(
+            of_tenants=scope.tenants, of_namespaces=scope.namespaces, everywhere=scope.everywhere, problems_max=SHOWN_MAX
+        )
+        found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
+    with_alerts = alert_tenants(request.actor, request.user)
+    firing, alerts_at = alerts(with_alerts)
+    superuser = request.actor.may(Action.SUPERUSER)
+    worker = platform_view.worker() if superuser else None
+    others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
+    problems = ranked([*(found.problems if found else ()), *others])
+    total = len(others) + (sum(found.total.values()) + found.beyond if found else 0)
+    serious = sum(number for kind, number in _kinds(found, others).items() if kind in MARKS and MARKS[Kind(kind)].serious)
+    return {
+        "rows": [row(problem, request.actor) for problem in problems[:SHOWN_MAX]],
+        "total": total,
+        "serious": serious,
+        "more": max(0, total - min(len(problems), SHOWN_MAX)),
+        "away": sentence(away),
+        "asked": found is not None or bool(away),
+        "beginning": found is not None and found.looked_ms is None,
+        "looked_ms": found.looked_ms if found and found.looked_ms and found.at_ms - found.looked_ms > LATE_S * 1000 else None,
+        "unknown_topics": found.unknown_topics if found else 0,
+        "left_out": scope.left_out,
+        "alerts_at": alerts_at,
+        "worker": worker if worker is not None and worker.look == "badge-bad" and worker.word != "Working" else None,
+        "at_ms": time.time_ns() // 1_000_000,
+    }
+
+
+def _kinds(found: ProblemsFound | None, others: list[Any]) -> dict[str, int]:
+    kinds = dict(found.total) if found else {}
+    for problem in others:
+        kinds[problem.kind] = kinds.get(problem.kind, 0) + 1
+    return kinds
+
+
+def _digest(state: dict[str, Any]) -> str:
+    """Changes with what the page shows; the time of the look is kept true by the page itself."""
+    shown = {key: value for key, value in state.items() if key != "at_ms"}
+    return hashlib.blake2b(json.dumps(shown, default=repr, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+@page
+def now(request: ConsoleRequest) -> HttpResponse:
+    state = _look(request)
+    return show(request, "pages/now.html", navigation(request, "now"), digest=_digest(state), fragment=_fragment(), **state)
+
+
+@page
+def now_fragment(request: ConsoleRequest) -> HttpResponse:
+    """The part of the page that is refreshed every three seconds; nothing, where `seen` is what it would be."""
+    state = _look(request)
+    digest = _digest(state)
+    if request.GET.get("seen", "") == digest:
+        return HttpResponse(status=204, headers={"Cache-Control": "no-store"})
+    return show(request, "parts/now.html", navigation(request, "now"), digest=digest, fragment=_fragment(), **state)
+
+
+def _fragment() -> str:
+    return reverse("console:now_fragment")

@@ -1,0 +1,191 @@
+"""The first page: what is wrong in everything that one may see, and nothing of what one may not."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from admin_ui import broker as admin_broker
+from messaging.problems.kinds import MARKS, Kind
+from messaging.problems.order import Problem
+from tenants.access import platform_actor
+from tenants.actions import create_namespace, set_custom_role, set_member, set_team
+from tenants.actions.teams import RoleOfTeam, add_team_member
+from tenants.models import Tenant, User
+from tests.admin_ui.console_broker import ConsoleBroker
+from tests.admin_ui.pages import Browse, text
+from workers.alerts.models import AlertRule, PlatformAlert
+from workers.models import TaskRun
+
+HOUR_AGO_MS = 3_600_000
+
+
+def problem(kind: Kind, topic: str = "persistent://acme/orders/paid", subscription: str = "billing", **given: object) -> Problem:
+    tenant, namespace, _ = topic.partition("://")[2].split("/")
+    fields = {"kind": kind, "sentence": f"Sentence of {kind}.", "remedy": f"remedy of {kind}", "tenant": tenant, "topic": topic}
+    return Problem(**(fields | {"namespace": f"{tenant}/{namespace}", "subscription": subscription} | given))  # type: ignore[arg-type]
+
+
+def marks(page: str) -> list[str]:
+    return re.findall(r'<span class="badge badge-(?:bad|warn)" title="[^"]*">([^<]*)</span>', page)
+
+
+def a_worker_that_runs() -> None:
+    TaskRun.objects.create(name="expire", task_id="1", outcome=TaskRun.Outcome.SUCCEEDED, started_at=timezone.now())
+
+
+def test_a_calm_page_where_nothing_is_wrong(world: ConsoleBroker, browse: Browse) -> None:
+    a_worker_that_runs()
+    assert "Nothing is known to be wrong yet" in text(browse("owner"), "/now")
+    world.set_problems()
+    for who in ("owner", "teammate", "stranger", "superuser"):
+        page = text(browse(who), "/now")
+        assert "Nothing is wrong" in page and marks(page) == [] and "<table" not in page
+
+
+def test_problems_stand_in_order_with_their_sentence_place_and_fix(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(
+        problem(Kind.FALLING_BEHIND, "persistent://acme/orders/slow"),
+        problem(Kind.NO_CONSUMER, waiting=12_408, since_ms=HOUR_AGO_MS),
+        problem(Kind.BLOCKED, "persistent://acme/orders/p-partition-0", waiting=2),
+        problem(Kind.BLOCKED, "persistent://acme/orders/p-partition-3", waiting=3),
+    )
+    page = text(browse("owner"), "/now")
+    assert marks(page) == ["BLOCKED", "NO CONSUMER", "FALLING BEHIND"]
+    assert "3 problems" in page and "2 serious" in page and "2 partitions" in page and "12.4 k" in page
+    assert "Sentence of blocked." in page and "Remedy of no_consumer." in page
+    assert 'href="/tenants/acme/namespaces/orders/topics/p/subscriptions/billing"' in page
+    assert 'href="/tenants/acme/namespaces/orders/topics/paid/subscriptions/billing/clear"' in page
+    assert "acme / orders / paid" in page
+
+
+def test_who_may_not_fix_is_shown_the_way_to_look(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(problem(Kind.NO_CONSUMER), problem(Kind.DEAD_LETTERS, target="persistent://acme/orders/paid-billing-DLQ"))
+    page = text(browse("teammate"), "/now")
+    assert "Open subscription" in page and "Delete subscription" not in page and "Redrive" not in page
+    page = text(browse("owner"), "/now")
+    assert "Delete subscription" in page and "/topics/paid-billing-DLQ/redrives" in page
+
+
+def test_nobody_sees_problems_of_others(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://globex/edge/secret", "theirs"))
+    _alert("globex", "persistent://globex/edge/secret")
+    for who, own, other in (("owner", "billing", "theirs"), ("teammate", "billing", "theirs"), ("stranger", "theirs", "billing")):
+        for path in ("/now", "/now/problems"):
+            page = text(browse(who), path)
+            assert own in page and other not in page, (who, path)
+    assert "globex" not in text(browse("owner"), "/now") and "acme" not in text(browse("stranger"), "/now")
+    everything = text(browse("superuser"), "/now")
+    assert "billing" in everything and "theirs" in everything and "ALERT" in everything
+    assert browse("").get("/now").status_code == 302
+
+
+def test_who_may_see_one_namespace_is_told_of_that_one(world: ConsoleBroker, browse: Browse) -> None:
+    admin = platform_actor("test")
+    create_namespace(admin, "acme/private")
+    User.objects.create(username="contractor")
+    set_custom_role(admin, "acme", "auditor-only", ["audit_read"])
+    set_member(admin, "acme", "contractor", "auditor-only")
+    set_team(admin, "acme", "contractors", [RoleOfTeam("viewer", "orders")])
+    add_team_member(admin, "acme", "contractors", "contractor")
+    world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://acme/private/t", "theirs-alone"))
+    page = text(browse("contractor"), "/now")
+    assert "billing" in page and "theirs-alone" not in page and "private" not in page
+
+
+def test_alerts_are_shown_to_those_who_may_see_them(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    _alert("acme", "persistent://acme/orders/placed")
+    page = text(browse("owner"), "/now")
+    assert marks(page) == ["ALERT"] and "Too much: Backlog Entries is 12; it fires at 10." in page
+    assert marks(text(browse("teammate"), "/now")) == []
+
+
+def test_alerts_that_were_not_looked_at_are_unknown(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    _alert("acme", "persistent://acme/orders/placed", firing=False, looked_at=timezone.now() - timedelta(minutes=10))
+    page = text(browse("owner"), "/now")
+    assert "Whether alerts fire is unknown" in page and "no alert fires" not in page
+    assert "Whether alerts fire" not in text(browse("teammate"), "/now")
+
+
+def test_administrators_are_told_of_the_disk_and_of_tasks(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    PlatformAlert.objects.create(name="disk", firing=True, value=91, above_since=timezone.now(), looked_at=timezone.now())
+    TaskRun.objects.create(name="expire", task_id="1", outcome=TaskRun.Outcome.QUARANTINED, started_at=timezone.now())
+    page = text(browse("superuser"), "/now")
+    assert marks(page)[0] == "DISK NEARLY FULL" and "91 % of the disk are used" in page
+    assert marks(text(browse("owner"), "/now")) == []
+
+
+def test_a_worker_that_stands_still_is_said_to_administrators(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    TaskRun.objects.create(
+        name="expire", task_id="1", outcome=TaskRun.Outcome.SUCCEEDED, started_at=timezone.now() - timedelta(hours=1)
+    )
+    page = text(browse("superuser"), "/now")
+    assert "The worker does not run tasks" in page and "Nothing is wrong in your topics" in page
+
+
+def test_what_a_broker_that_is_away_would_say_is_unknown(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> tuple[None, str]:
+        return None, "the broker did not respond within 5 s"
+
+    monkeypatch.setattr(admin_broker, "ask_or_why", away)
+    page = text(browse("owner"), "/now")
+    assert "What is wrong in topics is unknown." in page and "The broker did not respond within 5 s." in page
+    assert "Nothing is wrong" not in page
+
+
+def test_a_refresh_that_changes_nothing_has_no_content(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(problem(Kind.BLOCKED))
+    client = browse("owner")
+    (digest,) = re.findall(r"now/problems\?seen=([0-9a-f]+)", text(client, "/now"))
+    assert client.get("/now/problems", {"seen": digest}).status_code == 204
+    world.set_problems(problem(Kind.BLOCKED, waiting=7))
+    changed = client.get("/now/problems", {"seen": digest})
+    assert changed.status_code == 200 and digest not in changed.content.decode()
+
+
+def test_more_than_a_page_is_counted(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems(*(problem(Kind.BLOCKED, f"persistent://acme/orders/t{index}") for index in range(103)))
+    page = text(browse("owner"), "/now")
+    assert len(marks(page)) == 100 and "103 problems" in page and "3 more, less urgent" in page
+
+
+def test_what_only_loading_a_topic_would_tell_is_said_to_be_unknown(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.set_problems()
+    monkeypatch.setattr(world.real.service.stored_problems, "unknown", lambda tenant: 2 if tenant == "acme" else 0)
+    assert "Of 2 topics it is unknown whether something waits there" in text(browse("owner"), "/now")
+    assert "it is unknown whether" not in text(browse("stranger"), "/now")
+
+
+def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> None:
+    kinds = [kind for kind in Kind if kind not in (Kind.DISK_LOW, Kind.PROCESS_DOWN, Kind.TASK_FAILED)]
+    topic_wide = (Kind.PRODUCERS_HELD, Kind.SCHEMA_REFUSED, Kind.PUBLISH_THROTTLED)
+    world.set_problems(*(problem(kind, subscription="" if kind in topic_wide else "s") for kind in kinds))
+    page = text(browse("owner"), "/now")
+    assert marks(page) == [MARKS[kind].text for kind in kinds]
+    cells = re.findall(r'<td class="fix">(.*?)</td>', page)
+    assert len(cells) == len(kinds) and all("<a " in cell for cell in cells)
+
+
+def test_the_first_page_is_now_and_for_who_sees_no_tenant_the_list_of_tenants(browse: Browse) -> None:
+    assert browse("owner").get("/")["Location"] == "/now"
+    User.objects.create(username="newcomer")
+    assert browse("newcomer").get("/")["Location"] == "/tenants"
+    assert "Nothing to look at yet" in text(browse("newcomer"), "/now")
+
+
+def _alert(tenant: str, topic: str, **given: object) -> None:
+    now = timezone.now()
+    fields = {"name": "Too much", "kind": "backlog_entries", "threshold": 10, "value": 12, "firing": True, "above_since": now}
+    uid = Tenant.unscoped.get(name=tenant).uid
+    AlertRule.unscoped.create(**(fields | {"tenant": tenant, "tenant_uid": uid, "topic": topic, "created_at": now} | given))
