@@ -34,9 +34,9 @@ def raise_limit(wanted: int) -> int:
 
 
 def of_broker(settings: Settings) -> int:
-    """Descriptors that a broker needs if all of its connections are taken. Its WebSocket listener may be full of connections that
-    have not become WebSockets."""
-    return FILES + 2 * settings.connections_max + settings.connections_unauthenticated_max + of_http(settings)
+    """Descriptors that a broker needs if all of its connections are taken: those that are signed in, over whatever listener, and as
+    many that are not as each listener takes."""
+    return FILES + settings.connections_max + 2 * settings.connections_unauthenticated_max + of_http(settings)
 
 
 def of_http(settings: Settings) -> int:
@@ -67,7 +67,7 @@ def fitting(settings: Settings, limit: int) -> Settings:
     share = left // SHARE_BEFORE_SIGN_IN
     unauthenticated = min(settings.connections_unauthenticated_max, share)
     http = min(settings.http_connections_max, share // HTTP_LISTENERS)
-    connections = (left - unauthenticated - HTTP_LISTENERS * http) // 2
+    connections = left - 2 * unauthenticated - HTTP_LISTENERS * http
     return replace(
         settings,
         connections_max=min(settings.connections_max, connections),

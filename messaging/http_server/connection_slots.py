@@ -7,6 +7,9 @@ displace only their own, and a client that sends its request at once is served, 
 
 If all are busy, a few more are accepted to answer health checks; other requests on them are refused. These slots are silent until
 their request has arrived, so nobody can occupy them.
+
+A WebSocket whose owner is known has a place among the connections that its application counts, and none here (`leave`). When the
+application has done with it, it has one here until it is closed (`return_busy`).
 """
 
 from __future__ import annotations
@@ -63,6 +66,18 @@ class ConnectionSlots(Generic[Peer]):
         if address is not None and peer not in self.silent_peers.get(address, ()):
             self._forget_busy(address)
             self.silent_peers.setdefault(address, OrderedDict())[peer] = None
+
+    def return_busy(self, peer: Peer, address: str) -> bool:
+        """`peer`, which left, is in again until it is closed. False if there is no place: it is to be closed now."""
+        if peer in self._addresses:
+            return True
+        if self.taken >= self.places_max + self.reserved:
+            self.turned_away += 1
+            return False
+        self._addresses[peer] = place_of(address)
+        self.taken += 1
+        self.busy_peers[self._addresses[peer]] += 1
+        return True
 
     def leave(self, peer: Peer) -> None:
         address = self._addresses.pop(peer, None)

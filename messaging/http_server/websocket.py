@@ -35,6 +35,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     _timer: asyncio.TimerHandle | None = None
     _read_throttle: ReadThrottle | None = None
     _counted = False  # a message that has begun counts there
+    _counted_by_application = False  # this connection: it has no place here
     _stopped = False  # it waits for its turn to go on
     _frames = 0  # looked at in this turn
     _turn_due = False  # what is held goes on in the next
@@ -125,6 +126,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
+        self._count_here()
         if self.transport.is_closing():
             self._end_soon()
 
@@ -134,6 +136,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _end_soon(self) -> None:
         """Closing waits until the peer has read what was sent and has answered: so long, and no longer."""
+        self._count_here()
         if self.bounds is not None and self._end is None and not self.disconnected:
             self._end = self.loop.call_later(self.bounds.transfer_s, self.transport.abort)
 
@@ -149,11 +152,22 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.handshake_initiated and not self.close_sent:
             self.scope["state"]["counts_begun"] = self._count_by
+            self.scope["state"]["counts_no_longer"] = self._count_here
             self.scope["state"]["limit_messages"] = self._limit_messages
 
     def _count_by(self, make: Callable[[Callable[[], None]], ReadThrottle]) -> None:
-        """For the application, once it knows whose memory a message is in."""
+        """For the application, once it knows whose connection it is and whose memory a message is in."""
         self._read_throttle = make(self._resume_after_pause)
+        if self.bounds is not None and self._end is None:
+            self._counted_by_application = True
+            self.bounds.slots.leave(self)
+
+    def _count_here(self) -> None:
+        """The application counts it no longer, though it is still open."""
+        if self._counted_by_application and self.bounds is not None and not self.disconnected:
+            self._counted_by_application = False
+            if not self.bounds.slots.return_busy(self, self.client[0] if self.client else ""):
+                self.give_way()
 
     def _limit_messages(self, bytes_max: int) -> None:
         """For the application: a larger message ends the connection, before all of it has arrived."""

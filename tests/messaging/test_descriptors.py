@@ -17,12 +17,17 @@ def test_settings_that_fit_are_left_alone() -> None:
     assert descriptors.fitting(SETTINGS, descriptors.of_broker(SETTINGS)) is SETTINGS
 
 
-@pytest.mark.parametrize("limit", [352, 400, 1024, 4096, 20_000])
+@pytest.mark.parametrize("limit", [352, 400, 1024, 4096, 12_000])
 def test_all_connections_together_leave_the_descriptors_of_the_files(limit: int) -> None:
     fitting = descriptors.fitting(SETTINGS, limit)
     assert descriptors.of_broker(fitting) <= limit
     assert limit - descriptors.of_broker(fitting) <= 2, "as many as there can be"
     assert min(fitting.connections_max, fitting.connections_unauthenticated_max, fitting.http_connections_max) >= 4
+
+
+def test_ten_thousand_connections_fit_into_twenty_thousand_descriptors() -> None:
+    assert SETTINGS.connections_max == 10_000
+    assert descriptors.fitting(SETTINGS, 20_000) is SETTINGS
 
 
 def test_a_limit_without_room_for_connections_is_refused() -> None:

@@ -18,8 +18,18 @@ LARGE_BYTES = 32 << 20
 MESSAGE_BYTES_MAX = 1 << 20
 
 
+class NoThrottle:
+    def begin(self) -> bool:
+        return False
+
+    def end(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
 class App:
-    """`/held` answers when it is let, `/large` with much, `/body` when it has read all."""
+    """`/held` answers when it is let, `/large` with much, `/body` when it has read all. A WebSocket at `/counted` is one that the
+    application counts."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -31,6 +41,8 @@ class App:
         self.asked.append(scope["path"])
         if scope["type"] == "websocket":
             await receive()
+            if scope["path"].startswith("/counted"):
+                scope["state"]["counts_begun"](lambda resume: NoThrottle())
             await send({"type": "websocket.accept"})
             if scope["path"].startswith("/closes"):
                 if scope["path"] == "/closes/unread":
@@ -40,6 +52,8 @@ class App:
                     pass
                 return
             await self.go_on.wait()
+            if scope["path"] == "/counted/ends":
+                await send({"type": "websocket.close", "code": 4401})
             while (event := await receive())["type"] == "websocket.receive":
                 self.texts.append(event["text"])
             return

@@ -42,7 +42,8 @@ class HttpListeners:
         server = http_server(
             request_queues,
             settings,
-            connections_max=settings.http_connections_max + (settings.connections_max if ws else 0),
+            # WebSockets that are signed in are among the connections of the broker; these are those before.
+            connections_max=settings.http_connections_max + (settings.connections_unauthenticated_max if ws else 0),
             tls=tls,
             websockets=ws,
             websocket_bytes_max=ws_message_bytes_max(settings),

@@ -61,8 +61,25 @@ def test_an_upgrade_keeps_its_place() -> None:
     assert slots.taken == 1 and not slots.full
 
 
+def test_who_is_counted_elsewhere_comes_back_if_there_is_a_place() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(1, reserved=1)
+    for name in ("first", "second", "third"):
+        slots.arrive(name, "a")
+        slots.busy(name)
+        slots.leave(name)
+    assert not slots.taken
+    assert slots.return_busy("first", "a") and slots.return_busy("first", "a") and slots.return_busy("second", "b")
+    assert not slots.return_busy("third", "a") and (slots.taken, slots.turned_away) == (2, 1)
+    assert slots.arrive("fourth", "a") == "fourth", "those who came back are busy"
+    slots.leave("first")
+    slots.leave("second")
+    assert not slots.taken and not slots.busy_peers
+
+
+NAMES = ["arrive", "busy", "silent", "return", "leave"]
 ACTS = st.lists(
-    st.tuples(st.sampled_from(["arrive", "busy", "silent", "leave"]), st.integers(0, 12), st.sampled_from("abc")), max_size=60
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 12), st.sampled_from("abc")),
+    max_size=60,
 )
 
 
@@ -74,6 +91,9 @@ def test_never_more_than_there_are_and_counts_that_agree(acts: list[tuple[str, i
         if act == "arrive" and peer not in inside:
             inside.add(peer)
             inside.discard(slots.arrive(peer, address))
+        elif act == "return" and peer not in inside:
+            if slots.return_busy(peer, address):
+                inside.add(peer)
         elif act == "leave":
             slots.leave(peer)
             inside.discard(peer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,29 @@ async def test_health_answers_where_all_connections_are_busy() -> None:
 def websocket_of(here: Running) -> WebSocketProtocol:
     [websocket] = [connection for connection in here.server.server_state.connections if isinstance(connection, WebSocketProtocol)]
     return websocket
+
+
+async def test_websockets_that_the_application_counts_take_no_places() -> None:
+    async with running(connections_max=2) as here, AsyncExitStack() as stack:
+        for _ in range(20):
+            [peer] = await stack.enter_async_context(peers(here.port, 1))
+            peer.say(get("/counted", *UPGRADE))
+            assert await peer.status() == 101
+        assert not here.taken and await ask(here.port, "/") == 200
+
+
+async def test_websockets_that_the_application_has_done_with_are_no_more_than_there_are_places() -> None:
+    """They do not read that it is over."""
+    async with running(connections_max=2, http_transfer_timeout_ms=60_000) as here, AsyncExitStack() as stack:
+        for _ in range(40):
+            [peer] = await stack.enter_async_context(peers(here.port, 1))
+            peer.say(get("/counted/ends", *UPGRADE))
+            assert await peer.status() == 101
+            peer.stop_reading()
+        assert len(here.server.server_state.connections) == 40
+        here.app.go_on.set()
+        places = here.server.bounds.slots.places_max + here.server.bounds.slots.reserved
+        await eventually(lambda: len(here.server.server_state.connections) == here.taken == places)
 
 
 async def test_websocket_messages_are_read_as_they_are_taken() -> None:

@@ -38,10 +38,18 @@ EMPTY_MESSAGES_MAX = 100  # in a row: they cost a turn of the loop each and brin
 
 class WebSocketTransport(asyncio.Transport):
     """What a connection of the binary protocol writes to, over ASGI. `local` False hides the own address, so that the peer counts
-    as one from elsewhere, whatever the address of the proxy."""
+    as one from elsewhere, whatever the address of the proxy. `closing` is called when the connection is to end: it counts no longer
+    among those of the broker."""
 
-    def __init__(self, peer: tuple[str, int], own: tuple[str, int] | None, certificate: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        peer: tuple[str, int],
+        own: tuple[str, int] | None,
+        certificate: Mapping[str, Any] | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__({"peername": peer, "sockname": own, "peercert": certificate})
+        self._on_closing = closing
         self.cut = asyncio.get_running_loop().create_future()  # resolved when the WebSocket is to end at once
         self._unsent: deque[bytes | memoryview] = deque()
         self._unsent_bytes = 0
@@ -82,14 +90,20 @@ class WebSocketTransport(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        self._closing = True
+        self._close()
         self._may_read.set()
         self._to_send.set()
 
     def abort(self) -> None:
-        self._closing = True
+        self._close()
         if not self.cut.done():
             self.cut.set_result(None)
+
+    def _close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            if self._on_closing is not None:
+                self._on_closing()
 
     def pause_reading(self) -> None:
         self._may_read.clear()
@@ -182,7 +196,8 @@ async def _serve(context: EdgeContext, make: MakeConnection, scope: Scope, recei
     address = client_address(scope, context.settings.trusted_proxies) or str(client[0])
     own = scope.get("server") if caller_is_local(scope, context.settings.host) else None
     bound = None if own is None else (str(own[0]), int(own[1] or 0))
-    transport = WebSocketTransport((address, int(client[1])), bound, peer_certificate(scope))
+    closing = scope.get("state", {}).get("counts_no_longer")
+    transport = WebSocketTransport((address, int(client[1])), bound, peer_certificate(scope), closing)
     connection = make(tls)
     limits = MessageLimits(context, connection, scope.get("state", {}))
     context.counters.opened["binary"] += 1
