@@ -47,11 +47,27 @@ OF_WORKERS_AND_WEB = frozenset(
     }
 )
 
+# What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
+OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)
+OF_EVERY_BROKER = frozenset(
+    {
+        "changes.outcome",
+        "compaction.due",
+        "feed.apply",
+        "feed.pull",
+        "health",
+        "maintenance.run",
+        "namespaces.live",
+        "topics.list",
+        "usage.flush",
+    }
+)
+
 CALLS: Mapping[str, frozenset[str]] = {
     "web": frozenset(METHODS) - TASKS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
-    "broker": frozenset({FEED_PAGE}),
+    "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER,
 }
 
 

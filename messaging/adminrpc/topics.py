@@ -144,9 +144,10 @@ class TopicPropertiesChange(Request, kw_only=True):
 
 
 class TerminatedPartitions(Answer, kw_only=True):
-    """The last message of each partition, in order."""
+    """The last message of each of `partitions`, in order: of all, where one broker serves them all."""
 
     last: list[MessageIdAnswer]
+    partitions: list[int]
 
 
 class TopicLookup(Request, kw_only=True):

@@ -77,8 +77,8 @@ MakeConnection = Callable[[bool], BinaryConnection]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What the listeners serve: the broker, sessions on it, its figures, the methods of its admin RPC, and connections of the
-    binary protocol over WebSockets, if it takes any.
+    """What the listeners serve: the broker, sessions on it, its figures, the methods of its admin RPC (`own_methods`: what
+    other brokers are answered, in their place), and connections of the binary protocol over WebSockets, if it takes any.
 
     Raises `TypeError` naming the methods that are missing, at start rather than in a call."""
 
@@ -87,6 +87,7 @@ class Edge:
     samples: Samples
     methods: Mapping[str, RpcMethod]
     make_connection: MakeConnection | None = None
+    own_methods: Mapping[str, RpcMethod] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         missing = sorted(METHODS.keys() - self.methods.keys())

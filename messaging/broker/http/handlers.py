@@ -31,7 +31,7 @@ from messaging.identity.certificates import check_process_certificate
 from messaging.limits.structs import check
 from messaging.metrics import CONTENT_TYPE, exposition
 from messaging.permissions.decision import allowed, require
-from messaging.permissions.model import Action
+from messaging.permissions.model import SERVICE_ROLE_PREFIX, Action
 from messaging.permissions.table import BROKER_HTTP
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,10 @@ async def rpc(request: HttpRequest) -> HttpAnswer:
         raise InvalidValue(f"the request of {name} is not valid: {error}") from None
     if method != FEED_APPLY:  # may carry all of the control plane, whose size bounds it
         check(message)
-    work = context.edge.methods[name](message)
+    handler = context.edge.methods[name]
+    if principal.role == f"{SERVICE_ROLE_PREFIX}broker":
+        handler = context.edge.own_methods.get(name, handler)
+    work = handler(message)
     return HttpAnswer(200, msgspec.json.encode(await (while_connected(request.receive, work) if method.long_read else work)))
 
 

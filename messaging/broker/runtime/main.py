@@ -200,8 +200,15 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     service.addresses = addresses
     commands = Commands(service)
     service.before_stop.append(commands.stop)
-    samples, methods = partial(broker_samples, service), AdminHandlers(service).methods
-    edge = Edge(service, LocalSessions(service), samples, methods, lambda tls: Connection(service, commands, tls=tls))
+    admin = AdminHandlers(service)
+    edge = Edge(
+        service,
+        LocalSessions(service),
+        partial(broker_samples, service),
+        admin.methods,
+        lambda tls: Connection(service, commands, tls=tls),
+        admin.own,
+    )
     http = await start_http(edge, settings, rpc_sock=listeners.rpc, ws_sock=listeners.web_socket, tls_context=context)
     stack.push_async_callback(http.stop)
     loop = asyncio.get_running_loop()

@@ -70,6 +70,6 @@ def test_a_process_is_refused_every_method_that_is_not_on_its_list(name: str) ->
 
 
 def test_a_stranger_is_on_no_list() -> None:
-    with pytest.raises(NotAuthorized, match="only web may"):
+    with pytest.raises(NotAuthorized, match="only web and broker may"):
         require_call(Principal("service:backup", service=True), TOPICS_DELETE.name)
     assert callers_of(FEED_PAGE) == ["broker"]

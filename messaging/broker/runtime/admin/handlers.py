@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from messaging.adminrpc.methods import METHODS
 from messaging.broker.runtime.admin.backlog import BacklogHandlers
 from messaging.broker.runtime.admin.binding import Handler, bound
 from messaging.broker.runtime.admin.ceilings import CeilingHandlers
@@ -21,6 +22,7 @@ from messaging.broker.runtime.admin.policy_events import PolicyEventHandlers
 from messaging.broker.runtime.admin.problems import ProblemHandlers
 from messaging.broker.runtime.admin.recycle_bin import RecycleBinHandlers
 from messaging.broker.runtime.admin.redrive import Redrive
+from messaging.broker.runtime.admin.routing import Routing
 from messaging.broker.runtime.admin.schemas import SchemaHandlers
 from messaging.broker.runtime.admin.stats.topic_stats import TopicStatsHandlers
 from messaging.broker.runtime.admin.status import StatusHandlers
@@ -28,13 +30,15 @@ from messaging.broker.runtime.admin.subscriptions import SubscriptionHandlers
 from messaging.broker.runtime.admin.topics import TopicHandlers
 from messaging.broker.runtime.admin.usage import UsageHandlers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.fairness.turns import FairTurns
 
 SCANS_MAX = 4  # slices of topics that are read at a time for somebody who asked, a turn each
 
 
 class AdminHandlers:
-    """The handlers of one broker. `methods` has them by name; `Edge` refuses to start where one is missing."""
+    """The handlers of one broker, by name: `own` as it answers them itself, for another broker, and `methods` as those of the fleet
+    do, for everybody else. `Edge` refuses to start where one is missing."""
 
     def __init__(self, broker: Broker) -> None:
         self.status = StatusHandlers(broker)
@@ -60,9 +64,19 @@ class AdminHandlers:
         self.maintenance = MaintenanceHandlers(broker)
         self.usage = UsageHandlers(broker)
         self.changes = LongChanges(broker)
-        self.methods: Mapping[str, Handler] = dict(self._handlers())
+        handlers = dict(self._handlers())
+        self.own: Mapping[str, Handler] = self._as_changes(handlers)
+        self.methods: Mapping[str, Handler] = self.own
+        if isinstance(broker.owners, FleetMember):
+            self.methods = self._as_changes(Routing(broker, broker.owners).methods(handlers))
 
     def _handlers(self) -> Iterator[tuple[str, Handler]]:
-        for part in vars(self).values():
+        for part in list(vars(self).values()):
             for method, handler in bound(part):
-                yield method.name, self.changes.long(method, handler) if method.long_change else handler
+                yield method.name, handler
+
+    def _as_changes(self, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
+        return {
+            name: self.changes.long(METHODS[name], handler) if METHODS[name].long_change else handler
+            for name, handler in handlers.items()
+        }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.topics.topic import Topic
-from messaging.errors import MagnetarError, NotAllowed, TopicNotFound
+from messaging.errors import MagnetarError, NotAllowed, NotReady, TopicNotFound
 from messaging.protocol.names import TopicName, parse_topic
 
 
@@ -43,7 +43,7 @@ async def check_plain(broker: Broker, name: TopicName, refused: type[MagnetarErr
 
 
 class Parts(NamedTuple):
-    """The topics that hold the messages of a name: the topic itself, or its partitions."""
+    """The topics that hold the messages of a name: the topic itself, or those of its partitions that this broker serves."""
 
     names: list[TopicName]
     partitioned: bool
@@ -53,4 +53,7 @@ async def parts_of(broker: Broker, name: TopicName) -> Parts:
     record = await broker.topics.partitioned.get(name)
     if record is None:
         return Parts([name], partitioned=False)
-    return Parts([name.of_partition(index) for index in range(record.partitions)], partitioned=True)
+    names = await broker.owners.own([name.of_partition(index) for index in range(record.partitions)])
+    if not names:
+        raise NotReady(f"this broker serves no partition of {name} any more: try again in a moment")
+    return Parts(names, partitioned=True)

@@ -191,7 +191,8 @@ class TopicHandlers:
             return MessageIdAnswer(ledger_id=position.ledger_id, entry_id=position.entry_id)
 
         slices = self._broker.topics.services.loops.slices(name.tenant)
-        return TerminatedPartitions(last=await all_in_slices(slices, parts.names, CHANGE_COST, terminate))
+        last = await all_in_slices(slices, parts.names, CHANGE_COST, terminate)
+        return TerminatedPartitions(last=last, partitions=[part.partition for part in parts.names])
 
     @answers(TOPICS_LAST_MESSAGE_ID)
     async def last_message_id(self, request: TopicRef) -> MessageIdAnswer:

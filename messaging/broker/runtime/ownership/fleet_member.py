@@ -102,6 +102,9 @@ class FleetMember:
                 f"topic {name} is served by another broker, at {elsewhere.addresses.get('broker_url')}: look it up again"
             )
 
+    async def own(self, names: list[TopicName]) -> list[TopicName]:
+        return [name for name in names if await self.where(name) is None]
+
     def _decide(self, name: TopicName, sent: bool) -> Answer:
         if not self._lease.may_serve(self._now_s()):
             return NotNow("this broker cannot renew its session in the metadata")
@@ -114,6 +117,11 @@ class FleetMember:
         if self._live() < self._brokers and self._now_s() < self._divides_s:
             await self._look()
         return self._live() >= self._brokers or self._now_s() >= self._divides_s
+
+    def others(self, kind: str) -> list[str]:
+        """The addresses of this kind of the other brokers that are alive, as far as is known."""
+        live = [session for session in self.owners.sessions.values() if session.live and session.broker_id != self._broker_id]
+        return [session.addresses[kind] for session in live]
 
     def _live(self) -> int:
         return sum(session.live for session in self.owners.sessions.values())

@@ -23,6 +23,9 @@ class Owners(Protocol):
     async def require(self, name: TopicName) -> None:
         """Returns if the topic is served here. Raises `NotReady`, so that clients look it up again."""
 
+    async def own(self, names: list[TopicName]) -> list[TopicName]:
+        """Those of them that are served here. Raises `NotReady` where it is not known of one."""
+
 
 class SoleOwner:
     """There is one broker, and everything is here."""
@@ -32,3 +35,6 @@ class SoleOwner:
 
     async def require(self, name: TopicName) -> None:
         return None
+
+    async def own(self, names: list[TopicName]) -> list[TopicName]:
+        return names

@@ -94,14 +94,14 @@ class TopicStatsHandlers:
     @answers(TOPICS_PARTITIONED_STATS)
     async def partitioned_stats(self, request: TopicRef) -> Stats:
         """Sums over the partitions, and each partition's own under "partitions"."""
-        name, partitions = await self._partitions(request)
+        name, names = await self._partitions(request)
         slices, parts, sums = self._slices(name), dict[str, Any](), PartitionedStats()
-        async with self._room_for(name, PARTITION_BYTES * partitions):
-            async for topic in self._loaded(name, partitions):
+        async with self._room_for(name, PARTITION_BYTES * len(names)):
+            async for topic in self._loaded(names):
                 figures = await self._stats(topic, slices)
                 await slices.spend(ADD_COST * (1 + len(figures["subscriptions"])))
                 sums.add(figures)
-                parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if partitions > ENCODED_ABOVE else figures
+                parts[topic.text] = msgspec.Raw(msgspec.json.encode(figures)) if len(names) > ENCODED_ABOVE else figures
             return Stats(stats=sums.total(parts))
 
     @answers(TOPICS_PARTITIONED_INTERNAL_STATS)
@@ -122,30 +122,30 @@ class TopicStatsHandlers:
         await slices.spend(INFO_COST * (1 + len(topic.subscriptions.table)))
         return internal_info(topic, await self._broker.storage.meta.subscriptions(topic.text))
 
-    async def _partitions(self, request: TopicRef) -> tuple[TopicName, int]:
-        """Raises `TopicNotFound`."""
+    async def _partitions(self, request: TopicRef) -> tuple[TopicName, list[TopicName]]:
+        """The topic, and those of its partitions that this broker serves. Raises `TopicNotFound`."""
         name = await topic_name(self._broker, request.topic)
-        record = await self._broker.topics.partitioned.get(name)
-        if record is None:
+        parts = await parts_of(self._broker, name)
+        if not parts.partitioned:
             raise TopicNotFound(f"partitioned topic {name} does not exist")
-        return name, record.partitions
+        return name, parts.names
 
-    async def _loaded(self, name: TopicName, partitions: int) -> AsyncIterator[Topic]:
-        """Each partition, in order."""
-        topics, slices = self._broker.topics, self._slices(name)
-        for start in range(0, partitions, LOADED_TOGETHER):
-            names = [name.of_partition(index) for index in range(start, min(start + LOADED_TOGETHER, partitions))]
-            for topic in await all_in_slices(slices, names, LOAD_COST, lambda part: topics.get(part, create=True)):
+    async def _loaded(self, names: list[TopicName]) -> AsyncIterator[Topic]:
+        """Each of these partitions, in order."""
+        topics, slices = self._broker.topics, self._slices(names[0])
+        for start in range(0, len(names), LOADED_TOGETHER):
+            some = names[start : start + LOADED_TOGETHER]
+            for topic in await all_in_slices(slices, some, LOAD_COST, lambda part: topics.get(part, create=True)):
                 yield topic
 
     async def _of_partitions(
         self, request: TopicRef, make: Callable[[Topic, TurnSlices], Awaitable[Figures]]
     ) -> dict[str, Figures]:
         """The figures of each partition, by its name and in order. Raises `TopicNotFound`."""
-        name, partitions = await self._partitions(request)
+        name, names = await self._partitions(request)
         slices = self._slices(name)
-        async with self._room_for(name, PARTITION_BYTES * partitions):
-            return {topic.text: await make(topic, slices) async for topic in self._loaded(name, partitions)}
+        async with self._room_for(name, PARTITION_BYTES * len(names)):
+            return {topic.text: await make(topic, slices) async for topic in self._loaded(names)}
 
     async def _stats(self, topic: Topic, slices: TurnSlices, *, encoded: bool = False) -> Figures:
         oldest_ms = await self._backlog_ages.of(topic, slices)

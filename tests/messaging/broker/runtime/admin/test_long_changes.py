@@ -129,7 +129,7 @@ async def ended(admin: AdminHandlers) -> dict[str, ChangeProgress]:
 
 
 async def test_the_outcome_of_a_change_is_its_answer_or_its_error(world: BrokerWorld) -> None:
-    last = TerminatedPartitions(last=[MessageIdAnswer(ledger_id=1, entry_id=2)] * COUNT)
+    last = TerminatedPartitions(last=[MessageIdAnswer(ledger_id=1, entry_id=2)] * COUNT, partitions=list(range(COUNT)))
     terminated = await Held(world.admin, TOPICS_TERMINATE_PARTITIONS, last).begin()
     missing = await Held(world.admin, TOPICS_UNLOAD, TopicNotFound("topic p does not exist")).begin()
     shown = await ended(world.admin)

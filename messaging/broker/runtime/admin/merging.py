@@ -1,0 +1,228 @@
+"""The answers of several brokers as one: each about its own partitions of a topic, or about itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from messaging.adminrpc.base import Answer, Empty
+from messaging.adminrpc.compaction import CompactionsDuePage
+from messaging.adminrpc.feed import FeedVersion
+from messaging.adminrpc.maintenance import MaintenanceResult
+from messaging.adminrpc.methods import (
+    COMPACTION_DUE,
+    FEED_APPLY,
+    FEED_PULL,
+    HEALTH,
+    NAMESPACES_LIVE,
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_DELETE,
+    SUBSCRIPTIONS_EXPIRE,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_PROPERTIES,
+    SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_RESET,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_PROPERTIES,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_COMPACT,
+    TOPICS_FIGURES,
+    TOPICS_INTERNAL_INFO,
+    TOPICS_LIST,
+    TOPICS_PARTITIONED_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_TERMINATE_PARTITIONS,
+    TOPICS_TRIM,
+    TOPICS_TRUNCATE,
+    TOPICS_UNLOAD,
+    USAGE_FLUSH,
+)
+from messaging.adminrpc.subscriptions import (
+    MOVED_SHOWN,
+    DeadLetterPolicyAnswer,
+    Refused,
+    SubscriptionMoved,
+    SubscriptionNames,
+    SubscriptionProperties,
+)
+from messaging.adminrpc.topics import NamespaceLive, Stats, TerminatedPartitions, TopicNames
+from messaging.adminrpc.usage import UsageFlushed
+from messaging.broker.runtime.admin.stats.partitioned_stats import PartitionedStats
+from messaging.errors import Conflict, MagnetarError, SubscriptionNotFound
+from messaging.protocol.names import parse_topic
+
+Outcome: TypeAlias = Answer | MagnetarError
+Merge: TypeAlias = Callable[[Sequence[Outcome]], Answer]
+
+# Where it is done on other partitions, these say that there was nothing to do.
+_NOTHING_TO_DO = (SubscriptionNotFound, Conflict)
+
+
+def _answers(outcomes: Sequence[Outcome]) -> tuple[list[Any], MagnetarError | None]:
+    """The answers, and why there are not more. Raises that where there is none."""
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
+    errors = [outcome for outcome in outcomes if isinstance(outcome, MagnetarError)]
+    refused = next((error for error in errors if not isinstance(error, _NOTHING_TO_DO)), None)
+    if not answers:
+        raise refused or errors[0]
+    return answers, refused
+
+
+def _all(outcomes: Sequence[Outcome]) -> list[Any]:
+    answers, refused = _answers(outcomes)
+    if refused is not None:
+        raise refused
+    return answers
+
+
+def empty(outcomes: Sequence[Outcome]) -> Empty:
+    _all(outcomes)
+    return Empty()
+
+
+def moved(outcomes: Sequence[Outcome]) -> SubscriptionMoved:
+    answers, refused = _answers(outcomes)
+    places = {topic: move for answer in answers for topic, move in answer.moved.items()}
+    return SubscriptionMoved(
+        moved={topic: places[topic] for topic in sorted(places, key=_partition)[:MOVED_SHOWN]},
+        backlog_entries=sum(answer.backlog_entries for answer in answers),
+        skipped_entries=sum(answer.skipped_entries for answer in answers),
+        again_entries=sum(answer.again_entries for answer in answers),
+        consumers=sum(answer.consumers for answer in answers),
+        refused=next((answer.refused for answer in answers if answer.refused is not None), None)
+        or (None if refused is None else Refused(code=refused.code, message=refused.message)),
+    )
+
+
+def subscription_properties(outcomes: Sequence[Outcome]) -> SubscriptionProperties:
+    return SubscriptionProperties(properties={key: value for answer in _all(outcomes) for key, value in answer.properties.items()})
+
+
+def subscriptions(outcomes: Sequence[Outcome]) -> SubscriptionNames:
+    return SubscriptionNames(subscriptions=sorted({name for answer in _all(outcomes) for name in answer.subscriptions}))
+
+
+def dead_letter_policy(outcomes: Sequence[Outcome]) -> DeadLetterPolicyAnswer:
+    answers = _all(outcomes)
+    first = next((answer for answer in answers if answer.target), answers[0])
+    return DeadLetterPolicyAnswer(
+        max_redeliver_count=first.max_redeliver_count,
+        target=first.target,
+        initial_subscription=first.initial_subscription,
+        owner=first.owner,
+        waiting_entries=sum(answer.waiting_entries for answer in answers),
+        moved_messages=sum(answer.moved_messages for answer in answers),
+        last_error=next((answer.last_error for answer in answers if answer.last_error), ""),
+    )
+
+
+def terminated(outcomes: Sequence[Outcome]) -> TerminatedPartitions:
+    last = {index: position for answer in _all(outcomes) for index, position in zip(answer.partitions, answer.last, strict=True)}
+    return TerminatedPartitions(last=[last[index] for index in sorted(last)], partitions=sorted(last))
+
+
+def _partitions(outcomes: Sequence[Outcome]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is beside the partitions in the first one, and the partitions in their order."""
+    answers = _all(outcomes)
+    parts = {name: figures for answer in answers for name, figures in answer.stats["partitions"].items()}
+    beside = {key: value for key, value in answers[0].stats.items() if key != "partitions"}
+    return beside, {name: parts[name] for name in sorted(parts, key=_partition)}
+
+
+def partitions(outcomes: Sequence[Outcome]) -> Stats:
+    beside, parts = _partitions(outcomes)
+    if "metadata" in beside:
+        beside["metadata"] = beside["metadata"] | {"partitions": len(parts)}
+    return Stats(stats=beside | {"partitions": parts})
+
+
+def partitioned_stats(outcomes: Sequence[Outcome]) -> Stats:
+    sums = PartitionedStats()
+    _, parts = _partitions(outcomes)
+    for figures in parts.values():
+        sums.add(figures)
+    return Stats(stats=sums.total(parts))
+
+
+def _partition(name: str) -> int:
+    """Of a full name, or of a number of a partition."""
+    return int(name) if name.isdigit() else parse_topic(name).partition
+
+
+def feed_version(outcomes: Sequence[Outcome]) -> FeedVersion:
+    """What all of them hold."""
+    return FeedVersion(version=min(answer.version for answer in _all(outcomes)))
+
+
+def topic_names(outcomes: Sequence[Outcome]) -> TopicNames:
+    """Those that are not stored each broker knows of itself alone, and they come last."""
+    answers = _all(outcomes)
+    return TopicNames(
+        topics=list(dict.fromkeys(name for answer in answers for name in answer.topics)), partitioned=answers[0].partitioned
+    )
+
+
+def live(outcomes: Sequence[Outcome]) -> NamespaceLive:
+    """Of a topic the row of the broker that has it loaded."""
+    answers: list[NamespaceLive] = _all(outcomes)
+    rows = {row.topic: row for answer in answers for row in answer.topics}
+    rows |= {row.topic: row for answer in answers for row in answer.topics if row.loaded}
+    return msgspec.structs.replace(answers[0], topics=[rows[topic] for topic in sorted(rows)])
+
+
+def usage_flushed(outcomes: Sequence[Outcome]) -> UsageFlushed:
+    answers = _all(outcomes)
+    return UsageFlushed(files=[file for answer in answers for file in answer.files], rows=sum(answer.rows for answer in answers))
+
+
+def maintenance(outcomes: Sequence[Outcome]) -> MaintenanceResult:
+    answers = _all(outcomes)
+    counts = {
+        name: sum(getattr(answer, name) for answer in answers) for name in MaintenanceResult.__struct_fields__ if name != "failed"
+    }
+    return MaintenanceResult(**counts, failed={topic: why for answer in answers for topic, why in answer.failed.items()})
+
+
+def compactions_due(outcomes: Sequence[Outcome]) -> CompactionsDuePage:
+    answers = _all(outcomes)
+    topics = list(dict.fromkeys(topic for answer in answers for topic in answer.topics))
+    return CompactionsDuePage(topics=topics, next_after=answers[0].next_after)
+
+
+# Calls that all brokers answer, each for itself.
+OF_EVERY_BROKER: Mapping[str, Merge] = {
+    COMPACTION_DUE.name: compactions_due,
+    FEED_APPLY.name: feed_version,
+    FEED_PULL.name: feed_version,
+    HEALTH.name: empty,
+    NAMESPACES_LIVE.name: live,
+    TOPICS_LIST.name: topic_names,
+    USAGE_FLUSH.name: usage_flushed,
+}
+
+# Calls about a partitioned topic that each broker answers for the partitions that it serves.
+MERGES: Mapping[str, Merge] = {
+    SUBSCRIPTIONS_CREATE.name: moved,
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY.name: dead_letter_policy,
+    SUBSCRIPTIONS_DELETE.name: moved,
+    SUBSCRIPTIONS_EXPIRE.name: moved,
+    SUBSCRIPTIONS_LIST.name: subscriptions,
+    SUBSCRIPTIONS_PROPERTIES.name: subscription_properties,
+    SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY.name: empty,
+    SUBSCRIPTIONS_RESET.name: moved,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY.name: dead_letter_policy,
+    SUBSCRIPTIONS_SET_PROPERTIES.name: moved,
+    SUBSCRIPTIONS_SKIP.name: moved,
+    TOPICS_COMPACT.name: empty,
+    TOPICS_FIGURES.name: partitions,
+    TOPICS_INTERNAL_INFO.name: partitions,
+    TOPICS_PARTITIONED_INTERNAL_STATS.name: partitions,
+    TOPICS_PARTITIONED_STATS.name: partitioned_stats,
+    TOPICS_TERMINATE_PARTITIONS.name: terminated,
+    TOPICS_TRIM.name: empty,
+    TOPICS_TRUNCATE.name: empty,
+    TOPICS_UNLOAD.name: empty,
+}

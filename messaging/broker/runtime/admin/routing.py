@@ -1,0 +1,120 @@
+"""Who of several brokers answers a call of the admin RPC: whoever is asked, the owner of the topic, or all who have part in it.
+
+A broker that is asked by web, worker or command line routes the call; one that is asked by another broker answers it itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from messaging.adminrpc.base import Answer, Method
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.methods import (
+    MAINTENANCE_RUN,
+    METHODS,
+    SUBSCRIPTIONS_CREATE,
+    TOPICS_LOOKUP,
+    TOPICS_PARTITIONS,
+)
+from messaging.broker.runtime.admin.binding import Handler
+from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
+from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.errors import MagnetarError, NotReady
+from messaging.protocol.names import TopicName, parse_topic
+
+HERE = ""  # in place of an RPC address: this broker
+
+# Those that name a topic and are about metadata, which all brokers share, or about where it is.
+_BY_ANYBODY = {method.name for method in (TOPICS_PARTITIONS, TOPICS_LOOKUP)}
+
+
+class Routing:
+    """Of a broker that is one of several."""
+
+    def __init__(self, broker: Broker, owners: FleetMember) -> None:
+        self._broker = broker
+        self._owners = owners
+        self._others = OtherBrokers(broker.settings)
+        broker.before_stop.append(self._others.stop)
+
+    def methods(self, own: Mapping[str, Handler]) -> dict[str, Handler]:
+        """`own`: how this broker answers each method."""
+        return {name: self._routed(METHODS[name], handler) for name, handler in own.items()}
+
+    def _routed(self, method: Method[Any, Any], own: Handler) -> Handler:
+        if method == MAINTENANCE_RUN:
+            return partial(self._maintain, own)
+        if method.name in OF_EVERY_BROKER:
+            return partial(self._ask_all, method, own)
+        if "topic" in method.request.__struct_fields__ and method.name not in _BY_ANYBODY:
+            return partial(self._ask_owners, method, own)
+        return own
+
+    async def _ask_all(self, method: Method[Any, Any], own: Handler, request: Any) -> Answer:
+        tenant = request.namespace.partition("/")[0] if hasattr(request, "namespace") else ""
+        places = [HERE, *self._owners.others("rpc_url")]
+        return await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
+
+    async def _maintain(self, own: Handler, request: MaintenanceRun) -> Answer:
+        """Each broker its own topics. One that cannot be placed now comes again in the next round."""
+        topics: dict[str, list[str]] = {HERE: []}
+        for text in request.topics:
+            try:
+                topics.setdefault(await self._place(parse_topic(text)), []).append(text)
+            except NotReady:
+                continue
+
+        async def run(place: str) -> Outcome:
+            part = msgspec.structs.replace(request, topics=topics[place])
+            return await self._ask(MAINTENANCE_RUN, own, part, place, "")
+
+        return maintenance(await asyncio.gather(*map(run, topics)))
+
+    async def _ask_owners(self, method: Method[Any, Any], own: Handler, request: Any) -> Answer:
+        if not request.topic:  # it is about a namespace
+            return await own(request)
+        name = parse_topic(request.topic)
+        places = await self._places(name, method)
+        if places == [HERE]:
+            return await own(request)
+        if len(places) == 1:
+            return await self._others.call(places[0], method, request, name.tenant)
+        return await self._gather(method, own, request, places, MERGES[method.name], name.tenant)
+
+    async def _places(self, name: TopicName, method: Method[Any, Any]) -> list[str]:
+        """The addresses of those who answer, this broker's being `HERE`."""
+        record = None
+        if method.name == SUBSCRIPTIONS_CREATE.name and self._broker.policies.auto_creates_topics(name):
+            await self._broker.partition_count(name, auto_create=True)  # which creates a partitioned topic where that is the policy
+        if method.name in MERGES:
+            record = await self._broker.topics.partitioned.get(name)
+        if record is None:
+            return [await self._place(name)]
+        slices = self._broker.topics.services.loops.slices(name.tenant)
+        places: dict[str, None] = {}
+        for index in range(record.partitions):
+            await slices.spend(1)
+            places[await self._place(name.of_partition(index))] = None
+        return list(places)
+
+    async def _place(self, name: TopicName) -> str:
+        elsewhere = await self._owners.where(name)
+        return HERE if elsewhere is None else elsewhere.addresses["rpc_url"]
+
+    async def _gather(
+        self, method: Method[Any, Any], own: Handler, request: Any, places: Sequence[str], merge: Merge, tenant: str
+    ) -> Answer:
+        return merge(await asyncio.gather(*(self._ask(method, own, request, place, tenant) for place in places)))
+
+    async def _ask(self, method: Method[Any, Any], own: Handler, request: Any, place: str, tenant: str) -> Outcome:
+        try:
+            return await (own(request) if place == HERE else self._others.call(place, method, request, tenant))
+        except MagnetarError as error:
+            return error

@@ -1,0 +1,44 @@
+"""Calls of the admin RPC from one broker to another."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from messaging.adminrpc.base import A, Method, R
+from messaging.adminrpc.client import AdminRpc
+from messaging.fairness.turns import FairTurns
+from messaging.identity import service_token
+from messaging.internal_tls import internal_client_tls
+from messaging.settings import Settings
+
+CALLS_MAX = 8  # at a time, a thread each, in turns by tenant
+TIMEOUT_S = 10.0
+
+
+class OtherBrokers:
+    """Its threads are made as they are needed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tls = internal_client_tls(settings, "broker")
+        self._turns = FairTurns(CALLS_MAX)
+        self._threads = ThreadPoolExecutor(CALLS_MAX, "other-brokers")
+
+    async def call(self, rpc_url: str, method: Method[R, A], request: R, tenant: str) -> A:
+        """What the broker at `rpc_url` answers, also to a long change. Raises its error, or `NotReady` if it does not answer."""
+        async with self._turns.turn(tenant):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._call, rpc_url, method, request))
+
+    def _call(self, rpc_url: str, method: Method[R, A], request: R) -> A:
+        """Blocks. Its connection is of this call alone: there is nothing to close when a broker or a thread ends."""
+        client = AdminRpc(lambda: rpc_url, lambda: service_token(self._settings, "broker"), TIMEOUT_S, self._tls)
+        try:
+            return client.call(method, request)
+        finally:
+            client.close()
+
+    async def stop(self) -> None:
+        """Calls under way go on to their end, or to their time-out; nobody waits for them."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

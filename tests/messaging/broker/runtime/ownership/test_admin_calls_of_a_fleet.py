@@ -1,0 +1,217 @@
+"""Admin calls in a fleet: whichever broker is asked, the one that serves the topic answers, or all that serve its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messaging.adminrpc.base import Answer, Method, Request
+from messaging.adminrpc.compaction import CompactionsDue
+from messaging.adminrpc.feed import FeedApply, FeedChange
+from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.adminrpc.methods import (
+    COMPACTION_DUE,
+    FEED_APPLY,
+    HEALTH,
+    MAINTENANCE_RUN,
+    MESSAGES_LIST,
+    METHODS,
+    NAMESPACES_LIVE,
+    SUBSCRIPTIONS_CREATE,
+    SUBSCRIPTIONS_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_DELETE,
+    SUBSCRIPTIONS_LIST,
+    SUBSCRIPTIONS_PROPERTIES,
+    SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
+    SUBSCRIPTIONS_SKIP,
+    TOPICS_CREATE,
+    TOPICS_DELETE,
+    TOPICS_FIGURES,
+    TOPICS_INTERNAL_INFO,
+    TOPICS_LAST_MESSAGE_ID,
+    TOPICS_LIST,
+    TOPICS_LOOKUP,
+    TOPICS_PARTITIONED_INTERNAL_STATS,
+    TOPICS_PARTITIONED_STATS,
+    TOPICS_STATS,
+    TOPICS_TERMINATE_PARTITIONS,
+    TOPICS_TRUNCATE,
+    TOPICS_UNLOAD,
+    USAGE_FLUSH,
+)
+from messaging.adminrpc.subscriptions import (
+    DeadLetterPolicySet,
+    SubscriptionCreate,
+    SubscriptionDelete,
+    SubscriptionRef,
+    SubscriptionSkip,
+)
+from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup, TopicRef, TopicsList
+from messaging.adminrpc.usage import UsageFlush
+from messaging.broker.runtime.admin.merging import MERGES
+from messaging.client import connect
+from messaging.errors import Conflict, NotReady, SubscriptionNotFound, TopicNotFound
+from tests.support.brokers.fleet import running_fleet
+from tests.support.brokers.running_broker import RunningBroker
+
+PLAIN = [f"persistent://acme/orders/t{number}" for number in range(8)]
+PARTITIONED = "persistent://acme/orders/parts"
+PARTITIONS = [f"{PARTITIONED}-partition-{index}" for index in range(8)]
+COUNT = len(PARTITIONS)
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[list[RunningBroker]]:
+    """Two brokers with the topics of `PLAIN`, and one message in each partition of `PARTITIONED`."""
+    async with running_fleet(tmp_path, 2) as brokers:
+        for broker in brokers:
+            await broker.service.owners.look()  # type: ignore[attr-defined]
+        await ask(brokers[0], TOPICS_CREATE, TopicCreate(topic=PARTITIONED, partitions=COUNT))
+        async with connect(brokers[1].service.addresses.service_url, brokers[1].token("owner")) as client:
+            for topic in [*PLAIN, *PARTITIONS]:
+                async with client.producer(topic) as producer:
+                    await producer.send(topic.encode())
+        yield brokers
+
+
+async def ask(broker: RunningBroker, method: Method[Any, Any], request: Request) -> Any:
+    answer = await broker.admin.methods[method.name](request)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def serving(fleet: list[RunningBroker], topics: list[str]) -> list[set[str]]:
+    return [{topic for topic in topics if topic in broker.service.topics.loaded} for broker in fleet]
+
+
+async def test_a_plain_topic_is_answered_for_by_its_owner(fleet: list[RunningBroker]) -> None:
+    assert all(serving(fleet, PLAIN)), "each serves some"
+    for broker in fleet:
+        for topic in PLAIN:
+            stats = (await ask(broker, TOPICS_STATS, TopicRef(topic=topic))).stats
+            assert stats["msgInCounter"] == 1
+            assert (await ask(broker, TOPICS_LAST_MESSAGE_ID, TopicRef(topic=topic))).entry_id == 0
+    with pytest.raises(TopicNotFound):
+        await ask(fleet[0], TOPICS_STATS, TopicRef(topic="persistent://acme/orders/none"))
+
+
+async def test_a_lookup_names_the_owner(fleet: list[RunningBroker]) -> None:
+    owners = serving(fleet, PLAIN)
+    for topic in PLAIN:
+        owner = next(broker for broker, served in zip(fleet, owners, strict=True) if topic in served)
+        for broker in fleet:
+            assert (await ask(broker, TOPICS_LOOKUP, TopicLookup(topic=topic))).broker_url == owner.service.addresses.broker_url
+
+
+async def test_topics_are_created_and_deleted_where_they_are(fleet: list[RunningBroker]) -> None:
+    for broker, topics in zip(fleet, (PLAIN[:4], PLAIN[4:]), strict=True):
+        for topic in topics:
+            await ask(broker, TOPICS_DELETE, TopicDelete(topic=topic, force=True))
+            with pytest.raises(TopicNotFound):
+                await ask(fleet[0], TOPICS_STATS, TopicRef(topic=topic))
+            await ask(broker, TOPICS_CREATE, TopicCreate(topic=topic))
+            with pytest.raises(Conflict):
+                await ask(fleet[1], TOPICS_CREATE, TopicCreate(topic=topic))
+
+
+async def test_stats_of_a_partitioned_topic_are_of_all_partitions(fleet: list[RunningBroker]) -> None:
+    assert all(serving(fleet, PARTITIONS)), "each serves some"
+    for broker in fleet:
+        stats = (await ask(broker, TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+        assert stats["msgInCounter"] == COUNT
+        assert list(stats["partitions"]) == PARTITIONS
+        assert stats["metadata"]["partitions"] == COUNT
+        for method in (TOPICS_PARTITIONED_INTERNAL_STATS, TOPICS_INTERNAL_INFO):
+            stats = (await ask(broker, method, TopicRef(topic=PARTITIONED))).stats
+            assert list(stats["partitions"]) == PARTITIONS
+            assert stats.get("metadata", {"partitions": COUNT})["partitions"] == COUNT
+        figures = (await ask(broker, TOPICS_FIGURES, TopicRef(topic=PARTITIONED))).stats["partitions"]
+        assert list(figures) == [str(index) for index in range(COUNT)]
+
+
+async def test_subscriptions_of_a_partitioned_topic(fleet: list[RunningBroker]) -> None:
+    made = await ask(
+        fleet[1],
+        SUBSCRIPTIONS_CREATE,
+        SubscriptionCreate(topic=PARTITIONED, subscription="s", ledger_id=-1, entry_id=-1, properties={"a": "b"}),
+    )
+    assert list(made.moved) == PARTITIONS and made.refused is None
+    with pytest.raises(Conflict, match="already exists"):
+        await ask(fleet[0], SUBSCRIPTIONS_CREATE, SubscriptionCreate(topic=PARTITIONED, subscription="s"))
+    reference = SubscriptionRef(topic=PARTITIONED, subscription="s")
+    assert (await ask(fleet[0], SUBSCRIPTIONS_PROPERTIES, reference)).properties == {"a": "b"}
+    assert (await ask(fleet[0], SUBSCRIPTIONS_LIST, TopicRef(topic=PARTITIONED))).subscriptions == ["s"]
+    skipped = await ask(fleet[0], SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=PARTITIONED, subscription="s"))
+    assert (list(skipped.moved), skipped.backlog_entries, skipped.skipped_entries) == (PARTITIONS, COUNT, COUNT)
+    policy = DeadLetterPolicySet(topic=PARTITIONED, subscription="s", max_redeliver_count=3, owner="owner@acme")
+    await ask(fleet[1], SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY, policy)
+    assert (await ask(fleet[0], SUBSCRIPTIONS_DEAD_LETTER_POLICY, reference)).max_redeliver_count == 3
+    await ask(fleet[0], SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY, reference)
+    assert (await ask(fleet[1], SUBSCRIPTIONS_DEAD_LETTER_POLICY, reference)).target == ""
+    await ask(fleet[0], SUBSCRIPTIONS_DELETE, SubscriptionDelete(topic=PARTITIONED, subscription="s"))
+    with pytest.raises(SubscriptionNotFound):
+        await ask(fleet[1], SUBSCRIPTIONS_PROPERTIES, reference)
+
+
+async def test_changes_of_all_partitions(fleet: list[RunningBroker]) -> None:
+    last = await ask(fleet[1], TOPICS_TERMINATE_PARTITIONS, TopicRef(topic=PARTITIONED))
+    assert [position.entry_id for position in last.last] == [0] * COUNT and last.partitions == list(range(COUNT))
+    await ask(fleet[0], TOPICS_TRUNCATE, TopicRef(topic=PARTITIONED))
+    await ask(fleet[0], TOPICS_UNLOAD, TopicRef(topic=PARTITIONED))
+    assert serving(fleet, PARTITIONS) == [set(), set()]
+
+
+async def test_what_all_brokers_answer_together(fleet: list[RunningBroker]) -> None:
+    for broker in fleet:
+        await ask(broker, HEALTH, Request())
+        rows = (await ask(broker, NAMESPACES_LIVE, TopicsList(namespace="acme/orders"))).topics
+        assert [row.topic for row in rows if row.loaded] == sorted([*PLAIN, *PARTITIONS])
+        assert (await ask(broker, TOPICS_LIST, TopicsList(namespace="acme/orders"))).topics == sorted([*PLAIN, *PARTITIONS])
+        assert (await ask(broker, COMPACTION_DUE, CompactionsDue())).topics == []
+        assert (await ask(broker, USAGE_FLUSH, UsageFlush(task_id="t"))).rows >= 0
+        done = await ask(broker, MAINTENANCE_RUN, MaintenanceRun(task_id="t", topics=[*PLAIN, *PARTITIONS]))
+        assert (done.failed, done.passed_over) == ({}, 0)
+
+
+async def test_a_change_of_the_control_plane_reaches_every_broker_or_the_one_that_it_did_not_is_named(
+    fleet: list[RunningBroker],
+) -> None:
+    def revoked(broker: RunningBroker, key: str) -> bool | None:
+        return broker.service.access.view.key_revoked(key)
+
+    async def revoke(key: str) -> int:
+        version = fleet[0].service.access.view.version
+        state = {"role": "x@acme", "tenant": "acme", "revoked": True}
+        changes = [FeedChange(version=version + 1, kind="key", key=key, state=state)]
+        return int(
+            (await ask(fleet[0], FEED_APPLY, FeedApply(from_version=version, to_version=version + 1, changes=changes))).version
+        )
+
+    assert await revoke("writer") == fleet[0].service.access.view.version
+    assert [revoked(broker, "writer") for broker in fleet] == [True, True]
+    unreachable(fleet[0], "broker-2")
+    with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
+        await revoke("reader")
+    assert [revoked(broker, "reader") for broker in fleet] == [True, False]
+
+
+def unreachable(broker: RunningBroker, other: str) -> None:
+    """So `broker` finds the other one."""
+    sessions = broker.service.owners.owners.sessions  # type: ignore[attr-defined]
+    sessions[other] = sessions[other]._replace(addresses=sessions[other].addresses | {"rpc_url": "http://127.0.0.1:1"})
+
+
+async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]) -> None:
+    of_second = sorted(serving(fleet, PLAIN)[1])[0]
+    unreachable(fleet[0], "broker-2")
+    with pytest.raises(NotReady, match=r"not responding at http://127.0.0.1:1"):
+        await ask(fleet[0], TOPICS_STATS, TopicRef(topic=of_second))
+
+
+def test_every_merge_is_of_a_method_that_names_a_topic() -> None:
+    assert all("topic" in METHODS[name].request.__struct_fields__ for name in MERGES)
+    assert MESSAGES_LIST.name not in MERGES, "a partitioned topic has no messages of its own"
