@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from messaging.broker.http.context import EdgeCounters
+from messaging.broker.http.websocket.dead_letters import MOVING_MAX, WebSocketDeadLetters
 from messaging.broker.http.websocket.frames import (
     BAD_JSON,
     ConsumerCommand,
@@ -18,7 +19,7 @@ from messaging.broker.http.websocket.frames import (
     read_command,
     read_position,
 )
-from messaging.broker.http.websocket.link import Link
+from messaging.broker.http.websocket.link import POLICY, Link
 from messaging.broker.http.websocket.memory import MemoryReservation, TenantMemory
 from messaging.broker.http.websocket.message_queue import MessageQueue
 from messaging.broker.http.websocket.window import PushWindow, TimedPositions
@@ -167,11 +168,46 @@ class ConsumerSession(_Receiving):
         positions: MemoryReservation,
         nack_delay_s: float,
         ack_timeout_s: float = 0,
+        dead_letters: WebSocketDeadLetters | None = None,
     ) -> None:
         super().__init__(link, window, counters, memory, encrypted)
+        self._dead_letters = dead_letters
+        self._moving_bytes = 0
+        if dead_letters is not None:
+            dead_letters.owner = self
         self._positions = positions
         self._nacked = TimedPositions(nack_delay_s)
         self._unacknowledged = TimedPositions(ack_timeout_s) if ack_timeout_s > 0 else None
+
+    def deliver(self, messages: Sequence[DeliveredMessage]) -> None:
+        if self._dead_letters is not None:
+            messages, dead = self._dead_letters.split(messages)
+            if dead:
+                self._window.passed_over(len(dead))
+                self._hold(sum(map(_size_bytes, dead)))
+                self._dead_letters.move(dead)
+                self._flush_soon()
+        super().deliver(messages)
+
+    def _hold(self, change_bytes: int) -> None:
+        """Of the messages that are on their way to the dead letter topic."""
+        self._moving_bytes += change_bytes
+        self._memory.take(max(0, change_bytes))
+        self._memory.give(max(0, -change_bytes))
+
+    def moved(self, messages: Sequence[DeliveredMessage]) -> None:
+        self._hold(-sum(map(_size_bytes, messages)))
+        self._acknowledged += [message.position for message in messages]
+        self._flush_soon()
+
+    def not_moved(self, messages: Sequence[DeliveredMessage], error: MagnetarError) -> None:
+        self._hold(-sum(map(_size_bytes, messages)))
+        if error.http_status in (401, 403, 404):  # the client has to know: it does not get them
+            self._link.end(POLICY, f"the dead letter topic: {error.message}")
+            return
+        for message in messages:
+            self._redeliver_later(message.position)
+        self._flush_soon()
 
     def next_frame(self) -> str | None:
         if self._answers:
@@ -205,6 +241,8 @@ class ConsumerSession(_Receiving):
 
     def _ask(self) -> None:
         self._count_positions()
+        if self._dead_letters is not None and self._dead_letters.moving >= MOVING_MAX:
+            return
         if self._unacknowledged is None or (len(self._unacknowledged) < TIMED_POSITIONS_MAX and self._may_keep_positions):
             super()._ask()
 
@@ -219,6 +257,9 @@ class ConsumerSession(_Receiving):
 
     def close(self) -> None:
         super().close()
+        if self._dead_letters is not None:
+            self._dead_letters.close()
+        self._hold(-self._moving_bytes)
         self._positions.set(0)
 
     def _redeliver_later(self, position: MessagePosition) -> None:

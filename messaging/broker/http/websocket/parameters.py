@@ -1,8 +1,4 @@
-"""Query parameters of the WebSocket API, by their Pulsar names and with Pulsar's defaults. What is not named here is skipped.
-
-Parameters that ask for something the broker does not do yet are refused rather than skipped, where ignoring them would break
-what the client relies on.
-"""
+"""Query parameters of the WebSocket API, by their Pulsar names and with Pulsar's defaults. What is not named here is skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from messaging.broker.http.websocket.encryption import read_keys
 from messaging.errors import InvalidValue
 from messaging.limits import websocket as limits
 from messaging.limits.model import Limit
-from messaging.limits.sizes import INT64_MAX, TOPIC_BYTES_MAX, WHY_TOPIC
+from messaging.limits.sizes import INT32_MAX, INT64_MAX, TOPIC_BYTES_MAX, WHY_TOPIC
 from messaging.limits.structs import check
 
 QUEUE_SIZE_MAX = 1000  # Pulsar's cap on receiverQueueSize
@@ -55,14 +51,18 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
     priority_level: Count = 0
     ack_timeout_millis: Millis = 0
     negative_ack_redelivery_delay: Count = 60_000
-    max_redeliver_count: Count | None = None
+    max_redeliver_count: Annotated[int | None, Limit("32 bits, and more than none, as in Pulsar", minimum=1, maximum=INT32_MAX)] = (
+        None
+    )
     dead_letter_topic: Annotated[str, Limit(WHY_TOPIC, bytes_max=TOPIC_BYTES_MAX)] = ""
     pull_mode: bool = False
     crypto_failure_action: Literal["FAIL", "DISCARD", "CONSUME"] = "FAIL"
 
     def check(self) -> None:
-        dead_letters = self.max_redeliver_count is not None or bool(self.dead_letter_topic)
-        _refuse("maxRedeliverCount and deadLetterTopic", dead_letters, "set a dead-letter policy of the subscription")
+        if self.dead_letter_topic and self.max_redeliver_count is None:
+            raise InvalidValue("deadLetterTopic needs maxRedeliverCount: say how often a message may come again")
+        if self.max_redeliver_count is not None and self.subscription_type not in ("Shared", "Key_Shared"):
+            raise InvalidValue("maxRedeliverCount needs a Shared or Key_Shared subscription: of others no redeliveries are counted")
         if 0 < self.ack_timeout_millis < 1000:
             raise InvalidValue(f"ackTimeoutMillis {self.ack_timeout_millis} is too short: use 0 to disable it, or at least 1000")
 
@@ -110,8 +110,3 @@ def read_parameters(kind: type[P], query: dict[str, str]) -> P:
     check(parameters)
     parameters.check()
     return parameters
-
-
-def _refuse(what: str, asked: bool, instead: str) -> None:
-    if asked:
-        raise InvalidValue(f"{what} is not supported on WebSockets: {instead}")

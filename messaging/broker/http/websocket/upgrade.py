@@ -29,6 +29,7 @@ from messaging.broker.http.asgi import (
 )
 from messaging.broker.http.context import EdgeContext
 from messaging.broker.http.websocket.consumer import ConsumerSession, ReaderSession
+from messaging.broker.http.websocket.dead_letters import WebSocketDeadLetters
 from messaging.broker.http.websocket.link import INTERNAL, POLICY, Link, Session
 from messaging.broker.http.websocket.memory import MemoryReservation, MessageThrottle, SessionThrottle, TenantMemory
 from messaging.broker.http.websocket.parameters import (
@@ -146,6 +147,7 @@ async def open_consumer(opening: Opening) -> Session:
         positions=opening.positions,
         nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
         ack_timeout_s=parameters.ack_timeout_millis / 1000,
+        dead_letters=_dead_letters(opening, parameters),
     )
     initial: InitialPosition = "latest" if parameters.subscription_initial_position == "Latest" else "earliest"
     handle = await opening.context.edge.sessions.subscribe(
@@ -162,6 +164,23 @@ async def open_consumer(opening: Opening) -> Session:
     )
     session.attach(handle)
     return session
+
+
+def _dead_letters(opening: Opening, parameters: ConsumerParameters) -> WebSocketDeadLetters | None:
+    """Raises `NotAuthorized` for who may not publish to the dead letter topic, before there is something to publish."""
+    if parameters.max_redeliver_count is None:
+        return None
+    target, sessions = opening.target, opening.context.edge.sessions
+    topic = parse_topic(parameters.dead_letter_topic or f"{target.topic}-{quote(target.subscription, safe='')}-DLQ")
+    resource = Resource(topic.tenant, str(topic.namespace), str(topic))
+    require(opening.context.broker.grants, opening.principal, Action.PRODUCE, resource)
+
+    async def open_producer(listener: ProducerListener) -> ProducerHandle:
+        count = await sessions.partitions(opening.principal, str(topic))
+        where = topic.of_partition(secrets.randbelow(count)) if count else topic
+        return await sessions.open_producer(opening.principal, str(where), None, listener)
+
+    return WebSocketDeadLetters(parameters.max_redeliver_count, str(target.topic), open_producer)
 
 
 async def open_reader(opening: Opening) -> Session:
