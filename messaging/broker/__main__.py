@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from messaging.broker.runtime.main import main
+from messaging.broker.runtime.main import StorageUnreachable, main
 from messaging.settings import ConfigError, load
 
 try:
@@ -12,3 +12,6 @@ try:
 except ConfigError as error:
     sys.stderr.write(f"magnetar broker: {error}\n")
     sys.exit(2)
+except StorageUnreachable as error:  # whoever started us may try again
+    sys.stderr.write(f"magnetar broker: {error}\n")
+    sys.exit(1)

@@ -151,6 +151,10 @@ class Unavailable(StoreError):
     retryable = True
 
 
+class Unreachable(Unavailable):
+    """Its server does not answer as it should, which may pass by itself."""
+
+
 class Corrupt(StoreError):
     """Stored entries are lost: their bytes do not match their checksum, or are not there any more.
 

@@ -24,6 +24,7 @@ from messaging.broker.core.turns.frame_progress import WINDOW_S
 from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.audit import BrokerAudit
 from messaging.broker.runtime.compaction.compactions import Compactions
+from messaging.broker.runtime.database_watch import DatabaseWatch
 from messaging.broker.runtime.dead_letters.moves import LOOP as DEAD_LETTERS_LOOP
 from messaging.broker.runtime.dead_letters.moves import RETRY_S, DeadLetterMoves
 from messaging.broker.runtime.feed.policy_changes import PolicyChanges
@@ -100,6 +101,7 @@ class Broker:
         self.started_ms, self.started_at = self.now_ms(), boottime_ms()
         self.publish_errors, self.acknowledgements = Counter[str](), 0
         self.why_not_ready = "the broker is starting"
+        self.databases = DatabaseWatch({})  # of those that it stores in
         self.before_stop: list[Callable[[], Awaitable[None]]] = []  # what stops before clients are sent away
         self._names_given = 0
         self._log_health = self.background.register("ledger_log")
@@ -333,7 +335,7 @@ class Broker:
     # --- asking
 
     def ready(self) -> tuple[bool, str]:
-        why = self.why_not_ready or self._why_no_acknowledgements() or self.access.feed.why_not_ready()
+        why = self.why_not_ready or self.databases.failing or self._why_no_acknowledgements() or self.access.feed.why_not_ready()
         return not why, why
 
     def _why_no_acknowledgements(self) -> str:

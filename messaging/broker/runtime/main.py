@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
@@ -21,6 +21,8 @@ from messaging.broker.runtime.access import Access
 from messaging.broker.runtime.admin.handlers import AdminHandlers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.broker_metrics import broker_samples
+from messaging.broker.runtime.database_watch import LOOK_S, DatabaseWatch
+from messaging.broker.runtime.database_watch import LOOP as DATABASE_LOOP
 from messaging.broker.runtime.listeners import BACKLOG, open_listeners
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.broker.runtime.metering.setup import meter_stored_topics, meter_usage
@@ -40,7 +42,7 @@ from messaging.broker.runtime.wire.tls_listener import TlsListener
 from messaging.clock import ExpiryClock, wall_ms
 from messaging.settings import ConfigError, Settings
 from messaging.storage.disk_reserve import NO_SPACE, DiskReserve, of_broker
-from messaging.storage.ledger_store import WHOLE, LedgerStore, StoreError
+from messaging.storage.ledger_store import WHOLE, LedgerStore, StoreError, Unreachable
 from messaging.storage.local import LocalConfig, LocalLedgerStore
 from messaging.storage.local.write.segment_files import NO_DESCRIPTOR
 from messaging.storage.managed import generations
@@ -64,8 +66,13 @@ class Ledgers(LedgerStore, generations.NamedLog, Protocol):
     on_failed: Callable[[StoreError], None] | None
 
 
+class StorageUnreachable(Exception):
+    """The database of `metadata_url` or `ledger_url` does not answer, which may pass by itself."""
+
+
 def main(settings: Settings) -> int:
-    """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend."""
+    """Runs until SIGTERM or SIGINT. Returns 0 after a clean stop. Raises `ConfigError` for what a person has to mend, and
+    `StorageUnreachable`."""
     if settings.brokers > 1:
         raise ConfigError(f"brokers = {settings.brokers}: several brokers on one machine are not supported yet; use 1")
     logs.setup("broker", settings)
@@ -165,7 +172,8 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
             "only one of them knows, run `magnetar log repair --accept-metadata`"
         ) from error
     except StoreError as error:
-        raise ConfigError(f"the broker cannot open its storage: {error}") from error
+        failure = StorageUnreachable if isinstance(error, Unreachable) else ConfigError
+        raise failure(f"the broker cannot open its storage: {error}") from error
     access = Access(settings, wall_ms, background, reserve)
     access.load()
     storage = Storage(
@@ -223,6 +231,7 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
         stack.callback(shaking.close)
     service.why_not_ready = ""
     service.start_background_loops()
+    _watch_databases(service, store)
     if isinstance(owners, FleetMember):
         owners.keep(background)
         stack.push_async_callback(owners.stop)
@@ -235,6 +244,20 @@ async def start(settings: Settings, stack: AsyncExitStack, background: Backgroun
     background.spawn(collect_after_start(storage, certain=certain), LOOP)
     background.every(COLLECT_LEFT_S, LEFT_LOOP, partial(collect_of_this_run, storage))
     return service
+
+
+def _watch_databases(service: Broker, store: Ledgers) -> None:
+    asks: dict[str, Callable[[], Awaitable[object]]] = {}
+    if service.settings.metadata_url:
+        asks["metadata_url"] = service.storage.meta.first_free_ledger_id
+    if service.settings.ledger_url:
+        from messaging.storage.postgresql.ledgers.store import PostgresqlLedgerStore
+
+        assert isinstance(store, PostgresqlLedgerStore)
+        asks["ledger_url"] = store.ask
+    if asks:
+        service.databases = DatabaseWatch(asks)
+        service.background.every(LOOK_S, DATABASE_LOOP, service.databases.look)
 
 
 def _ledgers(settings: Settings, background: BackgroundLoops) -> Ledgers:

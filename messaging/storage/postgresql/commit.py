@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from messaging.storage.ledger_store import Unavailable
+from messaging.storage.ledger_store import Unavailable, Unreachable
 
 
 class NotConfirmed(Unavailable):
@@ -38,7 +38,7 @@ def commit(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
 
 def confirm_earlier(connection: psycopg.Connection[tuple[Any, ...]], wait_s: int, setting: str) -> None:
     """Returns when all that this connection can read is where commits wait to be: what a lost connection left may not be yet.
-    Raises `NotConfirmed` after `wait_s`."""
+    Raises `Unreachable` after `wait_s`."""
     ends = threading.Timer(wait_s, connection.cancel_safe)
     ends.start()
     try:
@@ -46,7 +46,7 @@ def confirm_earlier(connection: psycopg.Connection[tuple[Any, ...]], wait_s: int
         connection.execute("select pg_logical_emit_message(true, 'magnetar', '')")  # a commit that wrote nothing would not wait
         commit(connection)
     except NotConfirmed as error:
-        raise NotConfirmed(
+        raise Unreachable(
             f"no synchronous standby of the PostgreSQL of {setting} confirms what is committed: start one, or change its "
             "synchronous_standby_names"
         ) from error

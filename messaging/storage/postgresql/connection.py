@@ -14,7 +14,7 @@ from typing import Any, cast
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from messaging.storage.ledger_store import Unavailable
+from messaging.storage.ledger_store import Unavailable, Unreachable
 from messaging.storage.postgresql.commit import commit, confirm_earlier
 from messaging.storage.sql.tables import FORMAT_VERSION
 from messaging.storage.sql.topic_pages import MARK, TopicPages
@@ -127,7 +127,7 @@ def open_session(url: str, setting: str) -> psycopg.Connection[tuple[Any, ...]]:
             tcp_user_timeout=10_000,
         )
     except psycopg.Error as error:
-        raise Unavailable(f"the PostgreSQL of {setting} cannot be reached: {words_of(error)}") from error
+        raise Unreachable(f"the PostgreSQL of {setting} cannot be reached: {words_of(error)}") from error
     try:
         for name, value in _SESSION.items():
             connection.execute(f"set {name} = {value}".encode())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from controlplane.doctor import checks, locate, running
 from controlplane.doctor.checks import Finding
+from controlplane.doctor.databases import databases
 from controlplane.supervisor.status import running_state
 from messaging.settings import Settings
 
@@ -18,6 +19,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     """`settings`: those of the platform that `locate.choose` chose."""
     for check in (*checks.INSTALLATION, *checks.DATA):
         yield from check(settings)
+    yield from databases(settings)
     if running_state(settings.data_path) is None:
         yield from checks.free_ports(settings)
     yield from running.running(settings)

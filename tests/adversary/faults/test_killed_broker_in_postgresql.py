@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging.broker.runtime.main import start
+from messaging.broker.runtime.main import StorageUnreachable, start
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from tests.support.brokers.started_broker import opened
@@ -68,7 +68,7 @@ async def test_a_database_of_ledgers_that_cannot_be_reached_is_named(tmp_path: P
     settings = settings_of(tmp_path, "postgresql://someone@127.0.0.1:1/none")
     create_secrets(settings)
     async with AsyncExitStack() as stack:
-        with pytest.raises(ConfigError, match="PostgreSQL of ledger_url cannot be reached"):
+        with pytest.raises(StorageUnreachable, match="PostgreSQL of ledger_url cannot be reached"):
             await start(settings, stack)
     with pytest.raises(ConfigError, match="ledger_url = mysql://"):
         Settings(ledger_url="mysql://host/name")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from messaging.broker.runtime.main import start
+from messaging.broker.runtime.main import StorageUnreachable, start
 from messaging.identity import create_secrets
 from messaging.settings import ConfigError, Settings
 from messaging.storage.ledger_store import WHOLE
@@ -142,5 +142,5 @@ async def test_a_database_that_cannot_be_reached_is_named(tmp_path: Path) -> Non
     )
     create_secrets(settings)
     async with AsyncExitStack() as stack:
-        with pytest.raises(ConfigError, match="PostgreSQL of metadata_url cannot be reached"):
+        with pytest.raises(StorageUnreachable, match="PostgreSQL of metadata_url cannot be reached"):
             await start(settings, stack)

@@ -165,6 +165,10 @@ class PostgresqlLedgerStore:
         await self.thread.call(None, lambda connection: tables.name_generation(connection, generation))
         self.generation = generation
 
+    async def ask(self) -> None:
+        """Returns when the server has answered, behind all that waits. Raises `StoreError`."""
+        await self.thread.call(None, lambda connection: None)
+
     def statistics(self) -> StoreStatistics:
         """What the server holds is known to it alone."""
         return StoreStatistics(self.thread.commits, self.thread.commit_s, self.thread.written_bytes, None, None)

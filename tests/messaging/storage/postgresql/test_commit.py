@@ -10,6 +10,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from messaging.storage.ledger_store import Unreachable
 from messaging.storage.postgresql.commit import NotConfirmed, commit, confirm_earlier
 
 
@@ -56,6 +57,6 @@ def test_a_commit_with_a_warning_confirms_nothing() -> None:
 def test_a_new_connection_says_that_no_standby_confirms() -> None:
     """It wrote something, since a commit of nothing waits for nobody."""
     server = Server()
-    with pytest.raises(NotConfirmed, match=r"no synchronous standby of the PostgreSQL of ledger_url .* synchronous_standby_names"):
+    with pytest.raises(Unreachable, match=r"no synchronous standby of the PostgreSQL of ledger_url .* synchronous_standby_names"):
         confirm_earlier(server.connection, 0, "ledger_url")
     assert "pg_logical_emit_message(true" in server.statements[1]
