@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 
 from admin_ui.addresses import short_name
+from admin_ui.topic_stats import State, mark_state
 from messaging.adminrpc.topics import NamespaceLive
+from messaging.problems.kinds import MARKS, worst
 
 _PARTITION = re.compile(r"(.+)-partition-(\d{1,6})")
 SUMS = (
@@ -34,6 +36,12 @@ class Group:
     loaded: bool
     subscriptions: int | None
     sums: dict[str, float | None]
+    kinds: list[str]  # of the most urgent problem of each partition
+
+    @property
+    def mark(self) -> State | None:
+        kind = worst(self.kinds)
+        return mark_state(kind) if kind in MARKS else None
 
     @property
     def name(self) -> str:
@@ -45,10 +53,11 @@ def grouped(live: NamespaceLive) -> list[Group]:
     for row in live.topics:
         match = _PARTITION.fullmatch(row.topic)
         base = match[1] if match else row.topic
-        group = groups.setdefault(base, Group(base, 0, False, 0, dict.fromkeys(SUMS, 0)))
+        group = groups.setdefault(base, Group(base, 0, False, 0, dict.fromkeys(SUMS, 0), []))
         for key in SUMS:
             group.sums[key] = _plus(group.sums[key], getattr(row, key))
         group.partitions += 1 if match else 0
+        group.kinds += [row.problem] if row.problem else []
         group.loaded = group.loaded or row.loaded
         known = group.subscriptions is not None and row.subscriptions is not None
         group.subscriptions = max(group.subscriptions or 0, row.subscriptions or 0) if known else None

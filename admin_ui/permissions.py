@@ -42,6 +42,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:tenant_create"): Action.SUPERUSER,
     ("POST", "console:tenant_create"): Action.SUPERUSER,
     ("GET", "console:tenant"): Action.TENANT_SEE,
+    ("GET", "console:namespace_marks"): Action.TENANT_SEE,  # of the namespaces that one may see
     ("GET", "console:tenant_delete"): Action.SUPERUSER,
     ("POST", "console:tenant_delete"): Action.SUPERUSER,
     ("GET", "console:recycled_tenants"): Action.SUPERUSER,

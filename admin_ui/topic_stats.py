@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from admin_ui.addresses import short_name
+from messaging.problems.kinds import MARKS, ORDER, Kind
 
 Json = Mapping[str, Any]
 
@@ -25,24 +26,7 @@ class State:
     meaning: str
 
 
-NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription, and it has no backlog.")
-ABANDONED = State(
-    "NO CONSUMER",
-    "bad",
-    "No consumer is connected to this subscription. Its backlog stays until a consumer acknowledges it or it expires.",
-)
-BLOCKED = State(
-    "BLOCKED",
-    "bad",
-    "Its consumers hold all that they asked for, or as much as they may, and have taken no more for a while.",
-)
-FALLING_BEHIND = State(
-    "FALLING BEHIND",
-    "warn",
-    "Consumers are connected, but the backlog grew over the last minute: messages arrive faster than they are acknowledged.",
-)
-
-HEALTHS = {"idle": NO_CONSUMER, "abandoned": ABANDONED, "blocked": BLOCKED}  # `deliveryHealth`; a good one has no badge
+NO_CONSUMER = State("NO CONSUMER", "", "No consumer is connected to this subscription.")
 
 NOTHING_TO_EXPLAIN = frozenset({"delivering", "nothing_to_deliver"})
 
@@ -168,8 +152,17 @@ def _explanation(one: Json) -> str:
 
 
 def _states(one: Json) -> list[State]:
-    health = HEALTHS.get(one.get("deliveryHealth", ""))
-    return [*([health] if health else []), *([FALLING_BEHIND] if one.get("backlogGrows") else [])]
+    """The marks of its problems, which lists of problems have, too; and that nobody is connected, where that is none."""
+    kinds = sorted((kind for kind in one.get("problems") or () if kind in MARKS), key=ORDER.__getitem__)
+    states = [mark_state(kind) for kind in kinds]
+    alone = one.get("deliveryHealth") in ("idle", "abandoned") and Kind.NO_CONSUMER not in kinds
+    return [*states, *([NO_CONSUMER] if alone else [])]
+
+
+def mark_state(kind: str) -> State:
+    """Of one of `Kind`."""
+    mark = MARKS[Kind(kind)]
+    return State(mark.text, "bad" if mark.serious else "warn", mark.meaning)
 
 
 def _consumer(subscription: str, one: Json) -> ConsumerRow:

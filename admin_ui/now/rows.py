@@ -37,7 +37,7 @@ class Row:
     sentence: str
     remedy: str
     since_ms: int | None
-    waiting: int
+    waiting: int | None  # None: unknown
     partitions: int
     name: str
     url: str
@@ -55,7 +55,7 @@ def row(problem: Problem, actor: Actor) -> Row:
         sentence=problem.sentence,
         remedy=sentence(problem.remedy),
         since_ms=problem.since_ms,
-        waiting=problem.waiting,
+        waiting=problem.waiting or (None if kind is Kind.NO_CONSUMER else 0),
         partitions=problem.partitions,
         name=name,
         url=url,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
@@ -11,9 +13,11 @@ from admin_ui.addresses import live_url
 from admin_ui.forms import ConfirmForm, NamespaceForm
 from admin_ui.live_rows import SUMS, Total, grouped, totals
 from admin_ui.pages import crumbs, explain, navigation, sentence, show, show_message
+from admin_ui.topic_stats import mark_state
 from messaging.adminrpc.methods import NAMESPACES_LIVE
 from messaging.adminrpc.topics import TopicsList
 from messaging.errors import MagnetarError
+from messaging.problems.kinds import MARKS
 from tenants.actions.namespaces import create_namespace, delete_namespace
 from tenants.actions.recycling import hours_of_namespace
 from tenants.models import Namespace
@@ -32,6 +36,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
             "partitions": group.partitions,
             "loaded": group.loaded,
             "subscriptions": group.subscriptions,
+            "mark": group.mark,
             "url": reverse("console:topic", args=[tenant, namespace, group.name]),
         }
         for group in groups[:FIRST_PAINT_ROWS_MAX]
@@ -43,6 +48,7 @@ def namespace(request: ConsoleRequest, tenant: str, namespace: str) -> HttpRespo
         crumbs=crumbs(tenant),
         live_url=live_url(tenant, namespace),
         topic_url=reverse("console:topic", args=[tenant, namespace, "__topic__"]),
+        marks=json.dumps({kind: [mark.text, mark_state(kind).kind, mark.meaning] for kind, mark in MARKS.items()}),
         groups=rows,
         totals={**totals(groups), "topics": len(groups)} if live else {**dict.fromkeys(SUMS, Total(None)), "topics": None},
         away=sentence(away),

@@ -17,6 +17,7 @@ from tenants.actions.teams import RoleOfTeam, add_team_member
 from tenants.models import Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
+from tests.admin_ui.scripted_live import live_row
 from workers.alerts.models import AlertRule, PlatformAlert
 from workers.models import TaskRun
 
@@ -83,7 +84,8 @@ def test_nobody_sees_problems_of_others(world: ConsoleBroker, browse: Browse) ->
     assert browse("").get("/now").status_code == 302
 
 
-def test_who_may_see_one_namespace_is_told_of_that_one(world: ConsoleBroker, browse: Browse) -> None:
+def contractor_of_orders() -> None:
+    """Somebody who may see one of the two namespaces of acme."""
     admin = platform_actor("test")
     create_namespace(admin, "acme/private")
     User.objects.create(username="contractor")
@@ -91,6 +93,10 @@ def test_who_may_see_one_namespace_is_told_of_that_one(world: ConsoleBroker, bro
     set_member(admin, "acme", "contractor", "auditor-only")
     set_team(admin, "acme", "contractors", [RoleOfTeam("viewer", "orders")])
     add_team_member(admin, "acme", "contractors", "contractor")
+
+
+def test_who_may_see_one_namespace_is_told_of_that_one(world: ConsoleBroker, browse: Browse) -> None:
+    contractor_of_orders()
     world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://acme/private/t", "theirs-alone"))
     page = text(browse("contractor"), "/now")
     assert "billing" in page and "theirs-alone" not in page and "private" not in page
@@ -189,3 +195,34 @@ def _alert(tenant: str, topic: str, **given: object) -> None:
     fields = {"name": "Too much", "kind": "backlog_entries", "threshold": 10, "value": 12, "firing": True, "above_since": now}
     uid = Tenant.unscoped.get(name=tenant).uid
     AlertRule.unscoped.create(**(fields | {"tenant": tenant, "tenant_uid": uid, "topic": topic, "created_at": now} | given))
+
+
+def test_lists_are_marked_with_the_same_problems(world: ConsoleBroker, browse: Browse) -> None:
+    """Of topics and their partitions the most urgent one; of namespaces what one may see of them."""
+    world.set_rows(
+        "acme/orders",
+        [
+            live_row("persistent://acme/orders/calm"),
+            live_row("persistent://acme/orders/late", problem="falling_behind"),
+            live_row("persistent://acme/orders/parts-partition-0", problem="falling_behind"),
+            live_row("persistent://acme/orders/parts-partition-1", problem="blocked"),
+        ],
+    )
+    page = text(browse("teammate"), "/tenants/acme/namespaces/orders")
+    assert marks(page) == ["FALLING BEHIND", "BLOCKED"]
+    world.set_problems(problem(Kind.BLOCKED), problem(Kind.FALLING_BEHIND), problem(Kind.NO_CONSUMER, "persistent://globex/edge/t"))
+    marked = browse("teammate").get("/tenants/acme/marks").json()
+    assert marked["marks"] == {"orders": ["BLOCKED", "bad", MARKS[Kind.BLOCKED].meaning]} and marked["away"] == ""
+    assert browse("stranger").get("/tenants/acme/marks").status_code == 404
+    assert list(browse("stranger").get("/tenants/globex/marks").json()["marks"]) == ["edge"]
+
+
+def test_marks_of_namespaces_that_one_may_not_see_are_left_out(world: ConsoleBroker, browse: Browse) -> None:
+    contractor_of_orders()
+    world.set_problems(problem(Kind.BLOCKED), problem(Kind.BLOCKED, "persistent://acme/private/t"))
+    assert list(browse("contractor").get("/tenants/acme/marks").json()["marks"]) == ["orders"]
+
+
+def test_marks_are_unknown_while_the_broker_is_away(world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_broker, "ask_or_why", lambda _: (None, "the broker did not respond within 5 s"))
+    assert browse("owner").get("/tenants/acme/marks").json() == {"marks": {}, "away": "The broker did not respond within 5 s."}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admin_ui import formatting as formatting
-from admin_ui.topic_stats import ABANDONED, BLOCKED, FALLING_BEHIND, NO_CONSUMER, State, topic_view
+from admin_ui.topic_stats import NO_CONSUMER, State, mark_state, topic_view
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,11 @@ from admin_ui.topic_stats import ABANDONED, BLOCKED, FALLING_BEHIND, NO_CONSUMER
         ({}, []),  # not known
         ({"deliveryHealth": "good"}, []),
         ({"deliveryHealth": "idle"}, [NO_CONSUMER]),
-        ({"deliveryHealth": "abandoned", "msgBacklog": 7}, [ABANDONED]),
-        ({"deliveryHealth": "blocked"}, [BLOCKED]),
-        ({"deliveryHealth": "good", "backlogGrows": True}, [FALLING_BEHIND]),
-        ({"deliveryHealth": "blocked", "backlogGrows": True}, [BLOCKED, FALLING_BEHIND]),
+        ({"deliveryHealth": "abandoned", "problems": []}, [NO_CONSUMER]),  # for a moment
+        ({"deliveryHealth": "abandoned", "problems": ["no_consumer"]}, [mark_state("no_consumer")]),
+        ({"deliveryHealth": "blocked", "problems": ["blocked"]}, [mark_state("blocked")]),
+        ({"problems": ["falling_behind", "blocked"]}, [mark_state("blocked"), mark_state("falling_behind")]),
+        ({"problems": ["of a later release"]}, []),
     ],
 )
 def test_states(stats: dict[str, Any], states: list[State]) -> None:

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.ma
 
 
 PAGES = (
+    "/now",
     "/tenants",
     "/tenants/acme",
     NAMESPACE,

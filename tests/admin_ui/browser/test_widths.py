@@ -39,7 +39,7 @@ BUSY: dict[str, object] = {  # as much as there is to say of each
             "msgOutCounter": 123456789,
             "totalMsgExpired": 1234567,
             "deadLetters": {"movedMessages": 12345, "waitingEntries": 123},
-            "backlogGrows": True,
+            "problems": ["blocked", "falling_behind"],
             "blockedSubscriptionOnUnackedMsgs": True,
             "explanation": {
                 "reason": "no_permits",

@@ -31,16 +31,17 @@ const PARTITION = /^(.+)-partition-(\d{1,6})$/;
 const SUMS = ["rate_in", "rate_out", "throughput_in", "throughput_out", "messages_in", "messages_out", "storage_bytes", "backlog_entries", "producers", "consumers"];
 
 /** Rows of one topic each, the partitions of a partitioned topic summed under it: [{topic, partitions: [...], ...fields}]. A field is
- * null if it is not known of all of them. */
-export function grouped(rows) {
+ * null if it is not known of all of them. `order`: the kinds of problems, the most urgent first. */
+export function grouped(rows, order = []) {
   const groups = new Map();
   for (const [topic, row] of Object.entries(rows)) {
     const match = topic.includes("-partition-") ? PARTITION.exec(topic) : null; // most are none: 5,000 of them a second
     const base = match ? match[1] : topic;
     let group = groups.get(base);
-    if (!group) groups.set(base, (group = { topic: base, partitions: [], loaded: false, subscriptions: 0, ...zeros() }));
+    if (!group) groups.set(base, (group = { topic: base, partitions: [], loaded: false, subscriptions: 0, problem: "", ...zeros() }));
     for (const key of SUMS) group[key] = plus(group[key], row[key]);
     group.loaded ||= row.loaded;
+    if (row.problem && (!group.problem || order.indexOf(row.problem) < order.indexOf(group.problem))) group.problem = row.problem;
     group.subscriptions = group.subscriptions === null || row.subscriptions === null ? null : Math.max(group.subscriptions, row.subscriptions);
     if (match) group.partitions.push({ topic, index: Number(match[2]), ...row });
   }

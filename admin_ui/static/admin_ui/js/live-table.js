@@ -27,6 +27,8 @@ customElements.define("mag-live-table", class extends HTMLElement {
 
   connectedCallback() {
     this.template = this.querySelector("template[data-row]");
+    this.marks = new Map(Object.entries(JSON.parse(this.dataset.marks))); // kind -> [text, look, meaning], the most urgent first
+    this.order = [...this.marks.keys()];
     this.empty = this.querySelector("[data-empty]");
     this.foot = this.querySelector("[data-foot]");
     this.filter = document.querySelector("[data-filter-live]");
@@ -61,7 +63,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
   }
 
   #update(state) {
-    const groups = grouped(state.rows);
+    const groups = grouped(state.rows, this.order);
     const same = this.#drawn && groups.length === this.#groups.size && groups.every((group) => this.#groups.has(group.topic));
     this.#groups = new Map(groups.map((group) => [group.topic, group]));
     if (this.#history.begin(state.at_ms)) {
@@ -104,7 +106,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
 
   #make() {
     const row = document.importNode(this.template.content.firstElementChild, true);
-    const parts = { link: row.querySelector("a"), unfold: row.querySelector("[data-unfold]"), unloaded: row.querySelector("[data-unloaded]"), cells: {}, sparks: [] };
+    const parts = { link: row.querySelector("a"), unfold: row.querySelector("[data-unfold]"), unloaded: row.querySelector("[data-unloaded]"), mark: row.querySelector("[data-mark]"), cells: {}, sparks: [] };
     for (const key of Object.keys(CELLS)) parts.cells[key] = row.querySelector(`[data-cell="${key}"]`);
     for (const spark of row.querySelectorAll("mag-sparkline")) parts.sparks.push({ spark, key: spark.dataset.cellSpark, label: spark.dataset.label });
     this.#parts.set(row, parts);
@@ -129,6 +131,7 @@ customElements.define("mag-live-table", class extends HTMLElement {
       cell.classList.toggle("zero", values[key] === 0);
     }
     hide(parts.unloaded, values.loaded);
+    this.#mark(parts.mark, values.problem ?? "");
     for (const { spark, key } of parts.sparks) spark.show?.(this.#history.points(values.topic, key));
     const partitions = group?.partitions.length ?? 0, open = this.#open.has(values.topic);
     hide(parts.unfold, !partitions);
@@ -138,6 +141,15 @@ customElements.define("mag-live-table", class extends HTMLElement {
       parts.unfold.setAttribute("aria-expanded", String(open));
       parts.unfold.setAttribute("aria-label", `${partitions} partitions of ${name}`);
     }
+  }
+
+  #mark(place, kind) {
+    const [text, look, meaning] = this.marks.get(kind) ?? ["", "", ""];
+    hide(place, !text);
+    if (place.textContent === text) return;
+    place.textContent = text;
+    place.title = meaning;
+    place.className = `badge badge-${look}`;
   }
 
   #totals(state, groups) {

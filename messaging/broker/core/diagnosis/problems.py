@@ -98,7 +98,8 @@ def signs_of_topic(
     `name` is the base name's last part."""
     signs = []
     if held:
-        signs.append(Sign(Kind.PRODUCERS_HELD, f"{held[:1].upper()}{held[1:]}.", "consume it, or raise the quota"))
+        why, _, remedy = held.rpartition(": ")
+        signs.append(Sign(Kind.PRODUCERS_HELD, f"{why[:1].upper()}{why[1:]}.", remedy))
     if throttled_by is not None:
         remedy = "wait: everything is published, at the rate of the limit; or raise the limit"
         signs.append(Sign(Kind.PUBLISH_THROTTLED, rate_sentence(throttled_by, "Publishing"), remedy))

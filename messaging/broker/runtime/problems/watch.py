@@ -201,4 +201,4 @@ def stored_problem(name: TopicName, subscription: str, since_ms: int | None) -> 
     """Of a topic that is not loaded: how much waits there only loading it tells."""
     sentence = "No consumer is connected, and messages wait; how many is not known, as nobody has used the topic since the start."
     (sign,) = signs_of_abandoned(1, since_ms, 1 << 62)
-    return _problem(name, subscription, sign._replace(sentence=sentence), since_ms)
+    return _problem(name, subscription, sign._replace(sentence=sentence, waiting=0), since_ms)

@@ -51,6 +51,7 @@ RULES: Mapping[str, Callable[[Any, Any], Any]] = {
     "lastCompactionSucceedTimestamp": max,
     "lastCompactionFailedTimestamp": max,
     "deliveryHealth": worse,
+    "problems": lambda this, other: list(dict.fromkeys([*this, *other])),
     "explanation": lambda this, other: this if this == other else {},  # each partition has its own
 }
 DERIVED = ("averageMsgSize", "oldestBacklogMessageSubscriptionName")

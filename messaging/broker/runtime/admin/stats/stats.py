@@ -12,6 +12,7 @@ import msgspec
 from messaging.broker.core.compaction.status import NOT_RUN, CompactionResult
 from messaging.broker.core.consumer import Consumer
 from messaging.broker.core.diagnosis.delivery_health import judge_delivery
+from messaging.broker.core.diagnosis.problems import signs_of_subscription
 from messaging.broker.core.producers.access_modes import MODE_NAMES
 from messaging.broker.core.producers.producer import NO_EPOCH, Producer
 from messaging.broker.core.subscription import Subscription
@@ -34,6 +35,7 @@ Figures = dict[str, Any]
 
 # In units of `core/turns/command_costs.py`.
 SUBSCRIPTION_COST, CONSUMER_COST, PRODUCER_COST = 200, 50, 40
+SIGNS_COST = 50  # of a subscription
 ENCODED_ABOVE = 100  # subscriptions
 
 
@@ -61,7 +63,7 @@ async def topic_stats(topic: Topic, context: StatsContext, slices: TurnSlices, *
     subscriptions: dict[str, Any] = {}
     backlog, ack_ranges, drop_rate = 0, 0, 0.0
     for name, subscription in shown:
-        await slices.spend(SUBSCRIPTION_COST)
+        await slices.spend(SUBSCRIPTION_COST + SIGNS_COST)
         figures = completed_subscription(await _subscription(topic, subscription, rates.members, context, slices))
         backlog = max(backlog, figures["backlogSize"])
         ack_ranges += figures["nonContiguousDeletedMessagesRanges"]
@@ -147,6 +149,8 @@ async def _subscription(
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     state = topic.consumers.delivery_state(subscription)
     health, why = judge_delivery(subscription, state)
+    grows, idle_ms = members.grows(subscription), topic.idle.subscription_ms(subscription.name)
+    signs = signs_of_subscription(subscription, state, grows=grows, idle_since_ms=idle_ms)
     stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,
@@ -156,7 +160,8 @@ async def _subscription(
         "backlogSize": backlog_bytes(topic, backlog),
         "deliveryHealth": health,  # ours
         "explanation": {"reason": why.reason, "sentence": why.sentence, "remedy": why.remedy},  # ours
-        "backlogGrows": bool(consumers) and members.grows(subscription),  # ours: FALLING BEHIND in the console
+        "backlogGrows": bool(consumers) and grows,  # ours
+        "problems": [sign.kind for sign in signs],  # ours: the marks of the console
         "earliestMsgPublishTimeInBacklog": max(0, oldest_ms),
         "oldestBacklogMessageAgeSeconds": _age_s(oldest_ms, context.now_ms),
         "msgRateOut": rates.messages_out,

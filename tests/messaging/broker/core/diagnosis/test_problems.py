@@ -96,7 +96,7 @@ def test_a_topic_tells_of_its_quota_its_publish_rate_and_the_dead_letters_that_c
         return kinds(signs_of_topic(**(usual | given)))
 
     assert of_topic() == []
-    assert of_topic(held="topic t accepts no messages") == ["producers_held"]
+    assert of_topic(held="topic t accepts no messages: it is full: raise the quota") == ["producers_held"]
     assert of_topic(throttled_by=LIMITER) == ["publish_throttled"]
     assert of_topic(last_published_ms=1) == []  # moved by the broker: its subscription tells
     assert of_topic(last_published_ms=1, producers=1) == ["dead_letters"]

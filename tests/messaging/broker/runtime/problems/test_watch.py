@@ -112,6 +112,7 @@ async def test_a_backlog_of_before_the_start_is_read_from_the_metadata_without_l
     assert answer.unknown_topics == 0
     (problem,) = answer.problems
     assert (problem.kind, problem.subscription) == ("no_consumer", "s") and "how many is not known" in problem.sentence
+    assert problem.waiting == 0
     left_long_ago(after, await after.service.topics.get(parse_topic(TOPIC), create=False))
     assert (await asked(after)).problems == []  # until it is looked at
     await after.service.problems.look()
