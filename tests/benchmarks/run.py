@@ -35,6 +35,7 @@ Measure Magnetar on this machine, beside the machine's own floors.
   dispatch      Shared, Key_Shared, many subscriptions on Magnetar and on a Pulsar: six minutes  (needs --peer)
   listing       100,000 topics over the admin API; pages of topics, keys, audit records: five minutes
   gateway       the SDK over TCP, the WebSocket port and the web port: a minute
+  postgresql    a broker on PostgreSQL beside one with its log of files: a minute      (needs --postgresql)
   producer      what settings of a producer cost and save, and the SDK beside Apache's client: two minutes
   billing       hourly usage from 10^5 to 10^8 records beside pyarrow: half an hour
   opening       5,000 topics opened on Magnetar and on a Pulsar                                    (needs --peer)
@@ -97,6 +98,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--scale", type=float, default=1.0, help="of messages and seconds; 0.1 is a quick look (default: 1)")
     parser.add_argument("--rawload", default=os.environ.get("BENCH_RAWLOAD"), help="the load generator (or set BENCH_RAWLOAD)")
     parser.add_argument("--peer", default=os.environ.get("BENCH_PEER"), help="script that starts the peer (or set BENCH_PEER)")
+    parser.add_argument(
+        "--postgresql", default=os.environ.get("BENCH_POSTGRESQL"), help="URL of an empty database (or set BENCH_POSTGRESQL)"
+    )
     parser.add_argument("--topics", type=int, default=100_000, help="of `topics`, `restart` and `listing` (default: 100,000)")
     parser.add_argument("--profile", action="store_true", help="where a target is missed, add where the broker's time goes")
     where = parser.add_mutually_exclusive_group()
@@ -116,6 +120,8 @@ def _lacking(names: list[str], options: argparse.Namespace) -> str:
     parts = [the_log.PARTS[name] for name in names if name in the_log.PARTS]
     if any(part.needs_generator for part in parts) and (lacking := peer_process.no_generator(options.rawload)):
         return lacking
+    if any(part.needs_postgresql for part in parts) and not options.postgresql:
+        return "this benchmark needs an empty database of a PostgreSQL: --postgresql postgresql://user@host/database"
     return peer_process.no_peer(options.peer) if any(part.needs_peer for part in parts) else ""
 
 
@@ -128,6 +134,7 @@ def _order(options: argparse.Namespace, progress: report.Progress) -> the_log.Or
         scale=options.scale,
         topics=options.topics,
         profile=options.profile,
+        postgresql=options.postgresql or "",
     )
 
 
@@ -144,6 +151,8 @@ def command(options: argparse.Namespace) -> str:
         words.append("--rawload RAWLOAD")
     if options.peer and any(part.needs_peer for part in known):
         words.append("--peer PULSAR")
+    if any(part.needs_postgresql for part in known):
+        words.append("--postgresql URL")
     if options.profile:
         words.append("--profile")
     return " ".join(words)

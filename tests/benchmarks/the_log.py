@@ -20,6 +20,7 @@ from tests.benchmarks import (
     gateway,
     listing,
     log_append,
+    on_postgresql,
     processes,
     rate_limits,
     restart,
@@ -47,6 +48,7 @@ class Order(NamedTuple):
     scale: float = 1.0
     topics: int = 100_000
     profile: bool = False
+    postgresql: str = ""
 
 
 def _append(order: Order) -> Section:
@@ -117,6 +119,10 @@ def _gateway(order: Order) -> Section:
     return gateway.run(order.directory, order.scale, order.progress)
 
 
+def _postgresql(order: Order) -> Section:
+    return on_postgresql.run(order.directory, order.postgresql, order.scale, order.progress)
+
+
 def _producer(order: Order) -> Section:
     return producer.run(order.directory, 6.0 * order.scale, order.progress)
 
@@ -134,6 +140,7 @@ class Part(NamedTuple):
     run: Callable[[Order], Section]
     needs_generator: bool = False
     needs_peer: bool = False
+    needs_postgresql: bool = False
 
 
 PARTS = {
@@ -154,6 +161,7 @@ PARTS = {
     "delayed": Part(_delayed),
     "gateway": Part(_gateway),
     "producer": Part(_producer),
+    "postgresql": Part(_postgresql, needs_postgresql=True),
     "delayed-peer": Part(_delayed_peer, needs_peer=True),
 }
 PAGES = {  # of more than one part
