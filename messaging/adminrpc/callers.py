@@ -47,6 +47,8 @@ OF_WORKERS_AND_WEB = frozenset(
     }
 )
 
+OF_BROKERS = frozenset({"partitions.check_unused", "partitions.delete"})
+
 # What one broker of several asks the others: about topics that are theirs, and what all of them answer together.
 OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)
 OF_EVERY_BROKER = frozenset(
@@ -64,7 +66,7 @@ OF_EVERY_BROKER = frozenset(
 )
 
 CALLS: Mapping[str, frozenset[str]] = {
-    "web": frozenset(METHODS) - TASKS,
+    "web": frozenset(METHODS) - TASKS - OF_BROKERS,
     "worker": TASKS | FEED | OF_WORKERS_AND_WEB,
     "cli": FEED | {"status"},  # of `magnetar users` and the like, on the machine itself
     "broker": frozenset({FEED_PAGE}) | OF_TOPICS | OF_EVERY_BROKER,

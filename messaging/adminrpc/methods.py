@@ -149,6 +149,10 @@ TOPICS_COMPACT = Method("topics.compact", TopicRef, Empty, idempotent=False)
 TOPICS_COMPACTION_STATUS = Method("topics.compaction_status", TopicRef, CompactionStatus)
 
 PROBLEMS_LIST = Method("problems.list", ProblemsList, ProblemsFound)
+# What the owner of a partitioned topic asks of the brokers that serve its partitions.
+PARTITIONS_CHECK_UNUSED = Method("partitions.check_unused", TopicRef, Empty)
+PARTITIONS_DELETE = Method("partitions.delete", TopicRef, Empty, long_change=True)
+
 NAMES_SEARCH = Method("names.search", NamesSearch, SearchResult, long_read=True)
 
 SCHEMAS_GET = Method("schemas.get", SchemaGet, SchemaVersions)

@@ -35,7 +35,10 @@ from messaging.broker.runtime.local.unpacking import THREADS as UNPACKING_THREAD
 from messaging.broker.runtime.metering.metering import Metering
 from messaging.broker.runtime.metering.stored import stored_bytes_of
 from messaging.broker.runtime.non_persistent_topics import LOOK_S, NonPersistentTopics
-from messaging.broker.runtime.ownership.owners import Owners, SoleOwner
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
+from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
+from messaging.broker.runtime.ownership.owners import NoPartitionsElsewhere, Owners, PartitionsElsewhere, SoleOwner
+from messaging.broker.runtime.ownership.partitions_elsewhere import PartitionsOfOthers
 from messaging.broker.runtime.peers import Peer, Peers
 from messaging.broker.runtime.permission_checks import PermissionChecks
 from messaging.broker.runtime.problems.stored import StoredProblems
@@ -158,9 +161,17 @@ class Broker:
             tenant_uid=self.access.view.tenant_uid,
             admit=self.permission_checks.admit,
             owners=self.owners,
+            partitions_elsewhere=self._partitions_elsewhere(),
             active=self.metering.active,
         )
         self.topics = Topics(services, self.idle_topics.idle_since_ms)
+
+    def _partitions_elsewhere(self) -> PartitionsElsewhere:
+        if not isinstance(self.owners, FleetMember):
+            return NoPartitionsElsewhere()
+        self.other_brokers = OtherBrokers(self.settings)
+        self.before_stop.append(self.other_brokers.stop)
+        return PartitionsOfOthers(self.owners, self.other_brokers)
 
     def _limits(self) -> Limits:
         settings = self.settings

@@ -17,6 +17,8 @@ from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     MAINTENANCE_RUN,
     METHODS,
+    PARTITIONS_CHECK_UNUSED,
+    PARTITIONS_DELETE,
     SUBSCRIPTIONS_CREATE,
     TOPICS_LOOKUP,
     TOPICS_PARTITIONS,
@@ -25,14 +27,13 @@ from messaging.broker.runtime.admin.binding import Handler
 from messaging.broker.runtime.admin.merging import MERGES, OF_EVERY_BROKER, Merge, Outcome, maintenance
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.ownership.fleet_member import FleetMember
-from messaging.broker.runtime.ownership.other_brokers import OtherBrokers
 from messaging.errors import MagnetarError, NotReady
 from messaging.protocol.names import TopicName, parse_topic
 
 HERE = ""  # in place of an RPC address: this broker
 
 # Those that name a topic and are about metadata, which all brokers share, or about where it is.
-_BY_ANYBODY = {method.name for method in (TOPICS_PARTITIONS, TOPICS_LOOKUP)}
+_BY_ANYBODY = {method.name for method in (TOPICS_PARTITIONS, TOPICS_LOOKUP, PARTITIONS_CHECK_UNUSED, PARTITIONS_DELETE)}
 
 
 class Routing:
@@ -41,8 +42,7 @@ class Routing:
     def __init__(self, broker: Broker, owners: FleetMember) -> None:
         self._broker = broker
         self._owners = owners
-        self._others = OtherBrokers(broker.settings)
-        broker.before_stop.append(self._others.stop)
+        self._others = broker.other_brokers
 
     def methods(self, own: Mapping[str, Handler]) -> dict[str, Handler]:
         """`own`: how this broker answers each method."""

@@ -9,6 +9,8 @@ import structlog
 
 from messaging.adminrpc.base import Empty
 from messaging.adminrpc.methods import (
+    PARTITIONS_CHECK_UNUSED,
+    PARTITIONS_DELETE,
     TOPICS_CHANGE_PROPERTIES,
     TOPICS_CREATE,
     TOPICS_CREATE_MISSING_PARTITIONS,
@@ -96,6 +98,16 @@ class TopicHandlers:
             return await topics.partitioned.delete(name, force=request.force, recycled=place)
         await topics.delete(name, force=request.force, into=None if place is None else Recycling(place))
         return place
+
+    @answers(PARTITIONS_CHECK_UNUSED)
+    async def check_unused_partitions(self, request: TopicRef) -> Empty:
+        await self._broker.topics.partitioned.check_unused_here(parse_topic(request.topic))
+        return Empty()
+
+    @answers(PARTITIONS_DELETE)
+    async def delete_partitions(self, request: TopicRef) -> Empty:
+        await self._broker.topics.partitioned.delete_here(parse_topic(request.topic))
+        return Empty()
 
     @answers(TOPICS_PARTITIONS)
     async def partitions(self, request: PartitionsGet) -> Partitions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from messaging.protocol.names import TopicName
@@ -38,3 +38,27 @@ class SoleOwner:
 
     async def own(self, names: list[TopicName]) -> list[TopicName]:
         return names
+
+
+class PartitionsElsewhere(Protocol):
+    async def check_unused(self, name: TopicName, partitions: Sequence[TopicName]) -> None:
+        """Raises `PreconditionFailed` while clients are connected to one of them, `NotReady` where that cannot be asked."""
+
+    async def delete(self, name: TopicName, partitions: Sequence[TopicName]) -> None:
+        """The record of the partitioned topic says that it is being deleted. Raises `NotReady`; it can be asked again."""
+
+    async def subscribe(self, partition: TopicName, subscription: str, properties: dict[str, str]) -> None:
+        """From the beginning. Does nothing where there is one."""
+
+
+class NoPartitionsElsewhere:
+    """There is one broker."""
+
+    async def check_unused(self, name: TopicName, partitions: Sequence[TopicName]) -> None:
+        return None
+
+    async def delete(self, name: TopicName, partitions: Sequence[TopicName]) -> None:
+        return None
+
+    async def subscribe(self, partition: TopicName, subscription: str, properties: dict[str, str]) -> None:
+        raise AssertionError(f"{partition} is here")

@@ -17,7 +17,7 @@ from messaging.broker.core.limits.limit_counts import ConnectedCounts, StoredCou
 from messaging.broker.core.limits.topic_quota import TopicQuota
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.ownership.owners import Owners
+from messaging.broker.runtime.ownership.owners import Owners, PartitionsElsewhere
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
 from messaging.broker.runtime.topics.delayed.counts import DelayedCounts
@@ -136,6 +136,7 @@ class TopicServices:
     tenant_uid: Callable[[str], str]
     admit: Callable[[OpenSession], None]  # raises if the permission was withdrawn meanwhile: `PermissionChecks.admit`
     owners: Owners  # which topics this broker serves
+    partitions_elsewhere: PartitionsElsewhere  # those that others serve
     active: Callable[[LoadedTopic], None]  # called when a topic without `rates` becomes active: gives it some and samples them
     events: TopicEvents = field(default_factory=TopicEvents)
 

@@ -38,6 +38,8 @@ class Partitions:
         self._meta = topics.meta
         self._fence = topics.services.stores.storage.fence
         self._parts = PartitionTopics(topics)
+        self._owners = topics.services.owners
+        self._elsewhere = topics.services.partitions_elsewhere
         self._partitions_max = topics.services.limits.partitions_max
         self._ceiling = topics.services.limits.ceilings.partitions
         self._under_way: dict[str, asyncio.Future[None]] = {}
@@ -171,11 +173,11 @@ class Partitions:
                 record = await self._finish_restoring(name, record, record.restoring)
             if not record.deleting:
                 if not force:
-                    self._check_unused(name, record)
+                    await self._check_unused(name, record)
                 record = await self._store(replace(record, deleting=True, recycling=recycled))
                 if not force:  # checked again, now that no new client can attach
                     try:
-                        self._check_unused(name, record)
+                        await self._check_unused(name, record)
                     except MagnetarError:
                         await self._store(replace(record, deleting=False, recycling=None))
                         raise
@@ -250,6 +252,8 @@ class Partitions:
         failure: MagnetarError | None = None
         for record in await self._meta.unfinished_partitioned():
             name = parse_topic(record.name)
+            if not await self._owners.own([name]):
+                continue
             try:
                 async with self._alone(name):
                     now = await self._meta.get_partitioned(record.name)
@@ -295,25 +299,48 @@ class Partitions:
         for tell in list(self._followers.get(str(name), ())):  # now, whatever fails after it
             tell(grown.partitions)
         for late, properties in (await self._parts.subscriptions(name, record.partitions, carried)).items():
-            for index in new:
-                topic = await self._topics.get(name.of_partition(index), create=False)
+            for partition in map(name.of_partition, new):
+                if not await self._owners.own([partition]):
+                    await self._elsewhere.subscribe(partition, late, properties)
+                    continue
+                topic = await self._topics.get(partition, create=False)
                 try:
                     await topic.subscriptions.create(late, EARLIEST, properties)
                 except MetaConflict:
                     pass  # created by its consumer in the meantime
         return grown
 
-    def _check_unused(self, name: TopicName, record: PartitionedRecord) -> None:
+    async def _check_unused(self, name: TopicName, record: PartitionedRecord) -> None:
+        self._check_loaded(name, record)
+        await self._elsewhere.check_unused(name, [name.of_partition(index) for index in range(record.partitions)])
+
+    def _check_loaded(self, name: TopicName, record: PartitionedRecord) -> None:
         for index in range(record.partitions):
             loaded = self._topics.loaded.get(str(name.of_partition(index)))
             if loaded is not None:
                 loaded.check_unused()
 
+    async def check_unused_here(self, name: TopicName) -> None:
+        """For the owner of the topic. Raises `PreconditionFailed` while clients are connected to a partition that is here."""
+        record = await self._meta.get_partitioned(str(name))
+        if record is not None:
+            self._check_loaded(name, record)
+
+    async def delete_here(self, name: TopicName) -> None:
+        """For the owner of the topic: deletes the partitions that are served here, if its record says that it is being deleted."""
+        record = await self._meta.get_partitioned(str(name))
+        if record is not None and record.deleting:
+            await self._delete_own(name, record)
+
     async def _finish_deletion(self, name: TopicName, record: PartitionedRecord) -> None:
+        await self._elsewhere.delete(name, [name.of_partition(index) for index in range(record.partitions_reserved)])
+        await self._delete_own(name, record)
+        await self._forget(name, record)
+
+    async def _delete_own(self, name: TopicName, record: PartitionedRecord) -> None:
         into = None if record.recycling is None else Recycling(record.recycling, listed=False)
 
-        async def remove(index: int) -> None:
-            partition = name.of_partition(index)
+        async def remove(partition: TopicName) -> None:
             try:
                 await self._topics.delete(partition, force=True, into=into)
             except TopicNotFound:
@@ -321,9 +348,9 @@ class Partitions:
                     await self._meta.delete_topic(self._fence, str(partition))
 
         slices = self._topics.services.loops.slices(name.tenant)
-        await all_in_slices(slices, range(record.partitions_reserved), DELETE_COST, remove)
+        own = await self._owners.own([name.of_partition(index) for index in range(record.partitions_reserved)])
+        await all_in_slices(slices, own, DELETE_COST, remove)
         self._remember_deleted(str(name))
-        await self._forget(name, record)
 
     async def _finish_restoring(self, name: TopicName, record: PartitionedRecord, recycled: RecycledTopic) -> PartitionedRecord:
         async def bring_back(index: int) -> None:

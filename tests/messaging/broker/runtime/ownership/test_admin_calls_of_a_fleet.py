@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,12 @@ from messaging.adminrpc.methods import (
     TOPICS_LOOKUP,
     TOPICS_PARTITIONED_INTERNAL_STATS,
     TOPICS_PARTITIONED_STATS,
+    TOPICS_PARTITIONS,
     TOPICS_STATS,
     TOPICS_TERMINATE_PARTITIONS,
     TOPICS_TRUNCATE,
     TOPICS_UNLOAD,
+    TOPICS_UPDATE_PARTITIONS,
     USAGE_FLUSH,
 )
 from messaging.adminrpc.subscriptions import (
@@ -50,11 +53,12 @@ from messaging.adminrpc.subscriptions import (
     SubscriptionRef,
     SubscriptionSkip,
 )
-from messaging.adminrpc.topics import TopicCreate, TopicDelete, TopicLookup, TopicRef, TopicsList
+from messaging.adminrpc.topics import PartitionsGet, PartitionsUpdate, TopicCreate, TopicDelete, TopicLookup, TopicRef, TopicsList
 from messaging.adminrpc.usage import UsageFlush
 from messaging.broker.runtime.admin.merging import MERGES
 from messaging.client import connect
-from messaging.errors import Conflict, NotReady, SubscriptionNotFound, TopicNotFound
+from messaging.errors import Conflict, NotReady, PreconditionFailed, SubscriptionNotFound, TopicNotFound
+from messaging.protocol.names import parse_topic
 from tests.support.brokers.fleet import running_fleet
 from tests.support.brokers.running_broker import RunningBroker
 
@@ -67,7 +71,8 @@ COUNT = len(PARTITIONS)
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[list[RunningBroker]]:
     """Two brokers with the topics of `PLAIN`, and one message in each partition of `PARTITIONED`."""
-    async with running_fleet(tmp_path, 2) as brokers:
+    # Tokens of services are cached by their folder, and the name of `tmp_path` may be that of a test before.
+    async with running_fleet(tmp_path / uuid.uuid4().hex, 2) as brokers:
         for broker in brokers:
             await broker.service.owners.look()  # type: ignore[attr-defined]
         await ask(brokers[0], TOPICS_CREATE, TopicCreate(topic=PARTITIONED, partitions=COUNT))
@@ -203,6 +208,41 @@ def unreachable(broker: RunningBroker, other: str) -> None:
     """So `broker` finds the other one."""
     sessions = broker.service.owners.owners.sessions  # type: ignore[attr-defined]
     sessions[other] = sessions[other]._replace(addresses=sessions[other].addresses | {"rpc_url": "http://127.0.0.1:1"})
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+async def test_a_partitioned_topic_is_deleted_with_all_its_partitions(fleet: list[RunningBroker], asked: int) -> None:
+    async with connect(fleet[0].service.addresses.service_url, fleet[0].token("owner")) as client:
+        for served in serving(fleet, PARTITIONS):
+            async with client.producer(sorted(served)[0]):
+                with pytest.raises(PreconditionFailed):
+                    await ask(fleet[asked], TOPICS_DELETE, TopicDelete(topic=PARTITIONED, partitioned=True))
+    assert (await ask(fleet[0], TOPICS_PARTITIONS, PartitionsGet(topic=PARTITIONED))).partitions == COUNT, "nothing is deleted"
+    before = [await ledgers(broker) for broker in fleet]
+    await ask(fleet[asked], TOPICS_DELETE, TopicDelete(topic=PARTITIONED, partitioned=True))
+    assert serving(fleet, PARTITIONS) == [set(), set()]
+    after = [await ledgers(broker) for broker in fleet]
+    assert sum(before) - sum(after) == COUNT and all(now < then for now, then in zip(after, before, strict=True))
+    for broker in fleet:
+        for partition in PARTITIONS:  # nor does a client that comes back make it a plain topic
+            with pytest.raises((TopicNotFound, NotReady)):
+                await broker.service.topics.get(parse_topic(partition), create=True)
+    assert (await ask(fleet[0], TOPICS_LIST, TopicsList(namespace="acme/orders"))).topics == sorted(PLAIN)
+
+
+async def ledgers(broker: RunningBroker) -> int:
+    """How many are in its log."""
+    storage = broker.service.storage
+    return len(await storage.ledgers.ledger_ids(storage.owned.name))
+
+
+async def test_a_growing_topic_gives_its_new_partitions_the_subscriptions_of_the_others(fleet: list[RunningBroker]) -> None:
+    created = SubscriptionCreate(topic=PARTITIONED, subscription="s", ledger_id=-1, entry_id=-1)
+    await ask(fleet[1], SUBSCRIPTIONS_CREATE, created)
+    await ask(fleet[0], TOPICS_UPDATE_PARTITIONS, PartitionsUpdate(topic=PARTITIONED, partitions=2 * COUNT))
+    stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
+    assert len(stats["partitions"]) == 2 * COUNT
+    assert all(list(figures["subscriptions"]) == ["s"] for figures in stats["partitions"].values())
 
 
 async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]) -> None:
