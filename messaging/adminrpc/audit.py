@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from messaging.adminrpc import fields
-from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.base import Answer
+from messaging.adminrpc.brokers import BrokerAsked
 
 
-class AuditTake(Request, kw_only=True):
+class AuditTake(BrokerAsked, kw_only=True):
     """Asks for the next events, and says that those up to `acknowledged_sequence` of the run `boot_id` are stored for good.
 
     Until then the same events come again with the same sequence numbers. Of another run nothing is acknowledged."""

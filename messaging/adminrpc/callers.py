@@ -36,6 +36,7 @@ TASKS = frozenset(
 
 OF_WORKERS_AND_WEB = frozenset(
     {
+        "brokers.list",
         "ceilings.used",
         "changes.outcome",
         "messages.publish",
@@ -53,13 +54,16 @@ OF_BROKERS = frozenset({"partitions.check_unused", "partitions.delete"})
 OF_TOPICS = frozenset(name for name, method in METHODS.items() if "topic" in method.request.__struct_fields__)
 OF_EVERY_BROKER = frozenset(
     {
+        "audit.take",
         "changes.outcome",
         "compaction.due",
         "feed.apply",
         "feed.pull",
         "health",
+        "keys.take_uses",
         "maintenance.run",
         "namespaces.live",
+        "status",
         "topics.list",
         "usage.flush",
     }

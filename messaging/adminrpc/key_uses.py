@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from messaging.adminrpc import fields
-from messaging.adminrpc.base import Answer, Request
+from messaging.adminrpc.base import Answer
+from messaging.adminrpc.brokers import BrokerAsked
 
 
-class KeyUsesTake(Request, kw_only=True):
+class KeyUsesTake(BrokerAsked, kw_only=True):
     """Asks for the next uses, and says that those of the batch of this number are stored. 0: of none."""
 
     acknowledged_batch: fields.AcknowledgedBatch = 0

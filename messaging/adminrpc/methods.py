@@ -16,6 +16,7 @@ import msgspec
 from messaging.adminrpc.audit import AuditTake, AuditTaken
 from messaging.adminrpc.backlog import BacklogAfter, BacklogAnalysis, BacklogAnalyze, BacklogSize
 from messaging.adminrpc.base import Answer, Empty, Method, Request
+from messaging.adminrpc.brokers import BrokerAsked, BrokersSeen
 from messaging.adminrpc.ceilings import CeilingsAsked, CeilingsUsed
 from messaging.adminrpc.changes import ChangeRef, ChangesList, ChangesUnderWay
 from messaging.adminrpc.compaction import (
@@ -109,7 +110,8 @@ from messaging.adminrpc.topics import (
 from messaging.adminrpc.usage import UsageFlush, UsageFlushed
 from messaging.limits.structs import structs_in
 
-STATUS = Method("status", Request, BrokerStatus)
+BROKERS_LIST = Method("brokers.list", Request, BrokersSeen)
+STATUS = Method("status", BrokerAsked, BrokerStatus)
 HEALTH = Method("health", Request, Empty)  # a real produce and consume round trip, as Pulsar's health check
 
 FEED_APPLY = Method("feed.apply", FeedApply, FeedVersion)

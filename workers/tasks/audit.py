@@ -13,6 +13,7 @@ from messaging.adminrpc.methods import AUDIT_TAKE
 from messaging.permissions.audited import BROKER_RESTART, MORE
 from tenants.audit.chain import append
 from tenants.models import AuditRecord
+from workers.each_broker import at_each_broker
 from workers.environment import Environment
 from workers.models import AuditCursor
 
@@ -23,20 +24,26 @@ def collect_audit(environment: Environment, task_id: str, renew: Callable[[], No
     """Takes what there was when it began: what comes meanwhile waits for the next run, so that a flood fills no log faster.
 
     Raises `MagnetarError` when the broker is away; it keeps the events until the next run."""
-    cursor = AuditCursor.objects.filter(broker_id=environment.settings.broker_id).first()
-    ask = AuditTake(boot_id=cursor.boot_id, acknowledged_sequence=cursor.sequence) if cursor is not None else AuditTake()
-    taken = environment.rpc.call(AUDIT_TAKE, ask)
-    left = len(taken.events) + taken.waiting
-    records = events = 0
-    while taken.events and left > 0:
-        renew()
-        written = write_records(taken)
-        records += len(written)
-        events += sum(event.count for event in written)
-        left -= len(taken.events)
-        ask = AuditTake(boot_id=taken.boot_id, acknowledged_sequence=taken.events[-1].sequence)
+    counts = {"records": 0, "events": 0}
+
+    def collect(broker_id: str) -> None:
+        cursor = AuditCursor.objects.filter(broker_id=broker_id).first()
+        ask = AuditTake(broker_id=broker_id)
+        if cursor is not None:
+            ask = AuditTake(broker_id=broker_id, boot_id=cursor.boot_id, acknowledged_sequence=cursor.sequence)
         taken = environment.rpc.call(AUDIT_TAKE, ask)
-    return {"records": records, "events": events}
+        left = len(taken.events) + taken.waiting
+        while taken.events and left > 0:
+            renew()
+            written = write_records(taken)
+            counts["records"] += len(written)
+            counts["events"] += sum(event.count for event in written)
+            left -= len(taken.events)
+            ask = AuditTake(broker_id=broker_id, boot_id=taken.boot_id, acknowledged_sequence=taken.events[-1].sequence)
+            taken = environment.rpc.call(AUDIT_TAKE, ask)
+
+    at_each_broker(environment, collect)
+    return counts
 
 
 def write_records(taken: AuditTaken) -> list[AuditEvent]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from messaging.adminrpc.base import Answer, Method
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     MAINTENANCE_RUN,
@@ -51,6 +52,8 @@ class Routing:
     def _routed(self, method: Method[Any, Any], own: Handler) -> Handler:
         if method == MAINTENANCE_RUN:
             return partial(self._maintain, own)
+        if issubclass(method.request, BrokerAsked):
+            return partial(self._ask_broker, method, own)
         if method.name in OF_EVERY_BROKER:
             return partial(self._ask_all, method, own)
         if "topic" in method.request.__struct_fields__ and method.name not in _BY_ANYBODY:
@@ -61,6 +64,14 @@ class Routing:
         tenant = request.namespace.partition("/")[0] if hasattr(request, "namespace") else ""
         places = [HERE, *self._owners.others("rpc_url")]
         return await self._gather(method, own, request, places, OF_EVERY_BROKER[method.name], tenant)
+
+    async def _ask_broker(self, method: Method[Any, Any], own: Handler, request: BrokerAsked) -> Answer:
+        if request.broker_id in ("", self._broker.settings.broker_id):
+            return await own(request)
+        session = self._owners.owners.sessions.get(request.broker_id)
+        if session is None or not session.live:
+            raise NotReady(f"broker {request.broker_id} is not running: start it and try again")
+        return await self._others.call(session.addresses["rpc_url"], method, request, "")
 
     async def _maintain(self, own: Handler, request: MaintenanceRun) -> Answer:
         """Each broker its own topics. One that cannot be placed now comes again in the next round."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from messaging.adminrpc.base import Empty, Request
-from messaging.adminrpc.methods import HEALTH, STATUS
+from messaging.adminrpc.brokers import BrokerAsked, BrokerSeen, BrokersSeen
+from messaging.adminrpc.methods import BROKERS_LIST, HEALTH, STATUS
 from messaging.adminrpc.status import BrokerStatus
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
 from messaging.broker.runtime.local.sessions import LocalSessions
+from messaging.broker.runtime.ownership.fleet_member import FleetMember
 from messaging.broker.runtime.process import resident_bytes
 from messaging.clock import boottime_ms
 from messaging.errors import NotReady
@@ -20,8 +22,20 @@ class StatusHandlers:
         self._broker = broker
         self._sessions = LocalSessions(broker)
 
+    @answers(BROKERS_LIST)
+    async def list_brokers(self, request: Request) -> BrokersSeen:
+        own_id, owners = self._broker.settings.broker_id, self._broker.owners
+        if not isinstance(owners, FleetMember):
+            return BrokersSeen(brokers=[BrokerSeen(broker_id=own_id, live=True, broker_url=self._broker.addresses.broker_url)])
+        sessions = sorted(owners.owners.sessions.values())
+        return BrokersSeen(
+            brokers=[
+                BrokerSeen(broker_id=each.broker_id, live=each.live, broker_url=each.addresses["broker_url"]) for each in sessions
+            ]
+        )
+
     @answers(STATUS)
-    async def describe(self, request: Request) -> BrokerStatus:
+    async def describe(self, request: BrokerAsked) -> BrokerStatus:
         broker = self._broker
         ready, why = broker.ready()
         topics = list(broker.topics)

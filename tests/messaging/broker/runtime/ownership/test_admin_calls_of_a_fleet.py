@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from messaging.adminrpc.audit import AuditTake
 from messaging.adminrpc.base import Answer, Method, Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.compaction import CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
+    AUDIT_TAKE,
+    BROKERS_LIST,
     COMPACTION_DUE,
     FEED_APPLY,
     HEALTH,
@@ -21,6 +25,7 @@ from messaging.adminrpc.methods import (
     MESSAGES_LIST,
     METHODS,
     NAMESPACES_LIVE,
+    STATUS,
     SUBSCRIPTIONS_CREATE,
     SUBSCRIPTIONS_DEAD_LETTER_POLICY,
     SUBSCRIPTIONS_DELETE,
@@ -243,6 +248,19 @@ async def test_a_growing_topic_gives_its_new_partitions_the_subscriptions_of_the
     stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
     assert len(stats["partitions"]) == 2 * COUNT
     assert all(list(figures["subscriptions"]) == ["s"] for figures in stats["partitions"].values())
+
+
+async def test_one_of_the_brokers_is_asked_by_its_id(fleet: list[RunningBroker]) -> None:
+    seen = (await ask(fleet[1], BROKERS_LIST, Request())).brokers
+    assert [(each.broker_id, each.live) for each in seen] == [("broker-1", True), ("broker-2", True)]
+    assert [each.broker_url for each in seen] == [broker.service.addresses.broker_url for broker in fleet]
+    for broker in fleet:
+        for each in seen:
+            asked = BrokerAsked(broker_id=each.broker_id)
+            assert (await ask(broker, STATUS, asked)).broker_id == each.broker_id
+            assert (await ask(broker, AUDIT_TAKE, AuditTake(broker_id=each.broker_id))).broker_id == each.broker_id
+    with pytest.raises(NotReady, match="broker broker-9 is not running"):
+        await ask(fleet[0], STATUS, BrokerAsked(broker_id="broker-9"))
 
 
 async def test_an_owner_that_does_not_answer_is_named(fleet: list[RunningBroker]) -> None:
