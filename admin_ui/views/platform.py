@@ -10,13 +10,13 @@ from django.http import HttpResponse
 from admin_ui import broker, platform_view
 from admin_ui.access import ConsoleRequest, page
 from admin_ui.pages import navigation, sentence, show
-from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.methods import STATUS
 from tenants.models import FeedHead
 
 
 def _look() -> dict[str, Any]:
-    status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, Request()))
+    status, away = broker.ask_or_why(lambda rpc: rpc.call(STATUS, BrokerAsked()))
     children, children_why = platform_view.children(broker_answers=status is not None)
     return {
         "broker": status,

@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.compaction import CompactionsDue
 from messaging.adminrpc.methods import COMPACTION_DUE, FEED_VERSION, STATUS
@@ -53,7 +54,7 @@ async def processes(folder: Path) -> AsyncIterator[Processes]:
         yield Processes(edge, certificates)
 
 
-async def call(client: AdminRpc, work: Callable[[AdminRpc], object] = lambda rpc: rpc.call(STATUS, Request())) -> object:
+async def call(client: AdminRpc, work: Callable[[AdminRpc], object] = lambda rpc: rpc.call(STATUS, BrokerAsked())) -> object:
     def run() -> object:
         with closing(client):
             return work(client)
@@ -141,7 +142,7 @@ async def test_certificates_and_their_authority_are_renewed_while_calls_go_on(tm
         def load(number: int, client: AdminRpc) -> None:
             while not stop.is_set() or calls[number] < STATUS_CALLS:
                 try:
-                    client.call(STATUS, Request())
+                    client.call(STATUS, BrokerAsked())
                     calls[number] += 1
                 except Exception as error:
                     failures.append(error)

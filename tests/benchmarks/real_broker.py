@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from controlplane.child_process import environment, python
 from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.methods import FEED_APPLY, FEED_VERSION, STATUS, TOPICS_CREATE, TOPICS_DELETE
@@ -56,7 +57,7 @@ class RealBroker:
         return processes.cost(self.process.pid)
 
     def hot_loops(self) -> str:
-        return self.rpc.call(STATUS, Request()).hot_loops
+        return self.rpc.call(STATUS, BrokerAsked()).hot_loops
 
     def create_topic(self, topic: str) -> None:
         self.rpc.call(TOPICS_CREATE, TopicCreate(topic=topic))

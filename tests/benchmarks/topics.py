@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.methods import STATUS
 from tests.benchmarks.generator import Generator, Loaded
 from tests.benchmarks.load import Stalled
@@ -150,7 +150,7 @@ class _Many:
         return kib
 
     def _status(self) -> State:
-        status = self.broker.rpc.call(STATUS, Request())
+        status = self.broker.rpc.call(STATUS, BrokerAsked())
         return State(status.topics_loaded, status.producers, 0, 0, 0)
 
     def _state(self) -> State:

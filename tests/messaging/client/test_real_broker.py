@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from messaging import client as magnetar
-from messaging.adminrpc.base import Request
+from messaging.adminrpc.brokers import BrokerAsked
 from messaging.adminrpc.client import AdminRpc
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.methods import STATUS, SUBSCRIPTIONS_LIST, SUBSCRIPTIONS_SKIP
@@ -90,7 +90,7 @@ async def test_the_admin_rpc_by_its_client(settings: Settings, broker: Broker) -
         def look() -> None:
             url = f"http://127.0.0.1:{broker.addresses.rpc_url.rpartition(':')[2]}"
             with closing(AdminRpc(lambda: url, lambda: service_token(settings, "web"))) as rpc:
-                assert rpc.call(STATUS, Request()).ready
+                assert rpc.call(STATUS, BrokerAsked()).ready
                 assert rpc.call(SUBSCRIPTIONS_LIST, TopicRef(topic=TOPIC)).subscriptions == ["billing"]
                 with pytest.raises(errors.SubscriptionNotFound):
                     rpc.call(SUBSCRIPTIONS_SKIP, SubscriptionSkip(topic=TOPIC, subscription="missing"))
