@@ -111,7 +111,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     connections_of_tenant_max: Counted = 0  # 0: a fair share, here and in the next two
     connections_of_key_max: Counted = 0  # 0: half of what is left
     connections_of_address_max: Counted = 0  # of clients without a key
-    keep_alive_ms: Positive = 30_000  # an idle client is sent a PING this often and must respond within the same time
+    keep_alive_ms: Positive = 30_000  # an idle client or WebSocket is sent a PING this often and must respond within that time
     liveness_ms: Positive = 5_000  # how long a client has to respond when another client asks for what it holds
     handshake_ms: Positive = 10_000  # a connection without a CONNECT by then is closed
     http_connections_max: Positive = 512  # per HTTP listener, besides WebSockets; beyond it an idle connection makes room

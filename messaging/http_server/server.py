@@ -93,6 +93,8 @@ def http_server(
         http=protocol,  # type: ignore[arg-type]
         ws=WebSocketProtocol if websockets else "none",
         ws_max_size=websocket_bytes_max,
+        ws_ping_interval=settings.keep_alive_ms / 1000,
+        ws_ping_timeout=settings.keep_alive_ms / 1000,
         ws_per_message_deflate=False,  # costs more than it saves, and a bomb cannot be sent through it
         log_config=None,
         log_level="error",  # below that it logs request lines and headers, and a line for each bad request

@@ -69,7 +69,7 @@ class Member:
                 try:
                     self._consumer = await self._client.consumer(self.topic, self.name, initial="earliest", ack_receipts=True)
                     break
-                except magnetar.errors.Unreachable:
+                except (magnetar.errors.Unreachable, magnetar.errors.ConnectionLost):
                     self.unreachable += 1
         self._producer = await self._client.create_producer(self.topic, send_timeout_s=0)
 
@@ -171,7 +171,10 @@ def main(arguments: list[str]) -> int:
     print(f"{files} open files may be needed, and the limit is {limit}")
     seed = SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="websockets-") as folder:
-        broker = RealBroker(Path(folder), connections_max=settings.connections_max, keep_alive_ms=int(KEEP_ALIVE_S * 1000))
+        patience_ms = int(KEEP_ALIVE_S * 1000)
+        broker = RealBroker(
+            Path(folder), connections_max=settings.connections_max, keep_alive_ms=patience_ms, handshake_ms=patience_ms
+        )
         try:
             return _run(broker, options.websockets, options.messages, seed)
         finally:
@@ -216,7 +219,7 @@ def _run(broker: RealBroker, websockets: int, messages: int, seed: int) -> int:
     opened, received = sum(result.websockets for result in results), sum(result.received for result in results)
     opening_s, rounds_s = max(result.opening_s for result in results), max(result.rounds_s for result in results)
     tries = sum(result.unreachable for result in results)
-    print(f"{opened} WebSockets open within {opening_s:.0f} s; {tries} times nobody answered within ten seconds")
+    print(f"{opened} WebSockets open within {opening_s:.0f} s; {tries} times connecting took too long")
     print(f"{received} messages received within {rounds_s:.0f} s: none lost, out of order or twice; seed {seed}")
     print(
         f"broker: {(highest - before.resident_bytes) / websockets / 1024:.0f} KiB a WebSocket at most, "

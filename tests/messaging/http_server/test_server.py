@@ -190,6 +190,14 @@ async def test_websockets_that_the_application_has_done_with_are_no_more_than_th
         await eventually(lambda: len(here.server.server_state.connections) == here.taken == places)
 
 
+async def test_websockets_have_the_keep_alive_of_other_connections() -> None:
+    """It was uvicorn's, whatever was set."""
+    async with running(keep_alive_ms=50) as here, peers(here.port, 1) as [peer]:
+        peer.say(get("/ws", *UPGRADE))
+        assert await peer.status() == 101
+        assert b"keepalive ping timeout" in await peer.gone(), "it answered no ping"
+
+
 async def test_websocket_messages_are_read_as_they_are_taken() -> None:
     async with running() as here, peers(here.port, 1) as [peer]:
         peer.say(get("/ws", *UPGRADE))
