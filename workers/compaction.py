@@ -32,6 +32,13 @@ WRITE_BYTES = 512 << 10  # of one call
 BEGINNING = Position(-1, 0)
 
 
+class SessionOfTopic(NamedTuple):
+    """Of one topic; its owner has it."""
+
+    topic: str
+    session: str
+
+
 class StoredEntry(NamedTuple):
     position: Position
     frame: bytes
@@ -42,20 +49,21 @@ class StoredEntry(NamedTuple):
 def compact_topic(environment: Environment, topic: str, task_id: str, renew: Callable[[], None]) -> int:
     """Returns how many messages were removed. Raises `MagnetarError` or whatever `renew` raises: the topic is then as it was, and
     the broker knows why."""
-    session = environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=topic, task_id=task_id)).session
-    folder = fresh_folder(environment.settings.data_path / "compaction" / session)
+    begun = environment.rpc.call(COMPACTION_BEGIN, CompactionBegin(topic=topic, task_id=task_id))
+    session = SessionOfTopic(topic, begun.session)
+    folder = fresh_folder(environment.settings.data_path / "compaction" / session.session)
     try:
         return _compact(environment, session, renew, folder)
     except BaseException as error:
         why = error.message if isinstance(error, MagnetarError) else f"{type(error).__name__}: {error}"
         with suppress(MagnetarError):  # else the broker notices that nothing comes any more
-            environment.rpc.call(COMPACTION_ABORT, CompactionEnd(session=session, error=why[:1000]))
+            environment.rpc.call(COMPACTION_ABORT, CompactionEnd(**session._asdict(), error=why[:1000]))
         raise
     finally:
         forget_folder(folder)
 
 
-def _compact(environment: Environment, session: str, renew: Callable[[], None], folder: Path) -> int:
+def _compact(environment: Environment, session: SessionOfTopic, renew: Callable[[], None], folder: Path) -> int:
     settings = environment.settings
     rules = CompactionRules(settings.topic_compaction_retain_null_key, settings.message_bytes_max * UNPACKED_TIMES_MAX)
     last_values = LastValues(lambda index: DiskPart(folder / f"part-{index}"), secrets.token_bytes(16))
@@ -73,17 +81,17 @@ def _compact(environment: Environment, session: str, renew: Callable[[], None], 
                 _write(environment, session, builder.take())
     _write(environment, session, builder.take(all_of_them=True))
     renew()
-    commit = CompactionCommit(session=session, removed_messages=removed, last_batch_index=second.last_batch_index)
+    commit = CompactionCommit(**session._asdict(), removed_messages=removed, last_batch_index=second.last_batch_index)
     environment.rpc.call(COMPACTION_COMMIT, commit)
     return removed
 
 
-def entries_of(environment: Environment, session: str, renew: Callable[[], None]) -> Iterator[StoredEntry]:
+def entries_of(environment: Environment, session: SessionOfTopic, renew: Callable[[], None]) -> Iterator[StoredEntry]:
     """All entries of the topic that a compaction looks at, in order, without the broker's own markers."""
     position = BEGINNING
     while True:
         renew()
-        asked = CompactionRead(session=session, ledger_id=position.ledger_id, entry_id=position.entry_id)
+        asked = CompactionRead(**session._asdict(), ledger_id=position.ledger_id, entry_id=position.entry_id)
         page = environment.rpc.call(COMPACTION_READ, asked)
         for block in page.blocks:
             yield from _entries_in(block)
@@ -107,9 +115,9 @@ def _entries_in(block: CompactionBlock) -> Iterator[StoredEntry]:
         begin = stop
 
 
-def _write(environment: Environment, session: str, blocks: list[Block]) -> None:
+def _write(environment: Environment, session: SessionOfTopic, blocks: list[Block]) -> None:
     if blocks:
-        environment.rpc.call(COMPACTION_WRITE, CompactionWrite(session=session, blocks=[_sent(block) for block in blocks]))
+        environment.rpc.call(COMPACTION_WRITE, CompactionWrite(**session._asdict(), blocks=[_sent(block) for block in blocks]))
 
 
 def _sent(block: Block) -> CompactionBlock:

@@ -49,6 +49,7 @@ class CompactionStart(Answer, kw_only=True):
 class CompactionRead(Request, kw_only=True):
     """What follows a position: (-1, 0) is the beginning of each pass."""
 
+    topic: fields.Topic = ""  # "": whoever is asked has the session
     session: fields.Session
     ledger_id: fields.LedgerId
     entry_id: fields.LedgerId
@@ -76,6 +77,7 @@ class CompactionPage(Answer, kw_only=True):
 class CompactionWrite(Request, kw_only=True):
     """Blocks in rising order of ids, after those of the calls before. Durable when the call returns."""
 
+    topic: fields.Topic = ""  # "": whoever is asked has the session
     session: fields.Session
     blocks: Annotated[list[CompactionBlock], fields.BLOCKS]
 
@@ -83,11 +85,13 @@ class CompactionWrite(Request, kw_only=True):
 class CompactionCommit(Request, kw_only=True):
     """What was written stands for the topic from now on, up to where it ended when the session began."""
 
+    topic: fields.Topic = ""  # "": whoever is asked has the session
     session: fields.Session
     removed_messages: fields.RemovedMessages
     last_batch_index: fields.LastBatchIndex
 
 
 class CompactionEnd(Request, kw_only=True):
+    topic: fields.Topic = ""  # "": whoever is asked has the session
     session: fields.Session
     error: fields.Error

@@ -12,13 +12,16 @@ import pytest
 from messaging.adminrpc.audit import AuditTake
 from messaging.adminrpc.base import Answer, Method, Request
 from messaging.adminrpc.brokers import BrokerAsked
-from messaging.adminrpc.compaction import CompactionsDue
+from messaging.adminrpc.compaction import CompactionBegin, CompactionEnd, CompactionRead, CompactionsDue
 from messaging.adminrpc.feed import FeedApply, FeedChange
 from messaging.adminrpc.maintenance import MaintenanceRun
 from messaging.adminrpc.methods import (
     AUDIT_TAKE,
     BROKERS_LIST,
+    COMPACTION_ABORT,
+    COMPACTION_BEGIN,
     COMPACTION_DUE,
+    COMPACTION_READ,
     FEED_APPLY,
     HEALTH,
     MAINTENANCE_RUN,
@@ -34,6 +37,7 @@ from messaging.adminrpc.methods import (
     SUBSCRIPTIONS_REMOVE_DEAD_LETTER_POLICY,
     SUBSCRIPTIONS_SET_DEAD_LETTER_POLICY,
     SUBSCRIPTIONS_SKIP,
+    TOPICS_COMPACTION_STATUS,
     TOPICS_CREATE,
     TOPICS_DELETE,
     TOPICS_FIGURES,
@@ -248,6 +252,16 @@ async def test_a_growing_topic_gives_its_new_partitions_the_subscriptions_of_the
     stats = (await ask(fleet[1], TOPICS_PARTITIONED_STATS, TopicRef(topic=PARTITIONED))).stats
     assert len(stats["partitions"]) == 2 * COUNT
     assert all(list(figures["subscriptions"]) == ["s"] for figures in stats["partitions"].values())
+
+
+async def test_a_topic_is_compacted_where_it_is(fleet: list[RunningBroker]) -> None:
+    for broker, topics in zip(fleet, reversed(serving(fleet, PLAIN)), strict=True):
+        topic = min(topics)  # of the other one
+        session = (await ask(broker, COMPACTION_BEGIN, CompactionBegin(topic=topic, task_id="t"))).session
+        page = await ask(broker, COMPACTION_READ, CompactionRead(topic=topic, session=session, ledger_id=-1, entry_id=0))
+        assert page.done and len(page.blocks) == 1
+        await ask(broker, COMPACTION_ABORT, CompactionEnd(topic=topic, session=session, error="tried"))
+        assert (await ask(broker, TOPICS_COMPACTION_STATUS, TopicRef(topic=topic))).last_error == "tried"
 
 
 async def test_one_of_the_brokers_is_asked_by_its_id(fleet: list[RunningBroker]) -> None:
