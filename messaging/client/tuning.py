@@ -102,6 +102,16 @@ def advise(traffic: Traffic) -> Advice:
     return Advice(tuple(settings), tuple(_about(traffic, wanted, memory, delay_ms)))
 
 
+def filled(traffic: Traffic, advice: Advice) -> float:
+    """How many messages a batch has with these settings; 1 without batches."""
+    arguments = advice.as_arguments()
+    if "batch_messages_max" not in arguments:
+        return 1.0
+    expected = replace(traffic, latency_ms=arguments["batch_delay_ms"]).messages_in_a_delay
+    fitting = arguments["batch_bytes_max"] / (traffic.message_bytes + OVERHEAD_BYTES)
+    return float(max(1.0, min(expected, arguments["batch_messages_max"], fitting)))
+
+
 def _about(traffic: Traffic, wanted: int, memory: int, delay_ms: float) -> list[str]:
     warnings = []
     if wanted > memory:

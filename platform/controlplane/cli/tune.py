@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -29,6 +30,11 @@ def tune(message_bytes: int, rate: float, partitions: int, latency_ms: float, ke
     if as_json:
         click.echo(json.dumps(asdict(advice), indent=2))
         return
+    show_advice(advice)
+
+
+def show_advice(advice: Any) -> None:
+    """Of an `Advice` one setting a line, with its reason; then what else there is to know."""
     width = max(len(setting.name) for setting in advice.settings)
     for setting in advice.settings:
         click.echo(f"{setting.name:<{width}}  {setting.value!s:>10}  {setting.reason}")

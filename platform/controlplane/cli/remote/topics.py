@@ -19,6 +19,7 @@ from controlplane.cli.remote.command import (
     remote,
 )
 from controlplane.cli.remote.output import show_one, show_outcome, show_rows
+from controlplane.cli.remote.tuning import tune
 
 COLUMNS = ("name", "type", "backlog_entries", "unacked_messages", "delayed_messages", "consumers", "rate_out")
 
@@ -70,6 +71,9 @@ def topics_stats(at: Remote, topic: Topic) -> None:
         show_one(stats, as_json=True)
         return
     show_one({name: value for name, value in stats.items() if isinstance(value, int | float | str)}, as_json=False)
+
+
+topics.add_command(tune)
 
 
 @topics.command("grow")
