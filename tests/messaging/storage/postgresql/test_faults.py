@@ -186,6 +186,21 @@ async def test_calls_of_others_go_on_while_one_waits_for_a_lock(
     assert await behind == changed != record
 
 
+async def test_a_store_that_stops_waits_for_calls_that_were_set_aside(
+    store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    fence = await store.acquire(WHOLE)
+    record = await store.cas_topic(fence, TopicRecord(TOPIC))
+    server.execute(f"begin; select 1 from {SCHEMA}.topic for update".encode())
+    waiting = asyncio.ensure_future(store.cas_topic(fence, replace(record, topic_epoch=7)))
+    behind = asyncio.ensure_future(store.get_topic(TOPIC))
+    await store.put_value(fence, "key", b"x")  # of another turn, and so the call met the lock before or meets it now
+    stopping = asyncio.ensure_future(store.stop())
+    server.execute("commit")
+    await stopping
+    assert await behind == await waiting
+
+
 async def test_a_lock_that_is_never_given_back_is_told(
     store: PostgresqlMetaStore, server: psycopg.Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
