@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from messaging import client
-from messaging.client import blocking, errors, tracing, tuning
+from messaging.client import blocking, errors, savings, tracing, tuning
 from messaging.client.arguments import ConsumerArguments, ProducerArguments
 from messaging.client.client import ClientStatistics, Opening
 from messaging.client.consuming.consumer import ConsumerStatistics
@@ -89,8 +89,11 @@ SECTIONS = (
     ),
     Section(
         "Tuning",
-        "In `messaging.client.tuning`.",
-        (tuning.Traffic, tuning.advise, tuning.Advice, tuning.Setting, tuning.contradictions),
+        "In `messaging.client.tuning` and `messaging.client.savings`.",
+        (
+            *(tuning.Traffic, tuning.advise, tuning.Advice, tuning.Setting, tuning.contradictions, tuning.filled),
+            *(savings.TopicTraffic, savings.savings, savings.Savings),
+        ),
     ),
 )
 
