@@ -27,9 +27,9 @@ from messaging.protocol.names import TopicName
 from messaging.protocol.system_topics import is_system_topic
 
 LOOK_S = 1.0
-TOPICS_A_LOOK, SUBSCRIPTIONS_A_LOOK = 500, 500  # of the latter those with a backlog: 20 ms a second at most
+TOPICS_A_LOOK, SUBSCRIPTIONS_A_LOOK = 500, 500  # of the latter those with a backlog: about 30 ms a second at most, in slices
 OF_TOPIC_MAX = 20  # problems of one topic; further ones are counted
-GLANCE_COST, JUDGE_COST = 4, 80  # of one subscription, in units of `core/turns/command_costs.py`
+GLANCE_COST, JUDGE_COST = 4, 110  # of one subscription, in units of `core/turns/command_costs.py`
 KEPT_MS = 30_000  # a limit that is reached again and again is reached all the time
 _KEPT = frozenset({Kind.PUBLISH_THROTTLED, Kind.DISPATCH_THROTTLED})
 
