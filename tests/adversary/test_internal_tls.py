@@ -66,7 +66,7 @@ async def test_each_process_is_known_by_its_certificate_and_its_token(tmp_path: 
     async with processes(tmp_path) as at:
         for name in ("web", "worker", "cli"):
             await call(at.client(name))
-        with pytest.raises(NotAuthorized, match=r"service:web may not call compaction\.due: only worker may"):
+        with pytest.raises(NotAuthorized, match=r"service:web may not call compaction\.due: only worker and broker may"):
             await call(at.client("web"), lambda rpc: rpc.call(COMPACTION_DUE, CompactionsDue(limit=1)))
         with pytest.raises(NotAuthorized, match="service:broker may not call"):
             await call(at.client("broker"), lambda rpc: rpc.call(FEED_VERSION, Request()))
