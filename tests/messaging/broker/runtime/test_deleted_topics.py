@@ -31,6 +31,7 @@ async def test_what_was_used_unloaded_and_deleted_leaves_memory(tmp_path: Path, 
     service = await storage_broker(tmp_path, MemoryLedgerStore(), MemoryMetaStore())
     meter_usage(service, tmp_path / "raw")
     assert service.metering.usage is not None
+    await service.stored_problems.read()  # as after each start: until then it remembers which topics were used
     sessions, kept = LocalSessions(service), []
 
     async def use(topic: str) -> None:
