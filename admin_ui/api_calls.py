@@ -256,3 +256,15 @@ def explain(tenant: str, asked: Mapping[str, str]) -> Call:
         query=dict(asked),
         command=("access", asked.get("action", "ACTION"), *words, "--tenant", tenant),
     )
+
+
+def tune(asked: Mapping[str, Any]) -> Call:
+    """`asked`: fields of the body that are given. The command computes the same without a request."""
+    words: list[str] = []
+    for name, value in asked.items():
+        option = f"--{'rate' if name == 'messages_per_s' else name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        else:
+            words += [option, str(value)]
+    return Call("POST", ("tune",), "platform.tune", (), dict(asked), command=("tune", *words))

@@ -37,6 +37,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:sessions"): Action.AUTHENTICATED,
     ("POST", "console:sessions"): Action.AUTHENTICATED,
     ("GET", "console:jump"): Action.AUTHENTICATED,
+    ("GET", "console:tune"): Action.AUTHENTICATED,  # reads nothing: from what the address says
     # Tenants
     ("GET", "console:tenants"): Action.AUTHENTICATED,
     ("GET", "console:tenant_create"): Action.SUPERUSER,
@@ -145,6 +146,7 @@ CONSOLE: dict[tuple[str, str], Action] = {
     ("GET", "console:topic"): Action.NAMESPACE_READ,
     ("GET", "console:topic_fragment"): Action.NAMESPACE_READ,
     ("GET", "console:topic_trace"): Action.NAMESPACE_READ,
+    ("GET", "console:topic_tune"): Action.NAMESPACE_READ,
     ("GET", "console:topic_policies"): Action.NAMESPACE_READ,
     ("POST", "console:topic_policies"): Action.TOPIC_ADMIN,
     ("GET", "console:delayed"): Action.NAMESPACE_READ,  # and CONSUME for the list of messages

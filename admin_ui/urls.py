@@ -40,6 +40,7 @@ from admin_ui.views import (
     tasks,
     tenants,
     topics,
+    tuning,
     usage,
     usage_runs,
 )
@@ -129,6 +130,7 @@ urlpatterns = [
     path(_TOPIC, topics.topic, name="topic"),
     path(f"{_TOPIC}/detail", topics.topic_fragment, name="topic_fragment"),
     path(f"{_TOPIC}/trace", topics.topic_trace, name="topic_trace"),
+    path(f"{_TOPIC}/tune", tuning.topic_tune, name="topic_tune"),
     path(f"{_TOPIC}/policies", policies.topic_policies, name="topic_policies"),
     path(f"{_TOPIC}/redrives", redrives.redrives, name="redrives"),
     path(f"{_TOPIC}/redrives/detail", redrives.redrives_fragment, name="redrives_fragment"),
@@ -156,6 +158,7 @@ urlpatterns = [
     path("usage/runs/<str:run>", usage_runs.usage_run, name="usage_run"),
     path("usage/evidence", usage_runs.usage_evidence, name="usage_evidence"),
     path("costs", costs.costs, name="costs"),
+    path("tune", tuning.tune, name="tune"),
     path("price-plans", billing.price_plans, name="price_plans"),
     path("new-price-plan", billing.price_plan_create, name="price_plan_create"),
     path("issuer", billing.issuer, name="issuer"),

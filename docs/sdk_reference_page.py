@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from messaging import client
-from messaging.client import blocking, errors, savings, tracing, tuning
+from messaging.client import blocking, errors, savings, tracing, tuning, tuning_report
 from messaging.client.arguments import ConsumerArguments, ProducerArguments
 from messaging.client.client import ClientStatistics, Opening
 from messaging.client.consuming.consumer import ConsumerStatistics
@@ -89,10 +89,11 @@ SECTIONS = (
     ),
     Section(
         "Tuning",
-        "In `messaging.client.tuning` and `messaging.client.savings`.",
+        "In `messaging.client.tuning`, `messaging.client.savings` and `messaging.client.tuning_report`.",
         (
             *(tuning.Traffic, tuning.advise, tuning.Advice, tuning.Setting, tuning.contradictions, tuning.filled),
             *(savings.TopicTraffic, savings.savings, savings.Savings),
+            *(tuning_report.TuneQuestion, tuning_report.tune, tuning_report.TuneReport),
         ),
     ),
 )

@@ -26,6 +26,7 @@ PAGES = (
     ("Now", "now"),
     ("Tenants", "tenants"),
     ("Usage", "usage"),
+    ("Tune producers", "tune"),
     ("People", "people"),
     ("Platform", "platform"),
     ("Tasks", "tasks"),

@@ -24,17 +24,18 @@ DAY_S, GIB = 86_400, 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class TopicTraffic:
-    """`messages_per_s` of all producers together, `messages_per_entry` as they batch now: 1 where they do not."""
+    """`messages_per_s` of all producers together, `messages_per_entry` as they batch now: 1 where they do not, None where it is
+    not known."""
 
     messages_per_s: float
     message_bytes: float
-    messages_per_entry: float
+    messages_per_entry: float | None
     partitions: int = 1
     producers: int = 1
 
     def __post_init__(self) -> None:
         numbers = (self.messages_per_s, self.message_bytes, self.messages_per_entry, self.partitions, self.producers)
-        if not all(number > 0 for number in numbers):
+        if not all(number is None or number > 0 for number in numbers):
             raise InvalidValue("rate, size, messages in an entry, partitions and producers are positive numbers")
 
     def traffic(self, latency_ms: float, *, keyed: bool) -> Traffic:
@@ -61,10 +62,12 @@ class Savings:
 
 
 def savings(measured: TopicTraffic, traffic: Traffic, advice: Advice) -> Savings:
-    advised = max(measured.messages_per_entry, filled(traffic, advice))
+    """Where it is not known how producers batch now: compared with sending each message alone."""
+    now = measured.messages_per_entry or 1.0
+    advised = max(now, filled(traffic, advice))
     messages = measured.messages_per_s * DAY_S
-    entries = messages / measured.messages_per_entry - messages / advised
-    saved_bytes = messages * (_bytes_per_message(measured.messages_per_entry) - _bytes_per_message(advised))
+    entries = messages / now - messages / advised
+    saved_bytes = messages * (_bytes_per_message(now) - _bytes_per_message(advised))
     return Savings(
         advised,
         entries,

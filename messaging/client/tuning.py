@@ -17,6 +17,7 @@ from messaging.errors import InvalidValue
 PENDING_MIN, PENDING_MAX = 1000, 2000
 BATCH_BYTES_MAX = 1 << 20
 DELAY_MS_MIN, DELAY_MS_MAX = 1.0, 100.0
+DELAY_MS_ABOVE_0 = 0.001  # instead of no delay
 MEMORY_BYTES_MIN, MEMORY_BYTES_MAX = 16 << 20, 256 << 20
 COMPRESSED_FROM_BYTES = 512  # of a batch: less has no repetition to save
 MIB = 1 << 20
@@ -34,7 +35,7 @@ class Traffic:
     keyed: bool = False
 
     def __post_init__(self) -> None:
-        if self.message_bytes < 1 or self.partitions < 1 or self.messages_per_s <= 0 or self.latency_ms <= 0:
+        if not (self.message_bytes >= 1 and self.partitions >= 1 and self.messages_per_s > 0 and self.latency_ms > 0):
             raise InvalidValue("message size, rate, partitions and latency are positive numbers")
 
     @property
@@ -107,9 +108,24 @@ def filled(traffic: Traffic, advice: Advice) -> float:
     arguments = advice.as_arguments()
     if "batch_messages_max" not in arguments:
         return 1.0
-    expected = replace(traffic, latency_ms=arguments["batch_delay_ms"]).messages_in_a_delay
-    fitting = arguments["batch_bytes_max"] / (traffic.message_bytes + OVERHEAD_BYTES)
-    return float(max(1.0, min(expected, arguments["batch_messages_max"], fitting)))
+    limits = BatchLimits(arguments["batch_messages_max"], arguments["batch_bytes_max"], arguments["batch_delay_ms"])
+    return _filled(traffic, limits, limits.messages_max)
+
+
+def filled_by(options: ProducerOptions, traffic: Traffic) -> float:
+    """The same with the settings that a producer has."""
+    return 1.0 if options.batch is None else _filled(traffic, options.batch, _pending(options, traffic.partitions))
+
+
+def _filled(traffic: Traffic, limits: BatchLimits, pending: int) -> float:
+    expected = replace(traffic, latency_ms=max(limits.delay_ms, DELAY_MS_ABOVE_0)).messages_in_a_delay
+    fitting = limits.bytes_max / (traffic.message_bytes + OVERHEAD_BYTES)
+    return float(max(1.0, min(expected, limits.messages_max, fitting, pending)))
+
+
+def _pending(options: ProducerOptions, partitions: int) -> int:
+    """Messages of one partition that may be without a receipt."""
+    return max(1, min(options.pending_max, options.pending_across_partitions_max // partitions))
 
 
 def _about(traffic: Traffic, wanted: int, memory: int, delay_ms: float) -> list[str]:
@@ -137,7 +153,7 @@ def contradictions(options: ProducerOptions, memory_bytes_max: int, traffic: Tra
     """Why settings that are valid do not do what they say; with `traffic`, also what will never happen at its rate."""
     limits = options.batch
     partitions = 1 if traffic is None else traffic.partitions
-    effective = max(1, min(options.pending_max, options.pending_across_partitions_max // partitions))
+    effective = _pending(options, partitions)
     warnings = []
     if effective < options.pending_max:
         warnings.append(
@@ -165,7 +181,7 @@ def contradictions(options: ProducerOptions, memory_bytes_max: int, traffic: Tra
 
 
 def _never(limits: BatchLimits, traffic: Traffic) -> list[str]:
-    expected = replace(traffic, latency_ms=max(limits.delay_ms, 0.001)).messages_in_a_delay
+    expected = replace(traffic, latency_ms=max(limits.delay_ms, DELAY_MS_ABOVE_0)).messages_in_a_delay
     if expected < 1.5:
         return [
             f"only {expected:.1f} messages come in batch_delay_ms = {limits.delay_ms:g}: "

@@ -12,6 +12,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "api:openapi"): Action.PUBLIC,  # the same for everybody: the description of the API
     ("GET", "api:docs"): Action.PUBLIC,
     ("GET", "api:me"): Action.AUTHENTICATED,
+    ("POST", "api:tune"): Action.AUTHENTICATED,  # reads nothing: from what the body says
     ("GET", "api:platform-audit"): Action.SUPERUSER,
     ("GET", "api:platform-audit-export"): Action.SUPERUSER,
     ("GET", "api:audit-heads"): Action.SUPERUSER,
@@ -110,6 +111,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("DELETE", "api:topic"): Action.TOPIC_ADMIN,
     ("GET", "api:topic-stats"): Action.LOOKUP,
     ("GET", "api:topic-internal-stats"): Action.LOOKUP,
+    ("POST", "api:topic-tune"): Action.LOOKUP,  # from its stats
     ("GET", "api:topic-properties"): Action.LOOKUP,
     ("PATCH", "api:topic-properties"): Action.TOPIC_ADMIN,
     ("POST", "api:topic-unload"): Action.OPERATE,
@@ -246,5 +248,7 @@ QUESTIONS = frozenset(
         ("POST", "api:topic-policies-preview"),
         ("POST", "api:subscription-policies-preview"),
         ("POST", "api:schema-check"),
+        ("POST", "api:tune"),
+        ("POST", "api:topic-tune"),
     }
 )

@@ -43,6 +43,7 @@ CALLS = {
         {"tenant_publish_rate_messages": 10, "tenant_publish_rate_bytes": 0},
     ),
     "explanation": api_calls.explain("acme", {"action": "produce", "role": "user:ann b", "namespace": "orders", "topic": "t"}),
+    "tuning": api_calls.tune({"message_bytes": 200, "messages_per_s": 20_000, "batching": False, "keyed": True}),
     "team": api_calls.set_team(
         "acme", "payments", [RoleOfTeam("developer", "orders", "pay-*"), RoleOfTeam("viewer", "", "x*")], "pays"
     ),

@@ -1280,6 +1280,21 @@ class TopicStats(TypedDict):
     stats: dict[str, Any]
 
 
+class TopicTuneRequest(TypedDict):
+    latency_ms: NotRequired[float]
+    keyed: NotRequired[bool]
+    batching: NotRequired[bool]
+    batch_messages_max: NotRequired[int]
+    batch_bytes_max: NotRequired[int]
+    batch_delay_ms: NotRequired[float]
+    pending_max: NotRequired[int]
+    pending_across_partitions_max: NotRequired[int]
+    send_timeout_s: NotRequired[float]
+    memory_bytes_max: NotRequired[int]
+    gib_price: NotRequired[float]
+    cpu_hour_price: NotRequired[float]
+
+
 class TracedDelivery(TypedDict):
     at_ms: int
     event: str
@@ -1305,6 +1320,59 @@ class TracedSubscription(TypedDict):
     messages_left: int | None
     redeliveries: int | None
     deliveries: list[TracedDelivery]
+
+
+class TuneAnswer(TypedDict):
+    traffic: TuneTraffic
+    settings: list[TuneSetting]
+    warnings: list[str]
+    contradictions: list[str]
+    compared_with: Literal["messages_per_entry", "own_settings", "unbatched"]
+    messages_per_entry: float
+    saved_a_day: TuneSavings
+
+
+class TuneRequest(TypedDict):
+    latency_ms: NotRequired[float]
+    keyed: NotRequired[bool]
+    batching: NotRequired[bool]
+    batch_messages_max: NotRequired[int]
+    batch_bytes_max: NotRequired[int]
+    batch_delay_ms: NotRequired[float]
+    pending_max: NotRequired[int]
+    pending_across_partitions_max: NotRequired[int]
+    send_timeout_s: NotRequired[float]
+    memory_bytes_max: NotRequired[int]
+    gib_price: NotRequired[float]
+    cpu_hour_price: NotRequired[float]
+    message_bytes: float
+    messages_per_s: float
+    partitions: NotRequired[int]
+    producers: NotRequired[int]
+    messages_per_entry: NotRequired[float]
+
+
+class TuneSavings(TypedDict):
+    messages_per_entry: float
+    entries: float
+    traffic_bytes: float
+    client_cpu_s: float
+    broker_cpu_s: float
+    money: float | None
+
+
+class TuneSetting(TypedDict):
+    name: str
+    value: int | float | str | bool
+    reason: str
+
+
+class TuneTraffic(TypedDict):
+    messages_per_s: float
+    message_bytes: float
+    messages_per_entry: float | None
+    partitions: int
+    producers: int
 
 
 class UndoneChangeRequest(TypedDict):
@@ -2301,6 +2369,11 @@ class Platform:
         answer: NotificationsShape = self._http.send(
             "PUT", "notifications", body=body, idempotency_key=idempotency_key, if_match=if_match
         )
+        return answer
+
+    def tune(self, body: TuneRequest, *, idempotency_key: str | None = None) -> TuneAnswer:
+        """Settings for producers by what they send, with reasons, and what they would save; nothing is changed."""
+        answer: TuneAnswer = self._http.send("POST", "tune", body=body, idempotency_key=idempotency_key)
         return answer
 
 
@@ -4490,6 +4563,25 @@ class Topics:
             "POST",
             f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/truncate",
             query={"dry_run": dry_run},
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    def tune(
+        self,
+        tenant: str,
+        namespace: str,
+        topic: str,
+        body: TopicTuneRequest,
+        *,
+        kind: Literal["topics", "non-persistent"] = "topics",
+        idempotency_key: str | None = None,
+    ) -> TuneAnswer:
+        """The same by what is published to a topic now; nothing is changed."""
+        answer: TuneAnswer = self._http.send(
+            "POST",
+            f"tenants/{segment(tenant)}/namespaces/{segment(namespace)}/{segment(kind)}/{segment(topic)}/tune",
+            body=body,
             idempotency_key=idempotency_key,
         )
         return answer

@@ -41,6 +41,8 @@ PAGES = (
     "/new-price-plan",
     "/tenants/acme/billing",
     "/usage",
+    "/tune",
+    "/tune?message_bytes=200&messages_per_s=20000&partitions=8&batch_messages_max=2000&pending_max=1000&gib_price=0.09",
     "/platform",
     "/account/password",
 )

@@ -1,17 +1,19 @@
-"""`magnetar topics tune`."""
+"""`magnetar tune` and `magnetar topics tune`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from controlplane.cli import main
 from controlplane.cli.remote import contexts
+from messaging.client.savings import TopicTraffic
+from messaging.client.tuning_report import TuneQuestion, tune
+from messaging.limits.tuning import OWN_SETTINGS
 from tests.support.fake_api import FakeApi, fake_api
 
 T = "tenants/acme/namespaces/orders/topics/t"
@@ -25,38 +27,53 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
         yield served
 
 
-def publishes(api: FakeApi, path: str, rate: float, entries: int) -> None:
-    stats: dict[str, Any] = {"msgRateIn": rate, "msgThroughputIn": rate * 200, "msgInCounter": 1000, "publishers": [{}, {}]}
-    api.answer("GET", f"{path}/stats", (200, {"stats": stats}))
-    api.answer("GET", f"{path}/internal-stats", (200, {"stats": {"entriesAddedCounter": entries}}))
-
-
 def run(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, ["topics", "tune", "acme/orders/t", *arguments])
+    done = CliRunner().invoke(main, [*arguments])
     return done.exit_code, done.output
 
 
-def test_what_would_be_saved_is_said_from_the_traffic_of_all_partitions(api: FakeApi) -> None:
-    api.answer("GET", T, (200, {"topic": "t", "partitions": 2}))
-    for number in range(2):
-        publishes(api, f"{T}-partition-{number}", 10_000.0, 1000)
-    code, said = run("--json", "--gib-price", "0.1")
-    assert code == 0
-    told = json.loads(said)
-    assert told["measured"] == {
-        "messages_per_s": 20_000.0,
-        "message_bytes": 200.0,
-        "messages_per_entry": 1.0,
-        "partitions": 2,
-        "producers": 2,
-    }
-    assert told["saved_a_day"]["messages_per_entry"] == 100.0 and told["saved_a_day"]["money"] > 0
-    code, said = run()
-    assert code == 0 and "batch_delay_ms" in said and "money" in said and "unknown: give --gib-price" in said
+GIVEN = ("tune", "--message-bytes", "200", "--rate", "20000", "--partitions", "8")
+CONTRADICTING = ("--batch-messages-max", "2000", "--pending-max", "1000")
+
+
+def test_what_contradicts_itself_is_a_warning() -> None:
+    code, said = run(*GIVEN, *CONTRADICTING)
+    assert code == 0 and said.startswith("Warning: a batch can never have batch_messages_max = 2000")
+    assert "Messages in an entry: 200.0 by the settings that producers have now" in said
+    code, said = run(*GIVEN)
+    assert code == 0 and "Warning" not in said and "batch_messages_max" in said
+    assert "money" in said and "unknown: give --gib-price" in said
+
+
+def test_every_setting_that_is_compared_is_an_option() -> None:
+    names = {parameter.name for parameter in main.commands["tune"].params}
+    assert names >= {*OWN_SETTINGS, "gib_price", "cpu_hour_price"}
+
+
+def test_json_has_what_the_api_answers() -> None:
+    told = json.loads(run(*GIVEN, *CONTRADICTING, "--json", "--gib-price", "0.1")[1])
+    assert told["contradictions"] and told["saved_a_day"]["money"] == 0.0
+    assert told["compared_with"] == "own_settings"
+
+
+@pytest.mark.parametrize("wrong", [("--latency-ms", "nan"), ("--batch-messages-max", "0"), ("--rate", "0"), ("--gib-price", "-1")])
+def test_what_is_no_number_within_the_limits_is_refused(wrong: tuple[str, str]) -> None:
+    code, said = run(*GIVEN, *wrong)
+    assert code == 2 and wrong[0] in said and "Traceback" not in said
+
+
+def test_of_a_topic_the_platform_is_asked(api: FakeApi) -> None:
+    report = tune(TuneQuestion(TopicTraffic(20_000.0, 200.0, 1.0, 2, 2), gib_price=0.1)).as_json()
+    api.answer("POST", f"{T}/tune", (200, report))
+    code, said = run("topics", "tune", "acme/orders/t", "--gib-price", "0.1", "--batch-messages-max", "10", "--json")
+    assert code == 0 and json.loads(said)["saved_a_day"]["messages_per_entry"] == 100.0
+    assert api.asked[-1].body == {"latency_ms": 10.0, "keyed": False, "gib_price": 0.1, "batch_messages_max": 10}
+    code, said = run("topics", "tune", "acme/orders/t")
+    assert code == 0 and "batch_delay_ms" in said and "Messages in an entry: 1.0 as producers batch now" in said
 
 
 def test_a_topic_without_traffic_is_said(api: FakeApi) -> None:
-    api.answer("GET", T, (200, {"topic": "t", "partitions": 0}))
-    publishes(api, T, 0.0, 0)
-    code, said = run()
-    assert code == 7 and "nothing is published to persistent://acme/orders/t now" in said
+    problem = {"detail": "nothing is published to persistent://acme/orders/t now", "code": "precondition_failed", "request_id": "r"}
+    api.answer("POST", f"{T}/tune", (412, problem))
+    code, said = run("topics", "tune", "acme/orders/t")
+    assert code == 5 and "nothing is published to persistent://acme/orders/t now" in said

@@ -70,10 +70,13 @@ BODIES |= {
     "NewMessages": ("POST", f"{N}/topics/t/messages", {}),
     "NewSchema": ("POST", f"{N}/topics/t/schemas", {"type": "AVRO"}),
     "TopicChange": ("PATCH", f"{N}/topics/t/properties", {}),
+    "Tune": ("POST", "/api/v1/tune", {"message_bytes": 1, "messages_per_s": 1}),
+    "TopicTune": ("POST", f"{N}/topics/t/tune", {}),
 }
 MAPS = ("document", "details", "amounts", "labels", "properties")
 API = rows_of(request_bodies())
-NUMBERS = (".partitions", ".entries", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
+NUMBERS = ("_bytes", "_entry", "_price", ".producers")
+NUMBERS += (".partitions", ".entries", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 
 
