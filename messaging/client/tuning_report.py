@@ -82,7 +82,7 @@ def tune(question: TuneQuestion) -> TuneReport:
 
 
 def _options(own: Mapping[str, Any]) -> ProducerOptions:
-    return producer_options(**{name: value for name, value in own.items() if name != "memory_bytes_max"})  # type: ignore[misc]
+    return producer_options(**{name: value for name, value in own.items() if name != "memory_bytes_max"})
 
 
 def _now(given: TopicTraffic, options: ProducerOptions | None, traffic: Traffic) -> tuple[ComparedWith, float]:

@@ -11,11 +11,11 @@ from messaging.limits.sizes import BATCH_MESSAGES_MAX, INT32_MAX, PARTITIONS_MAX
 _WAIT = "an hour: nobody waits longer for a batch"
 
 MESSAGE_BYTES = Limit("more than any broker takes", minimum=1, maximum=1 << 30)
-RATE = Limit("more than a cluster takes", minimum=0, maximum=1_000_000_000)
+RATE = Limit("above 0; more than a cluster takes", minimum=0, maximum=1_000_000_000)
 PARTITIONS = Limit("each partition is a topic", minimum=1, maximum=PARTITIONS_MAX)
 PRODUCERS = Limit("more than a topic has", minimum=1, maximum=1_000_000)
 MESSAGES_PER_ENTRY = Limit("messages of the largest batch", minimum=1, maximum=BATCH_MESSAGES_MAX)
-LATENCY = Limit(_WAIT, minimum=0, maximum=3_600_000)
+LATENCY = Limit(f"above 0; {_WAIT}", minimum=0, maximum=3_600_000)
 BATCH_MESSAGES = Limit("messages of the largest batch", minimum=1, maximum=BATCH_MESSAGES_MAX)
 BATCH_BYTES = Limit("more than any broker takes", minimum=1, maximum=1 << 30)
 BATCH_DELAY = Limit(_WAIT, minimum=0, maximum=3_600_000)

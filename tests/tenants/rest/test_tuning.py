@@ -56,9 +56,9 @@ def test_what_cannot_be_answered_is_refused(world: World, call: Callable[..., An
 def busy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every topic is published to: 10,000 messages a second of 200 bytes, four to an entry."""
     perform = world.line.perform
-    figures = {"msgRateIn": 10_000.0, "msgThroughputIn": 2e6, "msgInCounter": 400, "publishers": [{}, {}]}
+    figures: dict[str, Any] = {"msgRateIn": 10_000.0, "msgThroughputIn": 2e6, "msgInCounter": 400, "publishers": [{}, {}]}
     added = {"entriesAddedCounter": 50}
-    said = {
+    said: dict[str, dict[str, Any]] = {
         TOPICS_STATS.name: figures,
         TOPICS_PARTITIONED_STATS.name: figures,
         TOPICS_INTERNAL_STATS.name: {"entriesAddedCounter": 100},
