@@ -32,13 +32,26 @@ OWN = tuple(limits.OWN_SETTINGS)
 PRICES = ("gib_price", "cpu_hour_price")
 
 
+def _default(more: dict[str, Any]) -> dict[str, Any]:
+    """What counts where the field is empty is shown in it."""
+    return {"placeholder": more["initial"]} if "initial" in more else {}
+
+
 def _whole(label: str, limit: Limit, *, required: bool = False, **more: Any) -> forms.IntegerField:
-    return forms.IntegerField(label=label, min_value=limit.minimum, max_value=limit.maximum, required=required, **more)
+    widget = forms.NumberInput(attrs=_default(more))
+    return forms.IntegerField(
+        label=label, min_value=limit.minimum, max_value=limit.maximum, required=required, widget=widget, **more
+    )
 
 
 def _number(label: str, limit: Limit, *, required: bool = False, **more: Any) -> forms.FloatField:
-    widget = forms.NumberInput(attrs={"step": "any"})
+    widget = forms.NumberInput(attrs={"step": "any", **_default(more)})
     return forms.FloatField(label=label, min_value=limit.minimum, max_value=limit.maximum, required=required, widget=widget, **more)
+
+
+def _plain(value: float) -> float:
+    """A whole number without a fraction, as one writes it."""
+    return int(value) if value.is_integer() else value
 
 
 class TuneForm(forms.Form):
@@ -51,7 +64,7 @@ class TuneForm(forms.Form):
     latency_ms = _number("Latency bound, ms", limits.LATENCY, initial=10)
     messages_per_entry = _number("Messages in an entry now", limits.MESSAGES_PER_ENTRY)
     keyed = forms.BooleanField(label="Messages have keys", required=False)
-    batching = forms.ChoiceField(label="Batching", choices=(("", "not set"), ("true", "on"), ("false", "off")), required=False)
+    batching = forms.ChoiceField(label="batching", choices=(("", "not set"), ("true", "on"), ("false", "off")), required=False)
     batch_messages_max = _whole("batch_messages_max", limits.BATCH_MESSAGES)
     batch_bytes_max = _whole("batch_bytes_max", limits.BATCH_BYTES)
     batch_delay_ms = _number("batch_delay_ms", limits.BATCH_DELAY)
@@ -69,7 +82,7 @@ class TuneForm(forms.Form):
         }
         if "batching" in asked:
             asked["batching"] = asked["batching"] == "true"
-        return {name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in asked.items()}
+        return {name: _plain(value) if isinstance(value, float) else value for name, value in asked.items()}
 
     @property
     def of_traffic(self) -> list[forms.BoundField]:
@@ -119,10 +132,10 @@ def _filled_in(traffic: TopicTraffic) -> dict[str, Any]:
     """The fields of the form, rounded to what a person reads."""
     return {
         "message_bytes": max(1, round(traffic.message_bytes)),
-        "messages_per_s": max(0.001, round(traffic.messages_per_s, 1 if traffic.messages_per_s > 10 else 3)),
+        "messages_per_s": _plain(max(0.001, round(traffic.messages_per_s, 1 if traffic.messages_per_s > 10 else 3))),
         "partitions": traffic.partitions,
         "producers": traffic.producers,
-        "messages_per_entry": "" if traffic.messages_per_entry is None else round(traffic.messages_per_entry, 2),
+        "messages_per_entry": "" if traffic.messages_per_entry is None else _plain(round(traffic.messages_per_entry, 2)),
         "latency_ms": 10,
     }
 
@@ -180,7 +193,12 @@ def _in_words(report: TuneReport) -> str:
     return IN_WORDS[report.compared_with]
 
 
+def _written(value: float | str | bool) -> str:
+    """In Python."""
+    return str(_plain(value)) if isinstance(value, float) else repr(value)
+
+
 def _row(setting: Setting) -> Row:
     value = setting.value
     about = size(value) if "_bytes_" in setting.name and isinstance(value, int) else ""
-    return Row(setting.name, repr(value) if isinstance(value, str) else f"{value}", about, setting.reason)
+    return Row(setting.name, _written(value), about, setting.reason)

@@ -75,8 +75,21 @@ BODIES |= {
 }
 MAPS = ("document", "details", "amounts", "labels", "properties")
 API = rows_of(request_bodies())
-NUMBERS = ("_bytes", "_entry", "_price", ".producers")
-NUMBERS += (".partitions", ".entries", "_count", "_minor", "_days", "_ms", "_max", ".rate", ".threshold", ".clear", ".limit", "_s")
+NUMBERS: tuple[str, ...] = (
+    ".partitions",
+    ".entries",
+    "_count",
+    "_minor",
+    "_days",
+    "_ms",
+    "_max",
+    ".rate",
+    ".threshold",
+    ".clear",
+    ".limit",
+    "_s",
+)
+NUMBERS += ("_bytes", "_entry", "_price", ".producers")
 LISTS = ("mail_to", "emails", "thresholds", "admin_roles", "allowed_clusters", "actions")
 
 
