@@ -25,4 +25,5 @@ BROKER_AUDITED: dict[str, str] = {
     "UNSUBSCRIBE": SUBSCRIPTION_DELETE,
     "SEEK": SUBSCRIPTION_SEEK,
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": SUBSCRIPTION_CREATE,
+    "/ws/v3/consumer/{subscription}": SUBSCRIPTION_CREATE,
 }

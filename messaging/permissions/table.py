@@ -40,6 +40,7 @@ WEBSOCKET: dict[str, Action] = {
     "/ws/v2/producer/{domain}/{tenant}/{namespace}/{topic}": Action.PRODUCE,
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": Action.CONSUME,
     "/ws/v2/reader/{domain}/{tenant}/{namespace}/{topic}": Action.CONSUME,
+    "/ws/v3/consumer/{subscription}": Action.CONSUME,  # of each topic that its query names, or that its pattern matches
     "/ws/v2/binary": Action.HANDSHAKE,  # the commands inside have the rows of the binary protocol
 }
 

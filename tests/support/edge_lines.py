@@ -20,6 +20,7 @@ from messaging.broker.runtime.local.messages import (
     Receipt,
     SubscriptionKind,
     TopicListener,
+    TopicsHandle,
 )
 from messaging.errors import MagnetarError
 from messaging.permissions.model import Principal
@@ -138,6 +139,24 @@ class SessionLine:
         self.consumers.append(line)
         return line
 
+    async def subscribe_topics(
+        self, principal: Principal, topics: Sequence[str], subscription: str, *args: Any, **options: Any
+    ) -> TopicsHandle:
+        return await self._several(self.sessions.subscribe_topics, principal, topics, subscription, *args, **options)
+
+    async def subscribe_pattern(
+        self, principal: Principal, pattern: str, subscription: str, *args: Any, **options: Any
+    ) -> TopicsHandle:
+        return await self._several(self.sessions.subscribe_pattern, principal, pattern, subscription, *args, **options)
+
+    async def _several(self, subscribe: Callable[..., Awaitable[TopicsHandle]], *args: Any, **options: Any) -> TopicsHandle:
+        """The listener comes last of what is given by its place."""
+        self._check(str(args[1]))
+        line = TopicsLine(args[-1])
+        line.handle = line.several = await subscribe(*args[:-1], line, **options)
+        self.consumers.append(line)
+        return line
+
     def _check(self, topic: str) -> None:
         self.topics.append(topic)
         if self._open_refusal is not None:
@@ -225,11 +244,24 @@ class ConsumerLine:
         self.delivered += messages
         self._listener.deliver(messages)
 
-    def withdraw(self, partition: int) -> int:
-        return self._listener.withdraw(partition)
+    def withdraw(self, partition: int, topic: str = "") -> int:
+        return self._listener.withdraw(partition, topic)
+
+    def topic_added(self) -> None:
+        self._listener.topic_added()
 
     def closed(self, error: MagnetarError | None) -> None:
         self._listener.closed(error)
 
     def end_of_topic(self) -> None:
         self._listener.end_of_topic()
+
+
+class TopicsLine(ConsumerLine):
+    """A `TopicsHandle`."""
+
+    several: TopicsHandle
+
+    @property
+    def topics(self) -> Sequence[str]:
+        return self.several.topics

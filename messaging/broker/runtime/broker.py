@@ -46,6 +46,7 @@ from messaging.broker.runtime.problems.watch import LOOK_S as PROBLEMS_LOOK_S
 from messaging.broker.runtime.problems.watch import ProblemWatch
 from messaging.broker.runtime.process import free_young_cycles
 from messaging.broker.runtime.rate_limits import BrokerRateLimits
+from messaging.broker.runtime.topic_followers import TopicFollowers
 from messaging.broker.runtime.topic_schemas import TopicSchemas
 from messaging.broker.runtime.topic_watches import TopicWatches
 from messaging.broker.runtime.topics.backlog.scheduler import BacklogScheduler
@@ -201,6 +202,7 @@ class Broker:
         self.recycled_namespaces = RecycledNamespaces(topics, self.access.view, self.background)
         self.non_persistent_topics = NonPersistentTopics(boottime_ms, self.policies.value, topics.unload)
         self.topic_watches = TopicWatches(self.topic_names, self.permission_checks.refusal_of, self.background)
+        self.topic_followers = TopicFollowers()
         self.discovery: TopicDiscovery[ConsumerTable] = TopicDiscovery()
         self.compactions = Compactions(
             topics, self.storage, self.policies, self.memory_limiter.catch_up, self.now_ms, settings.message_bytes_max
@@ -225,7 +227,7 @@ class Broker:
         topics.on_unloaded += [self.metering.unloaded, self.idle_topics.unloaded]
         topics.on_deleted.append(self.idle_topics.deleted)
         topics.recycle_bin.on_restored.append(self.idle_topics.restored)
-        topics.on_list_changed.append(self.topic_watches.list_changed)
+        topics.on_list_changed += [self.topic_watches.list_changed, self.topic_followers.list_changed]
         topics.services.events.on_dead_letters_due.append(self.dead_letters.due)
 
     def now_ms(self) -> int:

@@ -8,7 +8,13 @@ TOPIC = "persistent://public/default/orders"
 PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
 CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/billing"
 READER = "/ws/v2/reader/persistent/public/default/orders"
-ENDPOINTS = [PRODUCER, CONSUMER, READER]
+TOPICS = "/ws/v3/consumer/billing?topics=persistent://public/default/orders"
+PATTERN = "/ws/v3/consumer/billing?topicsPattern=persistent://public/default/orders.*"
+ENDPOINTS = [PRODUCER, CONSUMER, READER, TOPICS, PATTERN]
+
+
+def with_token(path: str, token: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}token={token}"
 
 
 async def publish(edge: Edge, *payloads: str) -> list[str]:

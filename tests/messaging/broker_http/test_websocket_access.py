@@ -12,7 +12,8 @@ from messaging.broker.http.websocket.binary import BINARY_PATTERN
 from messaging.broker.runtime.local.sessions import LocalSessions
 from messaging.permissions.model import Principal
 from messaging.permissions.table import WEBSOCKET
-from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PRODUCER, READER
+from messaging.protocol.names import parse_topic
+from tests.messaging.broker_http.addresses import CONSUMER, ENDPOINTS, PATTERN, PRODUCER, READER, TOPICS, with_token
 from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.http_edge import Edge, running_edge
 from tests.support.brokers.storage_broker import ADMIN
@@ -30,6 +31,12 @@ class Forgetful(LocalSessions):
     async def subscribe(self, principal: Principal, *args: Any, **options: Any) -> Any:
         return await super().subscribe(ADMIN, *args, **options)
 
+    async def subscribe_topics(self, principal: Principal, *args: Any, **options: Any) -> Any:
+        return await super().subscribe_topics(ADMIN, *args, **options)
+
+    async def subscribe_pattern(self, principal: Principal, *args: Any, **options: Any) -> Any:
+        return await super().subscribe_pattern(ADMIN, *args, **options)
+
 
 ACME = {path: path.replace("public/default", "acme/orders") for path in ENDPOINTS}
 
@@ -37,15 +44,15 @@ ACME = {path: path.replace("public/default", "acme/orders") for path in ENDPOINT
 def test_every_endpoint_is_tried() -> None:
     """Those of the JSON API; `test_websocket_binary` has the other, which knows nobody before CONNECT."""
     json = WEBSOCKET.keys() - {BINARY_PATTERN}
-    assert {path.split("/")[3] for path in ENDPOINTS} == {pattern.split("/")[3] for pattern in json}
-    assert len(ENDPOINTS) == len(json)
+    assert {tuple(path.split("/")[1:4]) for path in ENDPOINTS} == {tuple(pattern.split("/")[1:4]) for pattern in json}
+    assert len(ENDPOINTS) == len(json) + 1, "that of several topics by their names, and by a pattern"
 
 
 @pytest.mark.parametrize(
     ("role", "may"),
     [
         ("writer@acme", {PRODUCER}),
-        ("reader@acme", {CONSUMER, READER}),
+        ("reader@acme", {CONSUMER, READER, TOPICS, PATTERN}),
         ("someone@other", set()),
         ("admin", set(ENDPOINTS)),
         (None, set()),
@@ -73,8 +80,9 @@ async def test_nobody_of_a_tenant_publishes_change_events(edge: Edge) -> None:
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_a_broker_that_forgets_to_check_is_caught_by_the_table(edge: Edge, path: str) -> None:
+    await edge.broker.open_topic(parse_topic("persistent://acme/orders/orders"))  # for the pattern
     edge.sessions.sessions = Forgetful(edge.broker)
-    status, body = await edge.refused(f"{ACME[path]}?token={edge.token('someone@other')}")
+    status, body = await edge.refused(with_token(ACME[path], edge.token("someone@other")))
     assert (status, body["code"]) == (403, "not_authorized")
     [topic] = edge.topics.values()
     assert not topic.producers and not any(s.consumers for s in topic.subscriptions.table.values())
@@ -82,12 +90,12 @@ async def test_a_broker_that_forgets_to_check_is_caught_by_the_table(edge: Edge,
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_tokens_by_header_or_query(edge: Edge, path: str) -> None:
-    async with edge.connect(f"{ACME[path]}?token={edge.token('admin')}"):
+    async with edge.connect(with_token(ACME[path], edge.token("admin"))):
         pass
     for options in (
-        {"path": f"{ACME[path]}?token=forged"},
+        {"path": with_token(ACME[path], "forged")},
         {"path": ACME[path], "additional_headers": {"Authorization": "Bearer forged"}},
-        {"path": f"{ACME[path]}?token={edge.token('admin')}", "additional_headers": {"Authorization": "Basic cm9vdA=="}},
+        {"path": with_token(ACME[path], edge.token("admin")), "additional_headers": {"Authorization": "Basic cm9vdA=="}},
     ):
         status, body = await edge.refused(**options)
         assert (status, body["code"]) == (401, "authentication_failed")
@@ -95,7 +103,7 @@ async def test_tokens_by_header_or_query(edge: Edge, path: str) -> None:
 
 @pytest.mark.parametrize("path", ENDPOINTS)
 async def test_foreign_pages_are_refused_before_anything_else(edge: Edge, path: str) -> None:
-    status, body = await edge.refused(path + "?token=forged", origin="https://evil.example")
+    status, body = await edge.refused(with_token(path, "forged"), origin="https://evil.example")
     assert status == 403 and "evil.example" in body["message"]
     async with edge.connect(path, origin="http://localhost:8080"):
         pass

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re2
 
-from messaging.errors import NotAllowed
+from messaging.errors import InvalidName, InvalidValue, NotAllowed
+from messaging.protocol.names import PERSISTENT, NamespaceName, parse_namespace
 from messaging.storage.meta_store import partitioned_name
 
 PATTERN_MEMORY_BYTES = 256 << 10  # of one pattern while it is in use
@@ -55,3 +56,22 @@ def matching(pattern: str, names: list[str]) -> list[str] | None:
         return TopicPattern(pattern).matching(names)
     except NotAllowed:
         return None
+
+
+def namespace_of(pattern: str) -> NamespaceName:
+    """Of ``persistent://tenant/namespace/expression`` or, in public/default, of an expression. Raises `InvalidValue`."""
+    domain, separator, rest = pattern.partition("://")
+    if not separator:
+        rest = pattern if "/" in pattern else f"public/default/{pattern}"
+    elif domain != PERSISTENT:
+        raise InvalidValue(f"the pattern {pattern[:80]!r} is not of persistent topics: begin with {PERSISTENT}://, or name topics")
+    tenant, _, rest = rest.partition("/")
+    namespace, _, expression = rest.partition("/")
+    try:
+        if expression:
+            return parse_namespace(f"{tenant}/{namespace}")
+    except InvalidName:
+        pass
+    raise InvalidValue(
+        f"the pattern {pattern[:80]!r} is not {PERSISTENT}://tenant/namespace/expression: only the last part may be an expression"
+    )

@@ -87,8 +87,11 @@ class _Receiving:
         self._handle = None
         self._link.end_for(error)
 
-    def withdraw(self, partition: int) -> int:
-        gone = self._queue.take_out(partition)
+    def topic_added(self) -> None:
+        self._ended = False
+
+    def withdraw(self, partition: int, topic: str = "") -> int:
+        gone = self._queue.take_out(partition, topic)
         if gone:
             sizes = [_size_bytes(message) for message in gone]
             self._window.withdrawn(sizes)

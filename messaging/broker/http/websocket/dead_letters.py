@@ -39,7 +39,7 @@ class Owner(Protocol):
 class WebSocketDeadLetters:
     """A `ProducerListener` of the dead letter topic, whose producer is opened when the first message is to go there.
 
-    `redeliveries_max`: how often a message may come again. `topic`: where they come from."""
+    `redeliveries_max`: how often a message may come again. `topic`: where they come from, unless a message says so."""
 
     def __init__(self, redeliveries_max: int, topic: str, open_producer: OpenDeadLetters) -> None:
         self._redeliveries_max = redeliveries_max
@@ -127,7 +127,8 @@ class WebSocketDeadLetters:
 
     def _letter(self, message: DeliveredMessage) -> OutgoingMessage:
         at = message.position
-        topic = self._topic if at.partition < 0 or "-partition-" in self._topic else f"{self._topic}-partition-{at.partition}"
+        whole = message.topic or self._topic
+        topic = whole if at.partition < 0 or "-partition-" in whole else f"{whole}-partition-{at.partition}"
         origin = {REAL_TOPIC: topic, ORIGIN_MESSAGE_ID: f"{at.ledger_id}:{at.entry_id}:{at.partition}"}
         return OutgoingMessage(
             payload=message.payload,

@@ -72,7 +72,7 @@ class Link:
         """Closes because the broker closed the producer or consumer behind it."""
         if error is None:
             self.end(NORMAL, "")
-        elif error.http_status in (401, 403, 404):
+        elif error.http_status in (400, 401, 403, 404):
             self.end(POLICY, error.message)
         else:
             self.end(RESTART if error.http_status == 503 else INTERNAL, error.message)

@@ -14,7 +14,7 @@ class MessageQueue:
 
     def __init__(self) -> None:
         self._by_number: OrderedDict[int, DeliveredMessage] = OrderedDict()
-        self._numbers: dict[int, set[int]] = {}  # of each partition
+        self._numbers: dict[tuple[str, int], set[int]] = {}  # of each topic, if there are several, and partition
         self._next = 0
 
     def __len__(self) -> int:
@@ -26,19 +26,20 @@ class MessageQueue:
     def extend(self, messages: Iterable[DeliveredMessage]) -> None:
         for message in messages:
             self._by_number[self._next] = message
-            self._numbers.setdefault(message.position.partition, set()).add(self._next)
+            self._numbers.setdefault((message.topic, message.position.partition), set()).add(self._next)
             self._next += 1
 
     def popleft(self) -> DeliveredMessage:
         number, message = self._by_number.popitem(last=False)
-        numbers = self._numbers[message.position.partition]
+        source = message.topic, message.position.partition
+        numbers = self._numbers[source]
         numbers.discard(number)
         if not numbers:
-            del self._numbers[message.position.partition]
+            del self._numbers[source]
         return message
 
-    def take_out(self, partition: int) -> list[DeliveredMessage]:
-        return [self._by_number.pop(number) for number in self._numbers.pop(partition, ())]
+    def take_out(self, partition: int, topic: str = "") -> list[DeliveredMessage]:
+        return [self._by_number.pop(number) for number in self._numbers.pop((topic, partition), ())]
 
     def clear(self) -> None:
         self._by_number.clear()

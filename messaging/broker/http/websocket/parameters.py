@@ -9,6 +9,7 @@ import msgspec
 
 from messaging.bodies import explain
 from messaging.broker.http.websocket.encryption import read_keys
+from messaging.broker.runtime.local.messages import InitialPosition
 from messaging.errors import InvalidValue
 from messaging.limits import websocket as limits
 from messaging.limits.model import Limit
@@ -67,8 +68,27 @@ class ConsumerParameters(msgspec.Struct, rename="camel"):
             raise InvalidValue(f"ackTimeoutMillis {self.ack_timeout_millis} is too short: use 0 to disable it, or at least 1000")
 
     @property
+    def initial(self) -> InitialPosition:
+        return "latest" if self.subscription_initial_position == "Latest" else "earliest"
+
+    @property
     def window(self) -> int:
         return min(max(self.receiver_queue_size, 1), QUEUE_SIZE_MAX)
+
+
+class TopicsParameters(msgspec.Struct, rename="camel"):
+    """What a consumer of several topics has beside `ConsumerParameters`: one of the two."""
+
+    topics: Annotated[str, Limit("names with commas between them, in a request line of 8 KiB", bytes_max=7 << 10)] = ""
+    topics_pattern: Annotated[str, Limit("a pattern of topic names", bytes_max=TOPIC_BYTES_MAX)] = ""
+
+    def check(self) -> None:
+        if bool(self.topics) == bool(self.topics_pattern):
+            raise InvalidValue("send either topics, which are names with commas between them, or topicsPattern")
+
+    @property
+    def names(self) -> list[str]:
+        return [name.strip() for name in self.topics.split(",")]
 
 
 class ReaderParameters(msgspec.Struct, rename="camel"):
@@ -85,9 +105,9 @@ class ReaderParameters(msgspec.Struct, rename="camel"):
         return min(max(self.receiver_queue_size, 1), QUEUE_SIZE_MAX)
 
 
-PARAMETERS: tuple[type[msgspec.Struct], ...] = (ProducerParameters, ConsumerParameters, ReaderParameters)
+PARAMETERS: tuple[type[msgspec.Struct], ...] = (ProducerParameters, ConsumerParameters, TopicsParameters, ReaderParameters)
 
-P = TypeVar("P", ProducerParameters, ConsumerParameters, ReaderParameters)
+P = TypeVar("P", ProducerParameters, ConsumerParameters, TopicsParameters, ReaderParameters)
 
 
 def parse_query(query: bytes) -> dict[str, str]:

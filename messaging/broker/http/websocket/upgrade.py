@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from messaging.broker.core.partition_routing import PartitionRouter
+from messaging.broker.core.topics.pattern import namespace_of
 from messaging.broker.http.asgi import (
     Receive,
     Scope,
@@ -36,6 +37,7 @@ from messaging.broker.http.websocket.parameters import (
     ConsumerParameters,
     ProducerParameters,
     ReaderParameters,
+    TopicsParameters,
     parse_query,
     read_parameters,
 )
@@ -63,14 +65,20 @@ logger = logging.getLogger(__name__)
 
 
 class Target(NamedTuple):
-    """What the path names. `subscription` is empty for producers and readers."""
+    """What the path names. `subscription` is empty for producers and readers. `resources`: what is asked for, each of which must be
+    allowed; of a consumer of several topics, which its query names, there are none before it is opened."""
 
-    topic: TopicName
+    name: str
     subscription: str
+    resources: list[Resource]
 
     @property
-    def resource(self) -> Resource:
-        return Resource(self.topic.tenant, str(self.topic.namespace), str(self.topic), self.subscription)
+    def topic(self) -> TopicName:
+        """Of what has one."""
+        return parse_topic(self.name)
+
+    def add(self, topic: TopicName) -> None:
+        self.resources.append(Resource(topic.tenant, str(topic.namespace), str(topic), self.subscription))
 
 
 class Opening(NamedTuple):
@@ -138,24 +146,13 @@ async def open_producer(opening: Opening) -> Session:
 
 async def open_consumer(opening: Opening) -> Session:
     parameters = read_parameters(ConsumerParameters, opening.query)
-    session = ConsumerSession(
-        opening.link,
-        PushWindow(parameters.window, pull=parameters.pull_mode),
-        opening.context.counters,
-        opening.memory,
-        parameters.crypto_failure_action,
-        positions=opening.positions,
-        nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
-        ack_timeout_s=parameters.ack_timeout_millis / 1000,
-        dead_letters=_dead_letters(opening, parameters),
-    )
-    initial: InitialPosition = "latest" if parameters.subscription_initial_position == "Latest" else "earliest"
+    session = _consumer_session(opening, parameters, _dead_letters(opening, parameters, opening.target.name))
     handle = await opening.context.edge.sessions.subscribe(
         opening.principal,
-        str(opening.target.topic),
+        opening.target.name,
         opening.target.subscription,
         parameters.subscription_type,
-        initial,
+        parameters.initial,
         parameters.subscription_mode == "Durable",
         None,
         session,
@@ -166,12 +163,81 @@ async def open_consumer(opening: Opening) -> Session:
     return session
 
 
-def _dead_letters(opening: Opening, parameters: ConsumerParameters) -> WebSocketDeadLetters | None:
-    """Raises `NotAuthorized` for who may not publish to the dead letter topic, before there is something to publish."""
+async def open_consumer_of_topics(opening: Opening) -> Session:
+    several = read_parameters(TopicsParameters, opening.query)
+    parameters = read_parameters(ConsumerParameters, opening.query)
+    if several.topics_pattern:
+        return await _open_pattern(opening, several.topics_pattern, parameters)
+    target = opening.target
+    names = [parse_topic(name) for name in several.names]
+    for name in names:
+        target.add(name)
+    if parameters.dead_letter_topic and parse_topic(parameters.dead_letter_topic) in names:
+        raise InvalidValue("deadLetterTopic is one of the topics: choose another")
+    session = _consumer_session(opening, parameters, _dead_letters(opening, parameters, str(names[0])))
+    handle = await opening.context.edge.sessions.subscribe_topics(
+        opening.principal,
+        [str(name) for name in names],
+        target.subscription,
+        parameters.subscription_type,
+        parameters.initial,
+        parameters.subscription_mode == "Durable",
+        session,
+        consumer_name=parameters.consumer_name,
+        priority=parameters.priority_level,
+    )
+    session.attach(handle)
+    return session
+
+
+async def _open_pattern(opening: Opening, pattern: str, parameters: ConsumerParameters) -> Session:
+    namespace, target = namespace_of(pattern), opening.target
+    if parameters.max_redeliver_count is not None and not parameters.dead_letter_topic:
+        raise InvalidValue("deadLetterTopic is missing: name one, as a pattern is no topic that one could be named after")
+    session = _consumer_session(opening, parameters, _dead_letters(opening, parameters, ""))
+    handle = await opening.context.edge.sessions.subscribe_pattern(
+        opening.principal,
+        pattern,
+        target.subscription,
+        parameters.subscription_type,
+        parameters.initial,
+        parameters.subscription_mode == "Durable",
+        session,
+        consumer_name=parameters.consumer_name,
+        priority=parameters.priority_level,
+        without=str(parse_topic(parameters.dead_letter_topic)) if parameters.dead_letter_topic else "",
+    )
+    session.attach(handle)
+    for name in handle.topics:
+        target.add(parse_topic(name))
+    if not handle.topics:
+        target.resources.append(Resource(namespace.tenant, str(namespace), "", target.subscription))
+    return session
+
+
+def _consumer_session(
+    opening: Opening, parameters: ConsumerParameters, dead_letters: WebSocketDeadLetters | None
+) -> ConsumerSession:
+    return ConsumerSession(
+        opening.link,
+        PushWindow(parameters.window, pull=parameters.pull_mode),
+        opening.context.counters,
+        opening.memory,
+        parameters.crypto_failure_action,
+        positions=opening.positions,
+        nack_delay_s=parameters.negative_ack_redelivery_delay / 1000,
+        ack_timeout_s=parameters.ack_timeout_millis / 1000,
+        dead_letters=dead_letters,
+    )
+
+
+def _dead_letters(opening: Opening, parameters: ConsumerParameters, source: str) -> WebSocketDeadLetters | None:
+    """`source`: the topic that theirs is named after. Raises `NotAuthorized` for who may not publish to the dead letter topic,
+    before there is something to publish."""
     if parameters.max_redeliver_count is None:
         return None
     target, sessions = opening.target, opening.context.edge.sessions
-    topic = parse_topic(parameters.dead_letter_topic or f"{target.topic}-{quote(target.subscription, safe='')}-DLQ")
+    topic = parse_topic(parameters.dead_letter_topic or f"{source}-{quote(target.subscription, safe='')}-DLQ")
     resource = Resource(topic.tenant, str(topic.namespace), str(topic))
     require(opening.context.broker.grants, opening.principal, Action.PRODUCE, resource)
 
@@ -180,7 +246,7 @@ def _dead_letters(opening: Opening, parameters: ConsumerParameters) -> WebSocket
         where = topic.of_partition(secrets.randbelow(count)) if count else topic
         return await sessions.open_producer(opening.principal, str(where), None, listener)
 
-    return WebSocketDeadLetters(parameters.max_redeliver_count, str(target.topic), open_producer)
+    return WebSocketDeadLetters(parameters.max_redeliver_count, source, open_producer)
 
 
 async def open_reader(opening: Opening) -> Session:
@@ -201,6 +267,7 @@ WEBSOCKET_ROUTES: dict[str, Endpoint] = {
     "/ws/v2/producer/{domain}/{tenant}/{namespace}/{topic}": Endpoint("producer", open_producer),
     "/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}": Endpoint("consumer", open_consumer),
     "/ws/v2/reader/{domain}/{tenant}/{namespace}/{topic}": Endpoint("reader", open_reader, open_failure_status=500),
+    "/ws/v3/consumer/{subscription}": Endpoint("topics_consumer", open_consumer_of_topics),
 }
 
 
@@ -240,7 +307,7 @@ async def serve_websocket(context: EdgeContext, scope: Scope, receive: Receive, 
     except OSError:
         pass  # the peer went away
     except Exception:
-        logger.exception("websocket failed unexpectedly", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
+        logger.exception("websocket failed unexpectedly", extra={"endpoint": endpoint.name, "topic": target.name})
         await _close_quietly(send)
     finally:
         session.close()
@@ -260,20 +327,26 @@ def _route(context: EdgeContext, scope: Scope) -> tuple[str, Endpoint, Target]:
                 return pattern, endpoint, _target(wanted, parts)
     except MagnetarError as error:
         raise _Refused(400, error) from None
-    raise _Refused(404, NotFound("there is no such WebSocket: use /ws/v2/producer, /ws/v2/consumer or /ws/v2/reader"))
+    raise _Refused(404, NotFound("there is no such WebSocket: use /ws/v2/producer, consumer or reader, or /ws/v3/consumer"))
 
 
 def _target(wanted: list[str], parts: list[str]) -> Target:
     if len(parts) < len(wanted):
         raise InvalidValue(f"the path has too few parts: use /{'/'.join(wanted)}")
     subscription = subscription_name(parts.pop()) if wanted[-1] == "{subscription}" else ""
+    if "{topic}" not in wanted:
+        if len(parts) >= len(wanted):
+            raise InvalidValue(f"the path has too many parts: use /{'/'.join(wanted)}, and %2F for a slash")
+        return Target("", subscription, [])
     domain, tenant, namespace, *local = parts[3:]
     if domain not in (PERSISTENT, NON_PERSISTENT):
         raise InvalidValue(f"the domain {domain[:40]!r} is not {PERSISTENT} or {NON_PERSISTENT}")
     topic = parse_topic(f"{domain}://{tenant}/{namespace}/{quote('/'.join(local), safe='')}")
     if parse_topic(str(topic)) != topic:  # a name that the next reader would take for another
         raise InvalidValue(f"topic name {topic.local[:80]!r} is not valid: remove %")
-    return Target(topic, subscription)
+    target = Target(str(topic), subscription, [])
+    target.add(topic)
+    return target
 
 
 async def _open(
@@ -295,7 +368,8 @@ async def _open(
         principal = replace(principal, address=address)
         _take_place(context, scope, link, principal)
         session = await endpoint.open(Opening(context, target, query, principal, link))
-        require(context.broker.grants, principal, _action(pattern), target.resource)
+        for resource in target.resources:
+            require(context.broker.grants, principal, _action(pattern), resource)
         return session, principal
     except MagnetarError as error:
         if session is not None:
@@ -306,7 +380,7 @@ async def _open(
     except Exception:
         if session is not None:
             session.close()
-        logger.exception("websocket could not be opened", extra={"endpoint": endpoint.name, "topic": str(target.topic)})
+        logger.exception("websocket could not be opened", extra={"endpoint": endpoint.name, "topic": target.name})
         raise _Refused(500, MagnetarError("an internal error occurred; see the broker's log")) from None
 
 

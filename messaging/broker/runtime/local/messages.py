@@ -77,6 +77,7 @@ class DeliveredMessage:
     sequence_id: int = -1
     null_value: bool = False
     encryption: EncryptionContext | None = None
+    topic: str = ""  # for a consumer of several: which of them, without its partition
 
 
 class ProducerListener(Protocol):
@@ -101,9 +102,12 @@ class TopicListener(ConsumerListener, Protocol):
     """Of a consumer of a whole topic, which is opened again where the broker closes it: `closed` is called when that is refused for
     good."""
 
-    def withdraw(self, partition: int) -> int:
+    def withdraw(self, partition: int, topic: str = "") -> int:
         """The messages of this partition (-1: of a plain topic) that its client was not given are to be dropped, because they will
-        be delivered again. Returns how many; they count as asked for."""
+        be delivered again, or their topic has gone. Returns how many; they count as asked for. `topic`: as in the messages."""
+
+    def topic_added(self) -> None:
+        """A consumer of several topics has one more, which has not ended."""
 
 
 # Positions in the order of the messages, once all are durable; or the error that refused them all.
@@ -139,6 +143,12 @@ class ConsumerHandle(Protocol):
 
     def close(self) -> None:
         """Messages delivered and not acknowledged go back to the subscription. Idempotent."""
+
+
+class TopicsHandle(ConsumerHandle, Protocol):
+    @property
+    def topics(self) -> Sequence[str]:
+        """Those that it consumes now."""
 
 
 class LocalService(Protocol):
@@ -179,4 +189,38 @@ class LocalService(Protocol):
     ) -> ConsumerHandle:
         """Of all partitions, where `topic` has some. `consumer_name`: decides about the order of Failover and the keys of
         Key_Shared; "": a new one."""
+        ...
+
+    async def subscribe_topics(
+        self,
+        principal: Principal,
+        topics: Sequence[str],
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        sink: TopicListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+    ) -> TopicsHandle:
+        """Of several topics, each of which `principal` may consume. None is opened where one is refused."""
+        ...
+
+    async def subscribe_pattern(
+        self,
+        principal: Principal,
+        pattern: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        sink: TopicListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+        without: str = "",
+    ) -> TopicsHandle:
+        """Of the persistent topics that match ``persistent://tenant/namespace/expression`` and that `principal` may consume: those
+        that exist, and those that are created later, from their beginning. `without`: a topic that does not match."""
         ...

@@ -24,11 +24,13 @@ from messaging.broker.runtime.local.messages import (
     SubscriptionKind,
     TopicListener,
 )
+from messaging.broker.runtime.local.pattern_consumer import PatternConsumer
 from messaging.broker.runtime.local.producer import LocalProducer
 from messaging.broker.runtime.local.shared_permits import SharedPermits
 from messaging.broker.runtime.local.topic_consumer import TopicConsumer
+from messaging.broker.runtime.local.topics_consumer import TOPICS_MAX, ConsumerOpening, OpenTopicConsumer, TopicsConsumer
 from messaging.broker.runtime.topics.services import OWN_TENANT
-from messaging.errors import MagnetarError, NotAllowed, NotReady
+from messaging.errors import InvalidValue, MagnetarError, NotAllowed, NotReady
 from messaging.permissions.model import Action, Principal, Resource
 from messaging.protocol.names import TopicName, parse_topic, subscription_name
 from messaging.storage.ledger_store import EARLIEST, LATEST, Position
@@ -89,13 +91,14 @@ class LocalSessions:
         priority: int = 0,
         shared: SharedPermits | None = None,
         wanted: dict[Position, int] | None = None,
+        create: bool = True,
     ) -> LocalConsumer:
-        """A consumer of one topic, plain or a partition, until the broker closes it."""
+        """A consumer of one topic, plain or a partition, until the broker closes it. `create`: the topic, where first use does."""
         name = parse_topic(topic)
         chosen = subscription_name(subscription)
         resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
         await self._broker.authorize(principal, Action.CONSUME, resource)
-        opened = await self._broker.open_topic(name)
+        opened = await self._broker.open_topic(name, create=create)
         durable = durable and opened.keeps_messages
         count_subscribe(opened, ConsumerIdentity(principal.address, consumer_name, 0))
         existing = opened.subscriptions.table.get(subscription_key(chosen, durable))
@@ -132,10 +135,115 @@ class LocalSessions:
         consumer_name: str = "",
         priority: int = 0,
     ) -> TopicConsumer:
-        broker, name = self._broker, parse_topic(topic)
-        consumer_name = consumer_name or broker.new_producer_name()  # one of all partitions, which Failover shares out by it
-        resource = Resource(name.tenant, str(name.namespace), str(name), subscription_name(subscription))
-        await broker.authorize(principal, Action.CONSUME, resource)
+        consumer_name = consumer_name or self._broker.new_producer_name()  # one of all partitions, which Failover shares out by it
+        opening = self._opening(
+            principal, parse_topic(topic), subscription, kind, initial, durable, start, sink, consumer_name, priority
+        )
+        await opening.open()
+        return opening.consumer
+
+    async def subscribe_topics(
+        self,
+        principal: Principal,
+        topics: Sequence[str],
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        sink: TopicListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+    ) -> TopicsConsumer:
+        names = list(dict.fromkeys(map(parse_topic, topics)))
+        if len(names) > TOPICS_MAX:
+            raise InvalidValue(f"these are {len(names):,} topics, and one consumer has {TOPICS_MAX:,} at most: name fewer")
+        chosen = subscription_name(subscription)
+        for name in names:
+            resource = Resource(name.tenant, str(name.namespace), str(name), chosen)
+            await self._broker.authorize(principal, Action.CONSUME, resource)
+        make = self._maker(principal, subscription, kind, durable, consumer_name, priority, create=True)
+        broker, tenant = self._broker, principal.tenant
+        consumer = TopicsConsumer(
+            tenant,
+            sink,
+            make,
+            memory=broker.memory_limiter.sessions,
+            slices=partial(broker.topics.services.loops.slices, tenant),
+            detach=partial(detach_all, broker.peers.turn_loop, tenant),
+        )
+        await consumer.open(names, initial)
+        return consumer
+
+    async def subscribe_pattern(
+        self,
+        principal: Principal,
+        pattern: str,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        sink: TopicListener,
+        *,
+        consumer_name: str = "",
+        priority: int = 0,
+        without: str = "",
+    ) -> PatternConsumer:
+        make = self._maker(principal, subscription, kind, durable, consumer_name, priority, create=False)
+        broker, tenant = self._broker, principal.tenant
+        consumer = PatternConsumer(
+            broker,
+            principal,
+            pattern,
+            subscription_name(subscription),
+            sink,
+            make,
+            memory=broker.memory_limiter.sessions,
+            slices=partial(broker.topics.services.loops.slices, tenant),
+            detach=partial(detach_all, broker.peers.turn_loop, tenant),
+            without=without,
+        )
+        await consumer.open_matching(initial)
+        return consumer
+
+    def _maker(
+        self,
+        principal: Principal,
+        subscription: str,
+        kind: SubscriptionKind,
+        durable: bool,
+        consumer_name: str,
+        priority: int,
+        *,
+        create: bool,
+    ) -> OpenTopicConsumer:
+        """One name for the consumers of all topics."""
+        chosen = consumer_name or self._broker.new_producer_name()
+
+        def make(topic: TopicName, initial: InitialPosition, sink: TopicListener, shared: SharedPermits) -> ConsumerOpening:
+            return self._opening(
+                principal, topic, subscription, kind, initial, durable, None, sink, chosen, priority, shared=shared, create=create
+            )
+
+        return make
+
+    def _opening(
+        self,
+        principal: Principal,
+        name: TopicName,
+        subscription: str,
+        kind: SubscriptionKind,
+        initial: InitialPosition,
+        durable: bool,
+        start: MessagePosition | None,
+        sink: TopicListener,
+        consumer_name: str,
+        priority: int,
+        *,
+        shared: SharedPermits | None = None,
+        create: bool = True,
+    ) -> ConsumerOpening:
+        broker = self._broker
 
         async def open_one(
             topic: TopicName,
@@ -159,10 +267,11 @@ class LocalSessions:
                 priority=priority,
                 shared=shared,
                 wanted=wanted,
+                create=create,
             )
 
         async def partitions() -> int:
-            count = await broker.partition_count(name, auto_create=True)
+            count = await broker.partition_count(name, auto_create=create)
             if count and start is not None:
                 raise NotAllowed(f"{name} is a partitioned topic: begin at earliest or latest, or name one of its partitions")
             return count
@@ -178,9 +287,15 @@ class LocalSessions:
             slices=broker.topics.services.loops.slices(principal.tenant),
             detach=partial(detach_all, broker.peers.turn_loop, principal.tenant),
             background=broker.background,
+            shared=shared,
         )
-        await consumer.open(partitions)
-        return consumer
+
+        async def open_it() -> None:
+            resource = Resource(name.tenant, str(name.namespace), str(name), subscription_name(subscription))
+            await broker.authorize(principal, Action.CONSUME, resource)
+            await consumer.open(partitions)
+
+        return ConsumerOpening(consumer, open_it)
 
     async def round_trip(self) -> None:
         """Publishes one message on a topic of the broker's own and reads it back. Raises `NotReady`, `StorageFailed`."""

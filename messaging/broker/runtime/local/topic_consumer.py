@@ -5,7 +5,7 @@ comes from all of them together, and the end is the end of all."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -13,7 +13,7 @@ import structlog
 
 from messaging.background import BackgroundLoops
 from messaging.broker.core.memory.memory_limiter import MemoryAccount
-from messaging.broker.runtime.detach import DetachAll
+from messaging.broker.runtime.detach import Detach, DetachAll
 from messaging.broker.runtime.local.consumer import LocalConsumer
 from messaging.broker.runtime.local.messages import (
     ConsumerListener,
@@ -88,7 +88,7 @@ class _Part:
 
 
 class TopicConsumer:
-    """A `ConsumerHandle`."""
+    """A `ConsumerHandle`. `shared`: it is one of several of a client, which has asked for that much of all of them together."""
 
     def __init__(
         self,
@@ -103,6 +103,7 @@ class TopicConsumer:
         slices: TurnSlices,
         detach: DetachAll,
         background: BackgroundLoops,
+        shared: SharedPermits | None = None,
     ) -> None:
         self._topic = topic
         self._sink = sink
@@ -115,7 +116,7 @@ class TopicConsumer:
         self._slices = slices
         self._detach = detach
         self._background = background
-        self._asked_for = SharedPermits()
+        self._asked_for = shared or SharedPermits()
         self._parts: dict[int, _Part] = {}
         self._count = 0
         self._ended = 0  # of the parts
@@ -252,7 +253,7 @@ class TopicConsumer:
     def ack(self, positions: Sequence[MessagePosition]) -> Awaitable[None]:
         """An acknowledgement that names none of the partitions changes nothing, as in Pulsar."""
         stored = [self._ack_part(part, its) for part, its in self._by_part(positions).items()]
-        return stored[0] if len(stored) == 1 else _all(stored)
+        return stored[0] if len(stored) == 1 else all_stored(stored)
 
     def _ack_part(self, part: _Part, positions: list[MessagePosition]) -> asyncio.Future[None]:
         if part.consumer is not None:
@@ -260,7 +261,7 @@ class TopicConsumer:
         kept = positions[: ACKS_WAITING_MAX - self._acks_waiting]
         self._acks.setdefault(part, []).extend(kept)
         self._acks_waiting += len(kept)
-        return _all([])
+        return all_stored([])
 
     def nack(self, positions: Sequence[MessagePosition]) -> None:
         for part, its in self._by_part(positions).items():
@@ -279,22 +280,43 @@ class TopicConsumer:
 
     async def unsubscribe(self) -> None:
         """Deletes the subscription of each partition, or of none. Raises `PreconditionFailed` while others are attached."""
-        if self._closed or any(part.consumer is None for part in self._parts.values()):
-            raise NotReady("the consumer is closed: open it again")
-        for part in self._parts.values():
-            if part.consumer is not None:
-                part.consumer.check_alone()
+        self.check_alone()
         self._stop()
         consumers = self._take_consumers()
         try:
             await all_in_slices(self._slices, consumers, OPEN_COST, lambda consumer: consumer.unsubscribe())
         finally:
-            self._leave(consumers)
+            self._detach(self._left(consumers))
+
+    def check_alone(self) -> None:
+        """Raises `PreconditionFailed` while others are attached to a subscription of its partitions, `NotReady`."""
+        if self._closed or any(part.consumer is None for part in self._parts.values()):
+            raise NotReady("the consumer is closed: open it again")
+        for part in self._parts.values():
+            if part.consumer is not None:
+                part.consumer.check_alone()
+
+    @property
+    def partitions(self) -> list[int]:
+        """-1 of a plain topic."""
+        return list(self._parts)
+
+    def unacknowledged_ledgers(self) -> Iterator[int]:
+        """Those of which its subscription may have messages that were not acknowledged, as far as its partitions are open."""
+        for part in self._parts.values():
+            consumer = part.consumer
+            if consumer is not None and consumer.topic.keeps_messages:
+                done = consumer.subscription.cursor.mark_delete.ledger_id
+                yield from (ledger_id for ledger_id in consumer.topic.ledger_list.ids if ledger_id >= done)
 
     def close(self) -> None:
         """What was open is detached in slices, and counts as gone already."""
+        self._detach(self.leave())
+
+    def leave(self) -> list[Detach]:
+        """Closes it, for a caller that detaches what is returned."""
         self._stop()
-        self._leave(self._take_consumers())
+        return self._left(self._take_consumers())
 
     def _take_consumers(self) -> list[LocalConsumer]:
         """Those that are open. They are no longer consumers of parts."""
@@ -303,13 +325,13 @@ class TopicConsumer:
             part.consumer = None
         return consumers
 
-    def _leave(self, consumers: list[LocalConsumer]) -> None:
+    def _left(self, consumers: list[LocalConsumer]) -> list[Detach]:
         if not consumers and not self._charged_bytes:
-            return
+            return []
         for consumer in consumers:
             consumer.leave()
         charged_bytes, self._charged_bytes = self._charged_bytes, 0
-        self._detach([*(consumer.close for consumer in consumers), partial(self._memory.give, self._topic.tenant, charged_bytes)])
+        return [*(consumer.close for consumer in consumers), partial(self._memory.give, self._topic.tenant, charged_bytes)]
 
     def _stop(self) -> None:
         self._closed = True
@@ -318,7 +340,7 @@ class TopicConsumer:
         self._to_open.clear()
 
 
-def _all(stored: Sequence[asyncio.Future[None]]) -> asyncio.Future[None]:
+def all_stored(stored: Sequence[Awaitable[None]]) -> asyncio.Future[None]:
     """Done when all of them are, and failed if one is."""
 
     async def wait() -> None:

@@ -60,8 +60,10 @@ class Client:
     def end_of_topic(self) -> None:
         self.ends += 1
 
-    def withdraw(self, partition: int) -> int:
+    def withdraw(self, partition: int, topic: str = "") -> int:
         return 0
+
+    def topic_added(self) -> None: ...
 
 
 class World:
