@@ -58,6 +58,7 @@ from tests.compat.scenarios.websocket import (
     frames_of_partitions,
     frames_of_producers,
     frames_of_readers,
+    frames_of_topics,
 )
 from tests.compat.scenarios.world import Outcome, Platform, Scenario, World, topic_path
 
@@ -100,6 +101,7 @@ MODULES: tuple[ModuleType, ...] = (
     frames_of_partitions,
     frames_of_producers,
     frames_of_readers,
+    frames_of_topics,
     identifiers,
     key_shared,
     limits,

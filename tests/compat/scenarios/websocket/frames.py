@@ -89,13 +89,22 @@ class Frames:
 
     def client(self, kind: str, topic: str, *more: str, **parameters: Any) -> FrameClient:
         """`kind`: producer, consumer or reader; `more`: the subscription; `parameters`: of the query."""
-        platform = self.world.platform
         path = "/".join([kind, topic_path(topic), *(quote(part, safe="") for part in more)])
+        return self.open(f"/ws/v2/{path}", **parameters)
+
+    def open(self, path: str, **parameters: Any) -> FrameClient:
+        platform = self.world.platform
         headers = {} if platform.token is None else {"Authorization": f"Bearer {platform.token}"}
         query = urlencode(parameters)
-        client = FrameClient(self, f"{platform.ws_url}/ws/v2/{path}{'?' * bool(query)}{query}", headers)
+        client = FrameClient(self, f"{platform.ws_url}{path}{'?' * bool(query)}{query}", headers)
         self._clients.append(client)
         return client
+
+    def topics_consumer(self, *topics: str, name: str = "s", **parameters: Any) -> FrameClient:
+        return self.open(f"/ws/v3/consumer/{name}", topics=",".join(topics), **parameters)
+
+    def pattern_consumer(self, pattern: str, name: str = "s", **parameters: Any) -> FrameClient:
+        return self.open(f"/ws/v3/consumer/{name}", topicsPattern=pattern, **parameters)
 
     def producer(self, topic: str, **parameters: Any) -> FrameClient:
         return self.client("producer", topic, **parameters)
