@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,19 @@ from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.session import EARLY_BYTES_MAX
 from tests.messaging.broker_http.websocket_peer import close_of
 from tests.support.brokers.running_broker import RunningBroker, running_broker
+from tests.support.clients.raw_http import ask, get, peers
 from tests.support.waiting import eventually
 
 TOPIC = "persistent://acme/orders/new"
 CONNECT = frames.command(pb.Command.CONNECT, connect=pb.Connect(client_version="test", protocol_version=20))
+
+
+async def taken(broker: RunningBroker) -> int:
+    """Places of the public listener, by what it says itself."""
+    async with peers(broker.ws_port, 1) as [peer]:
+        peer.say(get("/metrics", "Connection: close"))
+        figures = (await peer.gone()).decode()
+    return int(float(figures.partition('\nmagnetar_http_connections{listener="public"} ')[2].partition("\n")[0])) - 1
 
 
 @pytest.fixture
@@ -148,6 +158,37 @@ async def test_a_stranger_cannot_make_the_broker_hold_a_large_message(broker: Ru
             pass
         await lost(connection)
     await eventually(lambda: not broker.service.peers.connections)
+
+
+async def signed_in(broker: RunningBroker, connection: ClientConnection) -> None:
+    body = pb.Connect(client_version="test", protocol_version=20, auth_method_name="token", auth_data=broker.token("owner").encode())
+    await connection.send(frames.command(pb.Command.CONNECT, connect=body))
+    answer = await connection.recv()
+    assert isinstance(answer, bytes) and frames.decode(answer[4:]).type == pb.Command.CONNECTED
+
+
+async def test_who_is_signed_in_and_silent_takes_no_place_of_the_listener(tmp_path: Path) -> None:
+    """Its second message freed the place: a key whose clients only listen shut the port for everybody."""
+    settings: dict[str, Any] = {"http_connections_max": 2, "connections_unauthenticated_max": 2}
+    async with running_broker(tmp_path, **settings) as broker, AsyncExitStack() as stack:
+        for _ in range(24):
+            await signed_in(broker, await stack.enter_async_context(opened(broker)))
+        assert await taken(broker) == 0
+        assert len(broker.service.peers.connections) == 24
+        assert await ask(broker.ws_port, "/nothing") == 404
+
+
+async def test_the_first_message_after_sign_in_may_be_large(broker: RunningBroker) -> None:
+    """The limit of strangers was still on for it."""
+    async with opened(broker) as connection:
+        await signed_in(broker, connection)
+        ping_count = 3 * EARLY_BYTES_MAX // len(frames.PING)
+        await connection.send(frames.PING * ping_count)
+        pongs = 0
+        while pongs < ping_count:
+            answer = await connection.recv()
+            assert isinstance(answer, bytes)
+            pongs += answer.count(frames.PONG)
 
 
 async def test_a_stranger_that_says_nothing_is_disconnected(broker: RunningBroker) -> None:

@@ -39,7 +39,7 @@ EMPTY_MESSAGES_MAX = 100  # in a row: they cost a turn of the loop each and brin
 class WebSocketTransport(asyncio.Transport):
     """What a connection of the binary protocol writes to, over ASGI. `local` False hides the own address, so that the peer counts
     as one from elsewhere, whatever the address of the proxy. `closing` is called when the connection is to end: it counts no longer
-    among those of the broker."""
+    among those of the broker. `limits` follow when the peer has signed in."""
 
     def __init__(
         self,
@@ -60,9 +60,11 @@ class WebSocketTransport(asyncio.Transport):
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._connection: BinaryConnection | None = None
+        self._limits: MessageLimits | None = None
 
-    def begin(self, connection: BinaryConnection) -> None:
+    def begin(self, connection: BinaryConnection, limits: MessageLimits) -> None:
         self._connection = connection
+        self._limits = limits
         connection.connection_made(self)
 
     # --- for the connection
@@ -72,6 +74,8 @@ class WebSocketTransport(asyncio.Transport):
             return
         self._unsent.append(bytes(data) if isinstance(data, bytearray) else data)
         self._unsent_bytes += len(data)
+        if self._limits is not None and self._limits.follow():  # before the peer reads that it has signed in
+            self._limits = None
         self._to_send.set()
         self._watch_buffer()
 
@@ -204,9 +208,9 @@ async def _serve(context: EdgeContext, make: MakeConnection, scope: Scope, recei
     context.counters.connections["binary"] += 1
     try:
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
-        transport.begin(connection)
+        transport.begin(connection, limits)
         try:
-            await _run(transport, connection, limits, receive, send)
+            await _run(transport, connection, receive, send)
         finally:
             transport.abort()
             connection.connection_lost(None)
@@ -216,10 +220,8 @@ async def _serve(context: EdgeContext, make: MakeConnection, scope: Scope, recei
         context.counters.connections["binary"] -= 1
 
 
-async def _run(
-    transport: WebSocketTransport, connection: BinaryConnection, limits: MessageLimits, receive: Receive, send: Send
-) -> None:
-    reader = asyncio.create_task(_read(transport, connection, limits, receive))
+async def _run(transport: WebSocketTransport, connection: BinaryConnection, receive: Receive, send: Send) -> None:
+    reader = asyncio.create_task(_read(transport, connection, receive))
     writer = asyncio.create_task(transport.write_all(send))
     try:
         await asyncio.wait({reader, writer, transport.cut}, return_when=asyncio.FIRST_COMPLETED)
@@ -236,7 +238,7 @@ async def _run(
             raise result
 
 
-async def _read(transport: WebSocketTransport, connection: BinaryConnection, limits: MessageLimits, receive: Receive) -> str | None:
+async def _read(transport: WebSocketTransport, connection: BinaryConnection, receive: Receive) -> str | None:
     """Returns why the peer broke the rules of this sub-protocol; None if it left."""
     empty = 0
     while await transport.may_read():
@@ -251,7 +253,6 @@ async def _read(transport: WebSocketTransport, connection: BinaryConnection, lim
             return f"{EMPTY_MESSAGES_MAX} messages in a row were empty"
         if data and not transport.is_closing():
             connection.data_received(data)
-            limits.update()
     return None
 
 
@@ -267,14 +268,15 @@ class MessageLimits:
         if self._limit is not None:
             self._limit(EARLY_BYTES_MAX)  # nothing was read yet: the WebSocket is accepted afterwards
 
-    def update(self) -> None:
-        """After each message: whether the peer is known now."""
+    def follow(self) -> bool:
+        """With each answer until it returns True: whether the peer is known now. Its sign-in ends between two messages."""
         principal = self._connection.principal
-        if principal is None or self._limit is None:
-            return
+        if principal is None:
+            return False
         context, limit_bytes = self._context, self._context.settings.message_bytes_max + (64 << 10)
-        self._limit(limit_bytes)
-        self._limit = None
+        if self._limit is not None:
+            self._limit(limit_bytes)
         if self._counts_begun is not None:
             limiter = context.broker.ingress_limiter
             self._counts_begun(lambda on_resume: MessageThrottle(limiter, principal.tenant, limit_bytes, on_resume))
+        return True
