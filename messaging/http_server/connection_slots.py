@@ -1,15 +1,16 @@
 """Which connections to an HTTP server may stay open, and which are closed to make room for others. Pure.
 
-A connection is *busy* while a request is processed, and a WebSocket is busy as long as it is open. Otherwise it is *silent*: it
-has sent nothing yet or only part of a request, or it is idle between two requests. New connections are always accepted. If there
-are then too many, the longest silent one of the address with the most of them is closed. So clients that hold idle connections
-displace only their own, and a client that sends its request at once is served, however many there are.
+A connection is *busy* while a request is processed, and a WebSocket is busy as long as its application works on it. Otherwise it
+is *silent*: it has sent nothing yet or only part of a request, it is idle between two requests, or it is being closed and its peer
+has not answered that yet. New connections are always accepted. If there are then too many, the longest silent one of the address
+with the most of them is closed. So clients that hold idle connections, or do not let go of closed ones, displace only their own,
+and a client that sends its request at once is served, however many there are.
 
-If all are busy, a few more are accepted to answer health checks; other requests on them are refused. These slots are silent until
-their request has arrived, so nobody can occupy them.
+If all are busy, a few more are accepted to answer health checks; other requests on them are refused, and so are upgrades. These
+slots are silent until their request has arrived and again when it is refused, so nobody can occupy them.
 
 A WebSocket whose owner is known has a place among the connections that its application counts, and none here (`leave`). When the
-application has done with it, it has one here until it is closed (`return_busy`).
+application has done with it, it is one of the silent here until it is closed (`return_silent`).
 """
 
 from __future__ import annotations
@@ -42,18 +43,7 @@ class ConnectionSlots(Generic[Peer]):
 
     def arrive(self, peer: Peer, address: str) -> Peer | None:
         """`peer` is in. Returns who is to be closed for it, perhaps itself; that one counts no longer."""
-        leaves = self._longest_silent() if self.taken >= self.places_max else None
-        if leaves is None and self.taken >= self.places_max + self.reserved:
-            self.turned_away += 1
-            return peer
-        if leaves is not None:
-            self.made_room += 1
-            self.leave(leaves)
-        address = place_of(address)
-        self._addresses[peer] = address
-        self.taken += 1
-        self.silent_peers.setdefault(address, OrderedDict())[peer] = None
-        return leaves
+        return self._let_in(peer, address, self.places_max + self.reserved)
 
     def busy(self, peer: Peer) -> None:
         """Idempotent, as are the others."""
@@ -67,17 +57,9 @@ class ConnectionSlots(Generic[Peer]):
             self._forget_busy(address)
             self.silent_peers.setdefault(address, OrderedDict())[peer] = None
 
-    def return_busy(self, peer: Peer, address: str) -> bool:
-        """`peer`, which left, is in again until it is closed. False if there is no place: it is to be closed now."""
-        if peer in self._addresses:
-            return True
-        if self.taken >= self.places_max + self.reserved:
-            self.turned_away += 1
-            return False
-        self._addresses[peer] = place_of(address)
-        self.taken += 1
-        self.busy_peers[self._addresses[peer]] += 1
-        return True
+    def return_silent(self, peer: Peer, address: str) -> Peer | None:
+        """As `arrive`, of one that left and is being closed: the places for health checks are not for it."""
+        return None if peer in self._addresses else self._let_in(peer, address, self.places_max)
 
     def leave(self, peer: Peer) -> None:
         address = self._addresses.pop(peer, None)
@@ -94,6 +76,20 @@ class ConnectionSlots(Generic[Peer]):
             self._addresses[following] = address
             self.taken += 1
             self.busy_peers[address] += 1
+
+    def _let_in(self, peer: Peer, address: str, places: int) -> Peer | None:
+        leaves = self._longest_silent() if self.taken >= self.places_max else None
+        if leaves is None and self.taken >= places:
+            self.turned_away += 1
+            return peer
+        if leaves is not None:
+            self.made_room += 1
+            self.leave(leaves)
+        address = place_of(address)
+        self._addresses[peer] = address
+        self.taken += 1
+        self.silent_peers.setdefault(address, OrderedDict())[peer] = None
+        return leaves
 
     def _longest_silent(self) -> Peer | None:
         if not self.silent_peers:

@@ -137,6 +137,8 @@ class HttpProtocol(H11Protocol):
     def _look(self) -> None:
         """What is expected of the peer now."""
         if self.transport.get_protocol() is not self or self.transport.is_closing():
+            if not self._unread_bytes:
+                self.bounds.slots.silent(self)  # over TLS closing waits for the peer's answer
             self._watch_writing()
             return
         state = self.conn.their_state

@@ -38,6 +38,7 @@ INTERNAL_PREFIX = "/internal/"  # what the broker asks, while requests may be wa
 OWN_RUNNING_MAX = 4  # of each of those two kinds
 OWN_WAITING_MAX = 64
 HEADERS_MAX = 100  # of a request; browsers send under 30
+FULL = "all connections of this server are in use: try again in a moment"
 
 
 class RequestQueue:
@@ -123,6 +124,9 @@ class RequestQueues:
         self.internal = RequestQueue(OWN_RUNNING_MAX, OWN_WAITING_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope.get("state", {}).get("full"):
+            await _refuse_upgrade(receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -142,7 +146,7 @@ class RequestQueues:
         elif scope["path"].startswith(INTERNAL_PREFIX):
             await self._in_turn(self.internal, scope, receive, send)
         elif scope.get("state", {}).get("full"):
-            await refuse(send, 503, "not_ready", "all connections of this server are in use: try again in a moment")
+            await refuse(send, 503, "not_ready", FULL)
         elif self.bodies is None:
             await self._in_turn(self.requests, scope, receive, send)
         else:
@@ -247,6 +251,19 @@ async def _begun(request_queue: RequestQueue, who: str, leaving: asyncio.Future[
 def address_of(scope: Scope) -> str:
     client = scope.get("client")
     return place_of(str(client[0])) if client else ""
+
+
+async def _refuse_upgrade(receive: Receive, send: Send) -> None:
+    """On one of the connections that are for health checks."""
+
+    async def answer(event: Event) -> None:
+        await send({**event, "type": event["type"].replace("http.", "websocket.http.", 1)})
+
+    await receive()
+    try:
+        await refuse(answer, 503, "not_ready", FULL)
+    except OSError:
+        pass  # it did not wait for the answer
 
 
 async def refuse(send: Send, status: int, code: str, message: str) -> None:

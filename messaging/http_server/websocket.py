@@ -163,11 +163,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.bounds.slots.leave(self)
 
     def _count_here(self) -> None:
-        """The application counts it no longer, though it is still open."""
-        if self._counted_by_application and self.bounds is not None and not self.disconnected:
-            self._counted_by_application = False
-            if not self.bounds.slots.return_busy(self, self.client[0] if self.client else ""):
-                self.give_way()
+        """The application has done with it, though it is still open: it waits for its peer, and others may need its place."""
+        if self.bounds is None or self.disconnected:
+            return
+        if not self._counted_by_application:
+            self.bounds.slots.silent(self)
+            return
+        self._counted_by_application = False
+        leaves = self.bounds.slots.return_silent(self, self.client[0] if self.client else "")
+        if leaves is not None:
+            leaves.give_way()
 
     def _limit_messages(self, bytes_max: int) -> None:
         """For the application: a larger message ends the connection, before all of it has arrived."""

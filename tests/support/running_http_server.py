@@ -41,6 +41,10 @@ class App:
         self.asked.append(scope["path"])
         if scope["type"] == "websocket":
             await receive()
+            if scope["path"] == "/refuses":
+                await send({"type": "websocket.http.response.start", "status": 403, "headers": []})
+                await send({"type": "websocket.http.response.body", "body": b"no"})
+                return
             if scope["path"].startswith("/counted"):
                 scope["state"]["counts_begun"](lambda resume: NoThrottle())
             await send({"type": "websocket.accept"})

@@ -42,7 +42,8 @@ class HttpListeners:
         server = http_server(
             request_queues,
             settings,
-            # WebSockets that are signed in are among the connections of the broker; these are those before.
+            # WebSockets that are signed in are among the connections of the broker. These are requests, and WebSockets before that
+            # and while they are being closed: the longest silent of them make room.
             connections_max=settings.http_connections_max + (settings.connections_unauthenticated_max if ws else 0),
             tls=tls,
             websockets=ws,

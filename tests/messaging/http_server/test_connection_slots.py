@@ -61,18 +61,22 @@ def test_an_upgrade_keeps_its_place() -> None:
     assert slots.taken == 1 and not slots.full
 
 
-def test_who_is_counted_elsewhere_comes_back_if_there_is_a_place() -> None:
-    slots: ConnectionSlots[str] = ConnectionSlots(1, reserved=1)
+def test_who_is_counted_elsewhere_comes_back_silent_and_not_to_the_places_for_health_checks() -> None:
+    slots: ConnectionSlots[str] = ConnectionSlots(2, reserved=1)
     for name in ("first", "second", "third"):
         slots.arrive(name, "a")
         slots.busy(name)
         slots.leave(name)
     assert not slots.taken
-    assert slots.return_busy("first", "a") and slots.return_busy("first", "a") and slots.return_busy("second", "b")
-    assert not slots.return_busy("third", "a") and (slots.taken, slots.turned_away) == (2, 1)
-    assert slots.arrive("fourth", "a") == "fourth", "those who came back are busy"
-    slots.leave("first")
-    slots.leave("second")
+    assert slots.return_silent("first", "a") is None and slots.return_silent("first", "a") is None
+    assert slots.return_silent("second", "a") is None
+    assert slots.return_silent("third", "a") == "first", "the longest silent of the crowd"
+    assert slots.arrive("fourth", "b") == "second" and (slots.taken, slots.full) == (2, False)
+    slots.busy("fourth")
+    slots.busy("third")
+    assert slots.return_silent("first", "a") == "first" and (slots.taken, slots.turned_away) == (2, 1)
+    slots.leave("third")
+    slots.leave("fourth")
     assert not slots.taken and not slots.busy_peers
 
 
@@ -88,12 +92,14 @@ def test_never_more_than_there_are_and_counts_that_agree(acts: list[tuple[str, i
     slots: ConnectionSlots[int] = ConnectionSlots(4, reserved=2)
     inside: set[int] = set()
     for act, peer, address in acts:
+        before = slots.taken
         if act == "arrive" and peer not in inside:
             inside.add(peer)
             inside.discard(slots.arrive(peer, address))
         elif act == "return" and peer not in inside:
-            if slots.return_busy(peer, address):
-                inside.add(peer)
+            inside.add(peer)
+            inside.discard(slots.return_silent(peer, address))
+            assert slots.taken <= max(4, before)
         elif act == "leave":
             slots.leave(peer)
             inside.discard(peer)

@@ -186,8 +186,50 @@ async def test_websockets_that_the_application_has_done_with_are_no_more_than_th
             peer.stop_reading()
         assert len(here.server.server_state.connections) == 40
         here.app.go_on.set()
-        places = here.server.bounds.slots.places_max + here.server.bounds.slots.reserved
-        await eventually(lambda: len(here.server.server_state.connections) == here.taken == places)
+        await eventually(lambda: len(here.server.server_state.connections) == here.taken == 2)
+        assert await ask(here.port, "/") == 200
+
+
+@pytest.mark.parametrize("path", ["/closes", "/closes/unread", "/refuses"])
+async def test_websockets_that_are_being_closed_make_room(path: str) -> None:
+    """They were busy until their peers had let go of them, and in the places for health checks: so one address shut the port."""
+    async with running(connections_max=4, http_transfer_timeout_ms=60_000) as here, AsyncExitStack() as stack:
+        for count in range(1, 7):
+            [peer] = await stack.enter_async_context(peers(here.port, 1, small_window=True))
+            peer.stop_reading()
+            peer.say(get(path, *UPGRADE))
+            await eventually(lambda count=count: len(here.app.asked) == count)  # type: ignore[misc]
+        slots = here.server.bounds.slots
+        await eventually(lambda: not slots.busy_peers and here.taken <= 4)
+        assert await ask(here.port, "/") == 200
+
+
+async def test_upgrades_are_refused_where_only_the_places_for_health_checks_are_left() -> None:
+    async with running(connections_max=2) as here, peers(here.port, 2) as crowd:
+        for peer in crowd:
+            peer.say(get("/held"))
+        await eventually(lambda: here.app.asked == ["/held"] * 2)
+        for _ in range(3):
+            async with peers(here.port, 1) as [peer]:
+                peer.say(get("/ws", *UPGRADE))
+                assert await peer.status() == 503
+                assert (await peer.gone()).endswith(b'try again in a moment"}')
+        assert await ask(here.port, "/healthz") == 200
+        assert here.app.asked == ["/held", "/held", "/healthz"]
+        here.app.go_on.set()
+        assert [await peer.status() for peer in crowd] == [200] * 2
+
+
+async def test_a_connection_that_we_closed_and_that_is_not_let_go_of_makes_room(tmp_path: Path) -> None:
+    """Over TLS the end waits for the peer's answer."""
+    settings: dict[str, Any] = {"data_dir": str(tmp_path), "tls": "self-signed", "http_transfer_timeout_ms": 60_000}
+    async with running(connections_max=2, **settings) as here, peers(here.port, 2, tls=True) as crowd:
+        for peer in crowd:
+            peer.stop_reading()
+            peer.say(get("/", "Connection: close"))
+        await eventually(lambda: here.app.asked == ["/"] * 2)
+        await eventually(lambda: not here.server.bounds.slots.busy_peers)
+        assert await ask(here.port, "/", tls=True) == 200
 
 
 async def test_websockets_have_the_keep_alive_of_other_connections() -> None:
