@@ -161,7 +161,8 @@ async def test_a_stranger_cannot_make_the_broker_hold_a_large_message(broker: Ru
 
 
 async def signed_in(broker: RunningBroker, connection: ClientConnection) -> None:
-    body = pb.Connect(client_version="test", protocol_version=20, auth_method_name="token", auth_data=broker.token("owner").encode())
+    token = broker.token("owner").encode()
+    body = pb.Connect(client_version="test", protocol_version=20, auth_method_name="token", auth_data=token)
     await connection.send(frames.command(pb.Command.CONNECT, connect=body))
     answer = await connection.recv()
     assert isinstance(answer, bytes) and frames.decode(answer[4:]).type == pb.Command.CONNECTED
