@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from messaging.client.consuming.dead_letters import DeadLetters
 from messaging.client.consuming.interceptors import before_receive, on_ack, on_nack
+from messaging.client.consuming.last_deliveries import LastDeliveries
 from messaging.client.consuming.options import PREFETCH_ACROSS_MAX, ConsumerOptions
 from messaging.client.consuming.partition import ConsumerServices, TopicConsumer
 from messaging.client.consuming.redelivery import Entry
@@ -79,8 +80,7 @@ class Consumer:
         self._consumers: dict[str, TopicConsumer] = {}
         self._queue: deque[tuple[TopicConsumer, Message]] = deque()
         self._arrived = asyncio.Event()
-        self._refused_last: dict[tuple[str, Entry], list[Message]] = {}  # delivered for the last time
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_deliveries = _last_deliveries(options, dead_letters)
         self._updates: asyncio.Task[None] | None = None
         self._ended: MagnetarError | None = None
         self._failed = False
@@ -278,22 +278,14 @@ class Consumer:
             return False
         source, message_id = self._source(message)
         self._acknowledged += 1
-        if self._refused_last:
-            self._not_refused(source.topic, message_id)
+        if self._last_deliveries is not None:
+            self._last_deliveries.acknowledged(source.topic, message_id)
         if self._options.interceptors:
             on_ack(self._options.interceptors, message_id, cumulative=cumulative)
         result = source.ack(message_id, cumulative=cumulative)
         if result.receipt is not None:
             await result.receipt
         return result.told
-
-    def _not_refused(self, topic: str, message_id: MessageId) -> None:
-        """The others of its batch may be yet."""
-        key = topic, Entry(*message_id[:2])
-        messages = self._refused_last.pop(key, [])
-        left = [message for message in messages if message_id.batch_index not in (-1, message.id.batch_index)]
-        if left:
-            self._refused_last[key] = left
 
     def _check(self) -> None:
         if self._ended is not None:
@@ -349,8 +341,8 @@ class Consumer:
         if self._updates is not None:
             self._updates.cancel()
             await asyncio.gather(self._updates, return_exceptions=True)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._services.open_timeout_s)
+        if self._last_deliveries is not None:
+            await self._last_deliveries.wait(self._services.open_timeout_s)
         await asyncio.gather(*(consumer.close() for consumer in self._consumers.values()), return_exceptions=True)
         if self._dead_letters is not None:
             await self._dead_letters.close()
@@ -418,12 +410,11 @@ class Consumer:
     # --- for its topics
 
     def arrived(self, source: TopicConsumer, messages: Sequence[Message]) -> None:
-        policy = self._options.dead_letters
         for message in messages:
             if self._options.interceptors:
                 message = before_receive(self._options.interceptors, message)
-            if policy is not None and message.redelivery_count >= policy.max_redeliveries:
-                self._refused_last.setdefault((source.topic, Entry(*message.id[:2])), []).append(message)
+            if self._last_deliveries is not None:
+                self._last_deliveries.delivered(source.topic, message)
             self._queue.append((source, message))
         self._arrived.set()
 
@@ -433,29 +424,12 @@ class Consumer:
         self._queue = deque(
             item for item in self._queue if item[0] is not source or (gone is not None and Entry(*item[1].id[:2]) not in gone)
         )
-        for topic, entry in [key for key in self._refused_last if key[0] == source.topic and (gone is None or key[1] in gone)]:
-            del self._refused_last[topic, entry]
+        if self._last_deliveries is not None:
+            self._last_deliveries.dropped(source.topic, gone)
         return before - len(self._queue)
 
     def refused(self, source: TopicConsumer, entry: Entry) -> bool:
-        messages = self._refused_last.pop((source.topic, entry), None)
-        if messages is None or self._dead_letters is None:
-            return False
-        task = asyncio.get_running_loop().create_task(self._dead_letter(source, messages))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-    async def _dead_letter(self, source: TopicConsumer, messages: list[Message]) -> None:
-        assert self._dead_letters is not None
-        for message in messages:
-            try:
-                await self._dead_letters.send(message)
-            except MagnetarError as error:
-                logger.warning("%s: message %s could not be dead-lettered: %s", self.topic, message.id, error.message)
-                source.nack(message.id)
-                continue
-            source.ack(message.id, cumulative=False)
+        return self._last_deliveries is not None and self._last_deliveries.refused(source, entry)
 
     def ended(self, source: TopicConsumer) -> None:
         self._topics_ended.add(source.topic)
@@ -483,3 +457,9 @@ class Consumer:
         if self._ended is None:
             self._ended = error
         self._arrived.set()
+
+
+def _last_deliveries(options: ConsumerOptions, dead_letters: DeadLetters | None) -> LastDeliveries | None:
+    if options.dead_letters is None or dead_letters is None:
+        return None
+    return LastDeliveries(options.dead_letters.max_redeliveries, dead_letters)

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol
 from messaging.client.consuming.acks import AckTracker, Delivered
 from messaging.client.consuming.assembly import Assembly
 from messaging.client.consuming.interceptors import active_changed
-from messaging.client.consuming.options import KINDS, ConsumerOptions
+from messaging.client.consuming.options import ConsumerOptions
 from messaging.client.consuming.receipts import Receipts
 from messaging.client.consuming.redelivery import Entry, Schedule
+from messaging.client.consuming.requests import seek_request, signed, subscribe_request
 from messaging.client.consuming.unpacking import Unpacker, Unreadable, message_count, open_entry
 from messaging.client.errors import Closed, from_wire
 from messaging.client.failures import ConnectionLost
@@ -188,7 +189,7 @@ class TopicConsumer:
     async def seek(self, target: MessageId | int, *, inclusive: bool) -> None:
         """To after a message, to it if `inclusive`, or to the first that was published at this time or later (ms since 1970)."""
         connection = await self._connected()
-        request = self._seek_request(target)
+        request = seek_request(self._id, target)
         self._flush_acks()  # on their way before it: afterwards they would acknowledge what comes again
         self._receipts.moving()
         self._owner.dropped(self, None)
@@ -211,22 +212,12 @@ class TopicConsumer:
             if self._seeking is seeking:
                 self._seeking = None
 
-    def _seek_request(self, target: MessageId | int) -> pb.Seek:
-        request = pb.Seek(consumer_id=self._id, request_id=0)
-        if isinstance(target, int):
-            request.message_publish_time = target
-        else:
-            request.message_id.ledger_id, request.message_id.entry_id = target.ledger_id & _U64, target.entry_id & _U64
-            if target.batch_index >= 0:
-                request.message_id.batch_index = target.batch_index
-        return request
-
     async def last_message_id(self) -> MessageId:
         """Entry -1: the topic is empty."""
         request = pb.GetLastMessageId(consumer_id=self._id, request_id=0)
         command = await (await self._connected()).request(Command.GET_LAST_MESSAGE_ID, "get_last_message_id", request)
         last = command.get_last_message_id_response.last_message_id
-        return MessageId(_signed(last.ledger_id), _signed(last.entry_id), last.batch_index, last.partition)
+        return MessageId(signed(last.ledger_id), signed(last.entry_id), last.batch_index, last.partition)
 
     async def schema_of(self, version: bytes) -> pb.Schema:
         """A version of the topic's schema. Raises the broker's error."""
@@ -415,32 +406,16 @@ class TopicConsumer:
     async def _open_once(self) -> None:
         options = self._options
         connection = await self._services.connections.lookup(self.topic)
-        request = pb.Subscribe(
-            topic=self.topic,
-            subscription=self._subscription,
-            sub_type=KINDS[options.kind],
-            consumer_id=self._id,
-            request_id=0,
-            priority_level=options.priority,
-            durable=options.durable,
-            force_topic_creation=not self._existing_only,
-            read_compacted=options.read_compacted,
-            initial_position=pb.Subscribe.Earliest if options.initial == "earliest" else pb.Subscribe.Latest,
-            consumer_epoch=self._epoch,
-            metadata=_pairs(options.properties),
-            subscription_properties=_pairs(options.subscription_properties),
+        request = subscribe_request(
+            self._id,
+            self.topic,
+            self._subscription,
+            options,
+            self._schema.description,
+            self.position,
+            epoch=self._epoch,
+            existing_only=self._existing_only,
         )
-        if options.name is not None:
-            request.consumer_name = options.name
-        if self._schema.description is not None:
-            request.schema.CopyFrom(self._schema.description)
-        if options.kind == "key_shared":
-            request.key_shared_meta.mode = pb.KeySharedMeta.AUTO_SPLIT
-        start = self.position
-        if not options.durable and start is not None:
-            request.start_message_id.ledger_id, request.start_message_id.entry_id = start.ledger_id & _U64, start.entry_id & _U64
-            if start.batch_index >= 0:
-                request.start_message_id.batch_index = start.batch_index
         connection.consumers[self._id] = self
         try:
             await connection.request(Command.SUBSCRIBE, "subscribe", request)
@@ -455,7 +430,7 @@ class TopicConsumer:
         if self._sought_ms is not None and connection is not self._sought_on and not options.durable:
             # Where a time is only the broker knows, and nothing of it is left. It closes the consumer, to be opened again.
             self._sought_on = connection
-            await connection.request(Command.SEEK, "seek", self._seek_request(self._sought_ms))
+            await connection.request(Command.SEEK, "seek", seek_request(self._id, self._sought_ms))
             if self._id not in connection.consumers:
                 raise ConnectionLost("moved to a time again, after the connection was lost")
         self._connection = connection
@@ -479,13 +454,3 @@ class TopicConsumer:
         self._receipts.end(error)
         self._owner.gave_up(self, error)
 
-
-_U64 = (1 << 64) - 1
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-def _pairs(properties: Any) -> list[pb.KeyValue]:
-    return [pb.KeyValue(key=key, value=value) for key, value in properties.items()]
