@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from messaging.client.data_keys import check_library, decrypted_by, encrypted_for, private_key, public_key
-from messaging.client.errors import DecryptionFailed
+from messaging.client.errors import DecryptionFailed, KeyUnavailable
 from messaging.errors import InvalidValue
 from messaging.protocol import pulsar_pb2 as pb
 
@@ -29,7 +29,7 @@ NONCE_BYTES = 12
 DATA_KEY_LIFE_S = 4 * 3600.0
 DATA_KEYS_KEPT = 1000  # decrypted ones, so that a private key is not needed for each entry
 
-# Key name -> the PEM of the private key; raises KeyError for a name that it does not know.
+# Key name -> the PEM of the private key; raises KeyError for a name that it does not know. After any other error it is asked again.
 PrivateKeys = Callable[[str], bytes]
 
 
@@ -72,7 +72,7 @@ class Decryptor:
         self._data_keys: OrderedDict[bytes, bytes] = OrderedDict()
 
     def decrypt(self, payload: bytes, metadata: pb.Metadata) -> bytes:
-        """Raises `DecryptionFailed`."""
+        """Raises `DecryptionFailed`, or `KeyUnavailable` if the function of the private keys failed and no other key fits."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -84,11 +84,15 @@ class Decryptor:
 
     def _data_key(self, metadata: pb.Metadata) -> bytes:
         names = []
+        failed: KeyUnavailable | None = None
         for entry in metadata.encryption_keys:
             digest = sha256(entry.value).digest()
             known = self._data_keys.get(digest)
             if known is None:
-                known = self._decrypted(entry.key, entry.value)
+                try:
+                    known = self._decrypted(entry.key, entry.value)
+                except KeyUnavailable as error:
+                    failed = error
                 if known is None:
                     names.append(entry.key)
                     continue
@@ -96,16 +100,26 @@ class Decryptor:
                 if len(self._data_keys) > DATA_KEYS_KEPT:
                     self._data_keys.popitem(last=False)
             return known
+        if failed is not None:
+            raise failed
         raise DecryptionFailed(f"no private key fits an encrypted message; it has keys for {', '.join(names)[:300]}")
 
     def _decrypted(self, name: str, value: bytes) -> bytes | None:
+        """None: it is not for the key of this name, or there is none. Raises `KeyUnavailable`."""
         try:
-            key = private_key(self._private(name))
-            return None if key is None else decrypted_by(key, value)
-        except (KeyError, ValueError, TypeError):
+            pem = self._private(name)
+        except KeyError:
             return None
-        except Exception:  # of the function that gives the key; the message comes again, as one without a key
+        except Exception as failure:  # of the user's function
             logger.exception("the function that gives private keys failed")
+            what = f"{type(failure).__name__}: {failure}"
+            raise KeyUnavailable(f"the function that gives the private key {name[:100]!r} failed: {what}") from failure
+        if not isinstance(pem, bytes):
+            raise KeyUnavailable(f"the private key {name[:100]!r} is no bytes, but {type(pem).__name__}")
+        try:
+            key = private_key(pem)
+            return None if key is None else decrypted_by(key, value)
+        except (ValueError, TypeError):
             return None
 
 

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from messaging.client.consuming.acks import bits_of
 from messaging.client.encryption import Decryptor
-from messaging.client.errors import DecryptionFailed
+from messaging.client.errors import DecryptionFailed, KeyUnavailable
 from messaging.client.message import EncryptionContext, Key, Message, MessageId
 from messaging.client.schemas import BYTES, Schema
 from messaging.errors import InvalidValue, MagnetarError
@@ -61,6 +61,8 @@ def open_entry(rest: bytes, decryptor: Decryptor | None, crypto_failure: str) ->
         if crypto_failure == "consume":
             return Opened(stored, True)
         raise Unreadable(DECRYPTION, str(error), discard=crypto_failure == "discard") from None
+    except KeyUnavailable as error:  # for now: whatever is to become of what no key fits, this is not known to be one
+        raise Unreadable(DECRYPTION, str(error), discard=False) from error
 
 
 def message_count(delivery: pb.Message, rest: bytes) -> int:

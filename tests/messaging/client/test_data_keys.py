@@ -8,9 +8,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from messaging.client.consuming.unpacking import DECRYPTION, Unreadable, open_entry
 from messaging.client.encryption import Decryptor, Encryptor
-from messaging.client.errors import DecryptionFailed, InvalidValue
+from messaging.client.errors import DecryptionFailed, InvalidValue, KeyUnavailable
 from messaging.protocol import pulsar_pb2 as pb
+from messaging.protocol.frames import build_send
 
 KEY = ec.derive_private_key(0x983BEC550B25A1E6A495734D868D3CDD112CCF3818B52997E761B98C01A3A668, ec.SECP256R1())
 # Of MessageCryptoBc of Pulsar 4.0.8 with Bouncy Castle 1.81, for KEY; it read what we wrote for the same key.
@@ -74,13 +76,34 @@ def test_without_its_library_encryption_says_what_to_install(monkeypatch: pytest
             make()
 
 
-def test_a_function_of_private_keys_that_fails_is_a_key_that_does_not_fit() -> None:
-    """The connection, which others use, is not to end by it."""
-
+@pytest.mark.parametrize("failure", [OSError("the vault is closed"), ValueError("no answer"), TypeError("bad"), None])
+def test_a_function_of_private_keys_that_fails_says_nothing_of_the_message(failure: Exception | None) -> None:
     def private(name: str) -> bytes:
-        raise OSError("the vault is closed")
+        if failure is not None:
+            raise failure
+        return None  # type: ignore[return-value]
 
-    metadata = pb.Metadata(producer_name="p", sequence_id=0, publish_time=1, encryption_param=bytes(12))
-    metadata.encryption_keys.add(key="k", value=b"encrypted")
-    with pytest.raises(DecryptionFailed, match="no private key fits"):
+    metadata = metadata_of(b"encrypted", bytes(12))
+    with pytest.raises(KeyUnavailable, match="private key 'key'") as caught:
         Decryptor(private).decrypt(b"payload", metadata)
+    assert caught.value.__cause__ is failure
+    stored = build_send(1, 0, metadata, b"payload")
+    stored = stored[8 + int.from_bytes(stored[4:8], "big") :]
+    for crypto_failure in ("fail", "discard", "consume"):
+        with pytest.raises(Unreadable) as unread:
+            open_entry(stored, Decryptor(private), crypto_failure)
+        assert not unread.value.discard and unread.value.reason == DECRYPTION
+
+
+def test_another_key_may_fit_where_a_function_fails() -> None:
+    def private(name: str) -> bytes:
+        if name == "key":
+            return private_pem(KEY)
+        raise KeyError(name) if name == "unknown" else OSError("the vault is closed")
+
+    metadata = metadata_of(DATA_KEY, NONCE)
+    metadata.encryption_keys.insert(0, pb.EncryptionKey(key="closed", value=b"encrypted"))
+    assert Decryptor(private).decrypt(SEALED, metadata) == b"sealed by Java"
+    metadata.encryption_keys[0].key = metadata.encryption_keys[1].key = "unknown"
+    with pytest.raises(DecryptionFailed, match="no private key fits"):
+        Decryptor(private).decrypt(SEALED, metadata)
