@@ -261,7 +261,7 @@ class Consumer:
 
     async def reconsume_later(self, message: Message, delay_s: float, properties: dict[str, str] | None = None) -> None:
         """Sends the message to the retry topic, to come again after `delay_s`, and acknowledges it. What came too often goes to the
-        dead letter topic. Needs `retry_enabled`."""
+        dead letter topic. Needs `retry_enabled`, and a message that was decrypted."""
         if self._dead_letters is None or not self._options.retry_enabled:
             raise InvalidOperation("reconsume_later needs a consumer with retry_enabled=True")
         await self._dead_letters.retry(message, delay_s, properties or {})

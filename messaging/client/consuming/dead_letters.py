@@ -2,6 +2,8 @@
 
 Both keep payload, key, properties and event time. Added properties: REAL_TOPIC and ORIGIN_MESSAGE_ID, of where it came from first;
 RECONSUMETIMES and DELAY_TIME (ms) on a retry topic.
+
+A message that was not decrypted stays where it is: its keys are not among what is kept, and nobody could read it there.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from messaging.client.consuming.options import DeadLetterPolicy
+from messaging.client.errors import InvalidOperation
 from messaging.client.message import Key, Message, MessageId
 
 REAL_TOPIC, ORIGIN_MESSAGE_ID, RECONSUME_TIMES, DELAY_TIME = "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUMETIMES", "DELAY_TIME"
@@ -49,7 +52,7 @@ class DeadLetters:
         self._opening = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
-        """Raises what a producer raises; the message is then still to be acknowledged."""
+        """Raises what a producer raises, or `InvalidOperation`; the message is then still to be acknowledged."""
         await self._send(self.dead_letter_topic, message, _origin(message), None)
 
     async def retry(self, message: Message, delay_s: float, properties: Mapping[str, str]) -> None:
@@ -64,6 +67,10 @@ class DeadLetters:
         await asyncio.gather(*(sender.close() for sender in self._senders.values()), return_exceptions=True)
 
     async def _send(self, topic: str, message: Message, added: Mapping[str, str], delay_s: float | None) -> None:
+        if message.encryption is not None:
+            raise InvalidOperation(
+                f"message {message.id} was not decrypted, and its keys would be lost on {topic}: acknowledge it, or nack it"
+            )
         async with self._opening:
             sender = self._senders.get(topic)
             if sender is None:

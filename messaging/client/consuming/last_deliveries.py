@@ -54,7 +54,7 @@ class LastDeliveries:
     def refused(self, source: Source, entry: Entry) -> bool:
         """Whether its messages go to the dead letter topic instead of coming again."""
         messages = self._messages.pop((source.topic, entry), None)
-        if messages is None:
+        if messages is None or any(message.encryption is not None for message in messages):
             return False
         task = asyncio.get_running_loop().create_task(self._send(source, messages))
         self._tasks.add(task)

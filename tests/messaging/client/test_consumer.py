@@ -27,11 +27,26 @@ def broker() -> ScriptedBroker:
 
 
 def deliver(
-    broker: ScriptedBroker, entry_id: int, *, batch_size: int = 0, left: int = 0, times: int = 0, cut: bool = False
+    broker: ScriptedBroker,
+    entry_id: int,
+    *,
+    batch_size: int = 0,
+    left: int = 0,
+    times: int = 0,
+    cut: bool = False,
+    encrypted: bool = False,
+    chunk: int = -1,
+    consumer: int = -1,
 ) -> None:
-    """A message, or a batch, of which the bits of `left` (0: all) are still to be acknowledged. `cut`: it cannot be read."""
-    connection, subscribe = broker.consumers[-1]
+    """A message, or a batch, of which the bits of `left` (0: all) are still to be acknowledged. `cut`: it cannot be read. `chunk`:
+    of three. `consumer`: the number of the one that gets it, in the order in which they were opened."""
+    connection, subscribe = broker.consumers[consumer]
     metadata = pb.Metadata(producer_name="p", sequence_id=entry_id, publish_time=1)
+    if encrypted:
+        metadata.encryption_param = bytes(12)
+        metadata.encryption_keys.add(key="k", value=b"v" * 10)
+    if chunk >= 0:
+        metadata.uuid, metadata.chunk_id, metadata.num_chunks_from_msg, metadata.total_chunk_msg_size = "u", chunk, 3, 3
     if batch_size:
         metadata.num_messages_in_batch = batch_size
     stored = frames.build_send(1, entry_id, metadata, b"".join(single(b"%d" % index) for index in range(batch_size)) or b"x")
@@ -377,6 +392,24 @@ async def test_dead_letters_may_be_as_large_as_messages_and_are_encrypted_if_ask
         sent = [frames.parse_stored(event.rest) for event in broker.connection.sent]
         assert [stored.metadata.chunk_id for stored in sent] == [0, 1, 2]
         assert all(stored.metadata.encryption_keys[0].key == "k" and b"xxxx" not in stored.payload for stored in sent)
+
+
+async def test_what_was_not_decrypted_is_no_dead_letter_and_no_retry(broker: ScriptedBroker) -> None:
+    """Its keys would be lost, and the message with them."""
+    broker.answers_sends = True
+    policy = DeadLetterPolicy(0)
+    options = {"nack_delay_s": 0.0, "dead_letters": policy, "retry_enabled": True, "crypto_failure": "consume"}
+    async with broker.client() as client, client.consumer(TOPIC, "s", kind="shared", **options) as consumer:  # type: ignore[arg-type]
+        deliver(broker, 0, encrypted=True, consumer=0)
+        message = await consumer.receive()
+        assert message.encryption is not None
+        with pytest.raises(errors.InvalidOperation, match="was not decrypted"):
+            await consumer.reconsume_later(message, 1.0)
+        await consumer.nack(message)
+        await eventually(lambda: "REDELIVER_UNACKNOWLEDGED_MESSAGES" in broker.commands)
+        deliver(broker, 0, encrypted=True, consumer=0, times=1)
+        assert (await consumer.receive()).redelivery_count == 1
+    assert not broker.acks and "PRODUCER" not in broker.commands
 
 
 # --- patterns
