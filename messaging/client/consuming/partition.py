@@ -194,7 +194,7 @@ class TopicConsumer:
         self._receipts.moving()
         self._owner.dropped(self, None)
         self._forget_all(moved=True)
-        before = self._start, self._skips_to_start, self._sought_ms
+        before = self._start, self._skips_to_start, self._sought_ms, self._sought_on
         self._start, self._sought_ms = (target, None) if isinstance(target, MessageId) else (None, target)
         self._sought_on = connection
         self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
@@ -203,7 +203,9 @@ class TopicConsumer:
             await connection.request(Command.SEEK, "seek", request)
         except MagnetarError as error:
             if not isinstance(error, ConnectionLost):
-                self._start, self._skips_to_start, self._sought_ms = before
+                self._start, self._skips_to_start, self._sought_ms, self._sought_on = before
+            elif self._sought_ms is not None:
+                self._sought_on = None  # it may have been moved or not: it is, when it is opened again
             if self._connection is connection:
                 self._seeking = None
                 self.redeliver_all()  # what was dropped here for nothing
@@ -417,22 +419,22 @@ class TopicConsumer:
             existing_only=self._existing_only,
         )
         connection.consumers[self._id] = self
+        subscribed = False
         try:
             await connection.request(Command.SUBSCRIBE, "subscribe", request)
+            subscribed = self._id in connection.consumers
+            if subscribed and self._sought_ms is not None and connection is not self._sought_on and not options.durable:
+                # Where a time is only the broker knows, and nothing of it is left. It closes the consumer, to be opened again.
+                await connection.request(Command.SEEK, "seek", seek_request(self._id, self._sought_ms))
+                self._sought_on = connection
         except BaseException as error:
             connection.consumers.pop(self._id, None)
-            if isinstance(error, ConnectionLost | asyncio.CancelledError) and connection.usable:
+            if (subscribed or isinstance(error, ConnectionLost | asyncio.CancelledError)) and connection.usable:
                 # It may be open all the same.
                 connection.tell(Command.CLOSE_CONSUMER, "close_consumer", pb.CloseConsumer(consumer_id=self._id, request_id=0))
             raise
         if self._id not in connection.consumers:
-            raise ConnectionLost("the connection was lost while the consumer was opened")
-        if self._sought_ms is not None and connection is not self._sought_on and not options.durable:
-            # Where a time is only the broker knows, and nothing of it is left. It closes the consumer, to be opened again.
-            self._sought_on = connection
-            await connection.request(Command.SEEK, "seek", seek_request(self._id, self._sought_ms))
-            if self._id not in connection.consumers:
-                raise ConnectionLost("moved to a time again, after the connection was lost")
+            raise ConnectionLost("the consumer was closed while it was opened, as one is that was moved to a time again")
         self._connection = connection
         self._is_open.set()
         self._receipts.opened(connection)

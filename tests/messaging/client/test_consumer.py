@@ -317,6 +317,32 @@ async def test_a_reader_that_was_moved_to_a_time_is_moved_again_on_another_conne
         assert len(times) == 2 and broker.consumers[-1][1].start_message_id.entry_id == 5
 
 
+async def test_a_reader_is_moved_to_its_time_again_until_that_is_not_refused(broker: ScriptedBroker) -> None:
+    """On one connection, which stays, and where the consumer is not left open meanwhile."""
+    seeks: list[pb.Seek] = []
+
+    def moved(command: pb.Command) -> bytes:
+        seeks.append(command.seek)
+        if len(seeks) in (2, 3):
+            return frames.error(command.seek.request_id, 6, "not now")
+        connection, subscribe = broker.consumers[-1]
+        close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
+        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+        return frames.success(command.seek.request_id)
+
+    broker.answers[pb.Command.SEEK] = moved
+    async with broker.client() as client, client.reader(TOPIC) as reader:
+        await reader.seek(1_600_000_000_000)
+        await reopened(broker, 2)
+        broker.connection.lose()
+        await reopened(broker, 6)
+        assert [seek.message_publish_time for seek in seeks] == [1_600_000_000_000] * 4
+        assert broker.commands.count("CLOSE_CONSUMER") == 2, "one for each refusal"
+        assert len(broker.connections) == 2
+        deliver(broker, 5)
+        assert (await reader.read()).id.entry_id == 5
+
+
 async def test_what_is_closed_says_so_whatever_is_asked_of_it(broker: ScriptedBroker) -> None:
     async with broker.client() as client:
         consumer = await client.subscribe(TOPIC, "s")
