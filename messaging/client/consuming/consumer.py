@@ -14,7 +14,7 @@ from messaging.client.consuming.dead_letters import DeadLetters
 from messaging.client.consuming.interceptors import before_receive, on_ack, on_nack
 from messaging.client.consuming.last_deliveries import LastDeliveries
 from messaging.client.consuming.options import PREFETCH_ACROSS_MAX, ConsumerOptions
-from messaging.client.consuming.partition import ConsumerServices, TopicConsumer
+from messaging.client.consuming.partition import ConsumerServices, Sought, TopicConsumer
 from messaging.client.consuming.redelivery import Entry
 from messaging.client.consuming.writers import Writers
 from messaging.client.errors import Closed, InvalidOperation, ReceiveTimedOut
@@ -199,6 +199,11 @@ class Consumer:
     def arrived_last(self) -> dict[str, Entry]:
         """By topic or partition: what came last from the broker on this connection, whether it could be read or not."""
         return {topic: entry for topic, consumer in self._consumers.items() if (entry := consumer.arrived_last) is not None}
+
+    def sought(self, topic: str) -> Sought | None:
+        """The last seek of a topic or partition that the broker was asked for and did not refuse."""
+        consumer = self._consumers.get(topic)
+        return None if consumer is None else consumer.sought
 
     @property
     def reached_end(self) -> bool:

@@ -46,6 +46,13 @@ class ConsumerServices:
     open_timeout_s: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sought:
+    """A seek that the broker was asked for and did not refuse. `target`: a message, or a time in ms since 1970."""
+
+    target: MessageId | int
+
+
 class AckResult(NamedTuple):
     """`told`: the broker will be told of this message. `receipt`: with `ack_receipts`, where it is told."""
 
@@ -99,6 +106,7 @@ class TopicConsumer:
         self._start = options.start
         self._sought_ms: int | None = None  # a time that a reader was moved to, until it read a message
         self._sought_on: Connection | None = None
+        self.sought: Sought | None = None  # the last
         self._seeking: object | None = None  # what arrives meanwhile was sent before
         self.arrived_last: Entry | None = None  # on this connection, whether it could be read or not
         self._skips_to_start = False  # what was sought is left out, too: the broker can only begin with it
@@ -194,17 +202,18 @@ class TopicConsumer:
         self._receipts.moving()
         self._owner.dropped(self, None)
         self._forget_all(moved=True)
-        before = self._start, self._skips_to_start, self._sought_ms, self._sought_on
+        before = self.sought, self._start, self._skips_to_start, self._sought_ms, self._sought_on
+        self.sought = Sought(target)
         self._start, self._sought_ms = (target, None) if isinstance(target, MessageId) else (None, target)
         self._sought_on = connection
         self._skips_to_start = self._start not in (None, EARLIEST, LATEST) and not inclusive
         self._seeking = seeking = object()
         try:
             await connection.request(Command.SEEK, "seek", request)
-        except MagnetarError as error:
-            if not isinstance(error, ConnectionLost):
-                self._start, self._skips_to_start, self._sought_ms, self._sought_on = before
-            elif self._sought_ms is not None:
+        except (MagnetarError, asyncio.CancelledError) as error:
+            if not isinstance(error, ConnectionLost | asyncio.CancelledError):
+                self.sought, self._start, self._skips_to_start, self._sought_ms, self._sought_on = before
+            else:
                 self._sought_on = None  # it may have been moved or not: it is, when it is opened again
             if self._connection is connection:
                 self._seeking = None
@@ -242,7 +251,7 @@ class TopicConsumer:
                     await self._is_open.wait()
             except TimeoutError:
                 pass
-        if self._connection is None:
+        if self._connection is None or not self._connection.usable:
             raise ConnectionLost(f"the consumer of {self.topic} has no connection now: try again")
         return self._connection
 

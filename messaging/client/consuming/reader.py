@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from messaging.client.consuming.consumer import Consumer
-from messaging.client.errors import Closed, ConnectionLost
+from messaging.client.consuming.partition import Sought
+from messaging.client.errors import Closed
 from messaging.client.message import EARLIEST, LATEST, Message, MessageId
-from messaging.errors import MagnetarError
 
 
 class Reader:
@@ -17,9 +17,9 @@ class Reader:
 
     def __init__(self, consumer: Consumer, start: MessageId, *, inclusive: bool) -> None:
         self._consumer = consumer
-        self._last: dict[str, MessageId] = {}
-        self._skip = None if inclusive or start in (EARLIEST, LATEST) else start
-        self._from_latest = start == LATEST
+        self._start = start
+        self._inclusive = inclusive
+        self._last: dict[str, tuple[Sought | None, MessageId]] = {}  # since which seek it was read
 
     @property
     def topic(self) -> str:
@@ -36,7 +36,7 @@ class Reader:
             message = await self._consumer.receive(timeout_s)
             if self._is_old(message):
                 continue  # where it began again, or where it was to begin
-            self._last[message.topic] = message.id
+            self._last[message.topic] = self._consumer.sought(message.topic), message.id
             return message
 
     async def has_message(self) -> bool:
@@ -56,17 +56,33 @@ class Reader:
         return False
 
     def _is_old(self, message: Message) -> bool:
-        last = self._last.get(message.topic, self._skip)
+        last = self._position(message.topic)
         return last is not None and message.id[:3] <= last[:3]
+
+    def _position(self, topic: str) -> MessageId | None:
+        """Everything up to this message was read, or is left out."""
+        sought = self._consumer.sought(topic)
+        since, last = self._last.get(topic, (None, None))
+        if last is not None and since is sought:
+            return last
+        target = self._target(topic)
+        if isinstance(target, int) or target in (EARLIEST, LATEST) or (sought is None and self._inclusive):
+            return None
+        return target
+
+    def _target(self, topic: str) -> MessageId | int:
+        """Where it began there last."""
+        sought = self._consumer.sought(topic)
+        return self._start if sought is None else sought.target
 
     def _any_is_ahead(self, lasts: Mapping[str, MessageId]) -> bool:
         """`lasts`: of each topic or partition. Nothing is queued."""
         arrived = self._consumer.arrived_last
         for topic, last in lasts.items():
-            read = self._last.get(topic, self._skip)
+            read = self._position(topic)
             if topic in arrived and arrived[topic] >= last[:2]:
                 continue  # what is left of it is no message that can be read
-            if last.entry_id >= 0 and not (read is None and self._from_latest):
+            if last.entry_id >= 0 and not (read is None and self._target(topic) == LATEST):
                 if read is None or (last.ledger_id, last.entry_id) > (read.ledger_id, read.entry_id):
                     return True
                 if (last.ledger_id, last.entry_id) == (read.ledger_id, read.entry_id) and last.batch_index > read.batch_index:
@@ -74,17 +90,9 @@ class Reader:
         return False
 
     async def seek(self, target: MessageId | int) -> None:
-        """Continues after a message, or at the first that was published at this time or later (ms since 1970)."""
-        before = self._last, self._from_latest, self._skip
-        self._last = {}
-        self._from_latest = target == LATEST
-        self._skip = target if isinstance(target, MessageId) and target not in (EARLIEST, LATEST) else None
-        try:
-            await self._consumer.seek(target, inclusive=True)  # the message itself is skipped here
-        except MagnetarError as error:
-            if not isinstance(error, ConnectionLost):  # then nobody knows
-                self._last, self._from_latest, self._skip = before
-            raise
+        """Continues after a message, or at the first that was published at this time or later (ms since 1970). Where the broker was
+        not asked, or refused, it continues where it was: of several partitions, in those."""
+        await self._consumer.seek(target, inclusive=True)  # the message itself is skipped here
 
     async def close(self) -> None:
         await self._consumer.close()

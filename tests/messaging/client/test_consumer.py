@@ -292,6 +292,53 @@ async def test_after_a_seek_that_is_refused_nothing_is_missing(broker: ScriptedB
         assert [(await reader.read()).id.entry_id for _ in range(2)] == [1, 2]
 
 
+async def test_a_reader_whose_seek_the_broker_was_not_asked_for_misses_nothing(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.reader(TOPIC, EARLIEST) as reader:
+        deliver(broker, 0)
+        assert (await reader.read()).id.entry_id == 0
+        broker.connection.lose()
+        await asyncio.sleep(0)
+        seeking = asyncio.create_task(reader.seek(MessageId(1, 700)))
+        await asyncio.sleep(0)
+        seeking.cancel()
+        await asyncio.gather(seeking, return_exceptions=True)
+        await reopened(broker, 2)
+        assert seeking.cancelled() and "SEEK" not in broker.commands
+        for entry_id in range(2):
+            deliver(broker, entry_id)
+        assert (await reader.read()).id.entry_id == 1
+
+
+async def test_a_reader_goes_on_where_it_was_in_those_partitions_that_did_not_move(broker: ScriptedBroker) -> None:
+    broker.partitions = 2
+    async with broker.client() as client, client.reader(TOPIC, EARLIEST) as reader:
+        numbers = [int(subscribe.topic[-1]) for _, subscribe in broker.consumers]
+        moved, refused = numbers.index(0), numbers.index(1)
+        for entry_id in range(3):
+            for number in (moved, refused):
+                deliver(broker, entry_id, consumer=number)
+        for _ in range(6):
+            await reader.read()
+        refused_id = broker.consumers[refused][1].consumer_id
+
+        def answered(command: pb.Command) -> bytes:
+            number = command.seek.request_id
+            return frames.error(number, 22, "not here") if command.seek.consumer_id == refused_id else frames.success(number)
+
+        broker.answers[pb.Command.SEEK] = answered
+        with pytest.raises(errors.MagnetarError, match="not here"):
+            await reader.seek(1_600_000_000_000)
+        deliver(broker, 2, consumer=refused)  # it was not moved, and begins again
+        deliver(broker, 0, consumer=moved)
+        deliver(broker, 3, consumer=refused)
+        read = [await reader.read() for _ in range(2)]
+        assert [(message.topic[-1], message.id.entry_id) for message in read] == [("0", 0), ("1", 3)]
+        del broker.answers[pb.Command.SEEK]
+        await reader.seek(MessageId(1, 700, partition=1))  # of one partition; the other stays where it is
+        deliver(broker, 1, consumer=moved)
+        assert (await reader.read()).id.entry_id == 1
+
+
 async def test_a_reader_that_was_moved_to_a_time_is_moved_again_on_another_connection(broker: ScriptedBroker) -> None:
     times: list[int] = []
 
