@@ -200,15 +200,15 @@ class Client:
         self, pattern: str, subscription: str, *, schema: Schema[Any] = BYTES, **arguments: Unpack[ConsumerArguments]
     ) -> Opening[Consumer]:
         """A consumer of all topics of a namespace whose whole name matches: ``persistent://tenant/namespace/orders-.*``. New topics
-        are found within `topics_update_s`; a new subscription begins there with `initial`. A topic that is deleted is left, and not
-        made again."""
+        are found within `topics_update_s`; a new subscription begins there with `initial`. A persistent topic that is deleted is
+        left, and not made again. Acknowledge its messages, not their ids: an id does not say of which topic it is."""
         options = consumer_options(**arguments)
         if options.dead_letters is not None or options.retry_enabled:
             raise InvalidValue(
                 "a consumer of a pattern has no retry or dead letter topic of its own: set them in the broker's policies"
             )
         topics = partial(matching_topics, self._connections, pattern)
-        open_ = partial(self._open_consumer, topics, pattern, subscription, options, schema, None, existing_only=True)
+        open_ = partial(self._open_consumer, topics, pattern, subscription, options, schema, None, of_pattern=True)
         return Opening(open_)
 
     async def _open_consumer(
@@ -220,14 +220,14 @@ class Client:
         schema: Schema[Any],
         dead_letters: DeadLetters | None,
         *,
-        existing_only: bool = False,
+        of_pattern: bool = False,
     ) -> Consumer:
         self._check()
         if isinstance(schema, AutoProduceBytes):
             raise InvalidValue("AUTO_PRODUCE_BYTES is for producers: a consumer takes a schema, or AUTO_CONSUME")
         name = subscription_name(subscription)
         services = ConsumerServices(self._connections, self._timing, lambda: next(self._ids), self._open_timeout_s)
-        consumer = Consumer(topics, what, name, options, schema, services, dead_letters, existing_only=existing_only)
+        consumer = Consumer(topics, what, name, options, schema, services, dead_letters, of_pattern=of_pattern)
         await consumer.open()
         self._keep(consumer)
         return consumer

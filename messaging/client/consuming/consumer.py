@@ -65,10 +65,10 @@ class Consumer:
         services: ConsumerServices,
         dead_letters: DeadLetters | None,
         *,
-        existing_only: bool = False,
+        of_pattern: bool = False,
     ) -> None:
-        """`existing_only`: of a pattern. No topic is made by it, and one that is deleted is left."""
-        self._existing_only = existing_only
+        """`of_pattern`: no persistent topic is made by it, and one that is deleted is left."""
+        self._of_pattern = of_pattern
         self.topic = name
         self.subscription = subscription
         self._topics = topics
@@ -297,7 +297,7 @@ class Consumer:
             raise self._ended
 
     def _of_gone_topic(self, message: Message | MessageId) -> bool:
-        return self._existing_only and isinstance(message, Message) and message.topic not in self._consumers and not self.closed
+        return self._of_pattern and isinstance(message, Message) and message.topic not in self._consumers and not self.closed
 
     def _source(self, message: Message | MessageId) -> tuple[TopicConsumer, MessageId]:
         self._check()
@@ -386,14 +386,15 @@ class Consumer:
                 self._schema,
                 self,
                 self._services,
-                existing_only=self._existing_only,
+                # One that is not persistent exists as long as somebody uses it: it is gone whenever it was unloaded.
+                existing_only=self._of_pattern and topic.persistent,
             )
             for topic in wanted
             if str(topic) not in self._consumers
         ]
         opened = await asyncio.gather(*(self._open(consumer) for consumer in added), return_exceptions=True)
         for outcome in opened:
-            if isinstance(outcome, BaseException) and not (self._existing_only and isinstance(outcome, TopicNotFound)):
+            if isinstance(outcome, BaseException) and not (self._of_pattern and isinstance(outcome, TopicNotFound)):
                 raise outcome
 
     async def _open(self, consumer: TopicConsumer) -> None:
@@ -443,7 +444,7 @@ class Consumer:
     def gave_up(self, source: TopicConsumer, error: MagnetarError) -> None:
         if self._updates is None:
             return  # `open` raises it
-        if self._existing_only and isinstance(error, TopicNotFound):
+        if self._of_pattern and isinstance(error, TopicNotFound):
             self._consumers.pop(source.topic, None)
             self._topics_ended.discard(source.topic)
             return  # if it is made again it matches again

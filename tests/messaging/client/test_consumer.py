@@ -488,8 +488,9 @@ async def test_what_was_not_decrypted_is_no_dead_letter_and_no_retry(broker: Scr
 # --- patterns
 
 
-async def test_a_topic_that_is_deleted_is_left_and_not_made_again(broker: ScriptedBroker) -> None:
-    names = [f"{TOPIC}-{number}" for number in range(2)]
+def with_topics(broker: ScriptedBroker, topic: str) -> tuple[list[str], set[str]]:
+    """Two topics that a pattern matches, and those that are deleted. An unloaded one that is not persistent has to be made again."""
+    names = [f"{topic}-{number}" for number in range(2)]
     gone: set[str] = set()
 
     def topics(command: pb.Command) -> bytes:
@@ -500,19 +501,44 @@ async def test_a_topic_that_is_deleted_is_left_and_not_made_again(broker: Script
     def subscribed(command: pb.Command) -> bytes:
         asked = command.subscribe
         broker.consumers.append((broker.connection, asked))
-        assert not asked.force_topic_creation
+        if asked.force_topic_creation:
+            gone.discard(asked.topic)
         number = asked.request_id
         return frames.error(number, 11, "deleted") if asked.topic in gone else frames.success(number)
 
     broker.answers[pb.Command.GET_TOPICS_OF_NAMESPACE] = topics
     broker.answers[pb.Command.SUBSCRIBE] = subscribed
+    return names, gone
+
+
+def close_consumer(broker: ScriptedBroker, number: int = -1) -> None:
+    """As when its topic is unloaded or deleted."""
+    connection, subscribe = broker.consumers[number]
+    close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
+    connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+
+
+async def test_a_topic_that_is_not_persistent_is_kept_when_it_was_unloaded(broker: ScriptedBroker) -> None:
+    topic = TOPIC.replace("persistent", "non-persistent")
+    names, gone = with_topics(broker, topic)
+    async with broker.client() as client, client.pattern_consumer(f"{topic}-.*", "s") as consumer:
+        gone.update(names)
+        close_consumer(broker, 0)
+        close_consumer(broker, 1)
+        await reopened(broker, 4)
+        await eventually(lambda: consumer.statistics.topics_connected == 2)
+        assert consumer.topics == names and not gone
+        deliver(broker, 1)
+        await consumer.receive(timeout_s=10)
+
+
+async def test_a_topic_that_is_deleted_is_left_and_not_made_again(broker: ScriptedBroker) -> None:
+    names, gone = with_topics(broker, TOPIC)
     async with broker.client() as client, client.pattern_consumer(f"{TOPIC}-.*", "s", nack_delay_s=0.0) as consumer:
         deliver(broker, 1)
         message = await consumer.receive()
         gone.add(message.topic)
-        connection, subscribe = broker.consumers[-1]
-        close = pb.CloseConsumer(consumer_id=subscribe.consumer_id, request_id=0)
-        connection.say(frames.command(pb.Command.CLOSE_CONSUMER, close_consumer=close))
+        close_consumer(broker)
         await reopened(broker, 3)
         await eventually(lambda: consumer.topics == [name for name in names if name not in gone])
         assert not await consumer.ack(message)
