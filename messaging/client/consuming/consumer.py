@@ -85,6 +85,7 @@ class Consumer:
         self._ended: MagnetarError | None = None
         self._failed = False
         self._topics_ended: set[str] = set()
+        self._topics_left = False  # of those whose messages it received some are deleted
         self._received = self._acknowledged = self._refused = 0
 
     # --- receiving
@@ -159,7 +160,7 @@ class Consumer:
 
     async def run(self, handle: Callable[[Message], Awaitable[None]], *, workers: int = 1) -> None:
         """Calls `handle` with each message until the consumer is closed, `workers` of them at once. What `handle` returns from is
-        acknowledged; what it raises is logged, and the message comes again."""
+        acknowledged; what it raises is logged, and the message comes again. So does one whose acknowledgement fails."""
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
                 group.create_task(self._work(handle))
@@ -173,8 +174,12 @@ class Consumer:
                 answer: Callable[[Message], Awaitable[object]] = self.nack
             else:
                 answer = self.ack
-            if self._ended is None:  # closed meanwhile: the message comes again
+            if self._ended is not None:
+                continue  # closed meanwhile: the message comes again
+            try:
                 await answer(message)
+            except MagnetarError as error:
+                logger.warning("%s: message %s may come again: %s", self.topic, message.id, error.message)
 
     @property
     def queued_messages(self) -> int:
@@ -289,7 +294,12 @@ class Consumer:
             on_ack(self._options.interceptors, message_id, cumulative=cumulative)
         result = source.ack(message_id, cumulative=cumulative)
         if result.receipt is not None:
-            await result.receipt
+            try:
+                await result.receipt
+            except TopicNotFound:
+                if not self._of_pattern:
+                    raise
+                return False  # it was deleted meanwhile
         return result.told
 
     def _check(self) -> None:
@@ -306,11 +316,11 @@ class Consumer:
             if source is None:
                 raise InvalidValue(f"the message is of {message.topic}, which this consumer does not have")
             return source, message.id
-        if len(self._consumers) == 1:
+        if len(self._consumers) == 1 and not self._topics_left:
             return next(iter(self._consumers.values())), message
         sources = [consumer for topic, consumer in self._consumers.items() if parse_topic(topic).partition == message.partition]
-        if message.partition < 0 or len(sources) != 1:
-            raise InvalidValue("this consumer has several topics: acknowledge the message, its id does not say of which it is")
+        if message.partition < 0 or len(sources) != 1 or self._topics_left:
+            raise InvalidValue("this consumer has or had several topics: name the message, its id does not say of which it is")
         return sources[0], message
 
     # --- the subscription
@@ -319,7 +329,7 @@ class Consumer:
         """Continues after a message, with it if `inclusive`, or at the first that was published at this time or later (ms since
         1970, in all partitions). The whole subscription moves; other consumers of a shared one may get the message named."""
         self._check()
-        if isinstance(target, MessageId) and target.ledger_id >= 0 and len(self._consumers) > 1 and target.entry_id < (1 << 63) - 1:
+        if isinstance(target, MessageId) and target.ledger_id >= 0 and target.entry_id < (1 << 63) - 1:
             source, _ = self._source(target)
             await source.seek(target, inclusive=inclusive)
             return
@@ -447,6 +457,7 @@ class Consumer:
         if self._of_pattern and isinstance(error, TopicNotFound):
             self._consumers.pop(source.topic, None)
             self._topics_ended.discard(source.topic)
+            self._topics_left = True
             return  # if it is made again it matches again
         closed = Closed(f"the consumer gave up: {error.message}")
         closed.__cause__ = error
