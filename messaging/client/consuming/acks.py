@@ -6,7 +6,7 @@ of its messages, in 64-bit words, the first message lowest: 1 means that it is s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from messaging.client.consuming.redelivery import Entry
@@ -63,17 +63,17 @@ class AckTracker:
     def get(self, entry: Entry) -> Delivered | None:
         return self._delivered.get(entry)
 
-    def comes_again(self, entry: Entry) -> None:
-        """What the application acknowledges meanwhile is sent."""
-        state = self._delivered.pop(entry, None)
-        if state is not None:
-            self._again[entry] = state
-            if len(self._again) > AGAIN_KEPT_MAX:
-                del self._again[next(iter(self._again))]
+    def come_again(self, entries: Iterable[Entry], queued: Container[Entry]) -> None:
+        """What the application acknowledges meanwhile is sent. `queued`: nothing of these was received yet, so that nobody will."""
+        for entry in entries:
+            state = self._delivered.pop(entry, None)
+            if state is not None and entry not in queued:
+                self._again[entry] = state
+                if len(self._again) > AGAIN_KEPT_MAX:
+                    del self._again[next(iter(self._again))]
 
-    def all_come_again(self) -> None:
-        for entry in [*self._delivered]:
-            self.comes_again(entry)
+    def all_come_again(self, queued: Container[Entry]) -> None:
+        self.come_again([*self._delivered], queued)
 
     def forget_all(self) -> None:
         """The subscription was moved."""

@@ -434,6 +434,12 @@ class Consumer:
             self._queue.append((source, message))
         self._arrived.set()
 
+    def queued(self, source: TopicConsumer) -> set[Entry]:
+        queued = [message.id for queued_source, message in self._queue if queued_source is source]
+        if queued and queued[0].batch_index > 0:  # those before it in its batch were received
+            queued = [message_id for message_id in queued if message_id[:2] != queued[0][:2]]
+        return {Entry(*message_id[:2]) for message_id in queued}
+
     def dropped(self, source: TopicConsumer, entries: Sequence[Entry] | None) -> int:
         before = len(self._queue)
         gone = None if entries is None else set(entries)

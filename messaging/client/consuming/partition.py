@@ -65,6 +65,9 @@ class Owner(Protocol):
 
     def arrived(self, source: TopicConsumer, messages: Sequence[Message]) -> None: ...
 
+    def queued(self, source: TopicConsumer) -> set[Entry]:
+        """Of which nothing was received yet."""
+
     def dropped(self, source: TopicConsumer, entries: Sequence[Entry] | None) -> int:
         """These entries come again, or everything if None: their messages leave the queue. Returns how many did."""
 
@@ -392,7 +395,7 @@ class TopicConsumer:
             state = self._acks.get(entry)
             for part in (*(state.chunks if state is not None else ()), entry):
                 ids.append(pb.MessageId(ledger_id=part.ledger_id, entry_id=part.entry_id))
-            self._acks.comes_again(entry)
+        self._acks.come_again(entries, self._owner.queued(self))
         self.consumed(self._owner.dropped(self, entries))
         if self._connection is not None:
             for at in range(0, len(ids), ACK_IDS_MAX):
@@ -405,7 +408,7 @@ class TopicConsumer:
         if moved:
             self._acks.forget_all()
         else:
-            self._acks.all_come_again()
+            self._acks.all_come_again(self._owner.queued(self))
         self._assembly.clear()
         self.arrived_last = None
         self._nacked.clear()

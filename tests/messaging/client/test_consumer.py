@@ -213,6 +213,18 @@ async def test_a_part_of_a_batch_that_the_broker_is_not_told_of_has_no_receipt(b
         assert await consumer.ack(messages[2]) is False, "again"
 
 
+async def test_after_a_break_it_is_known_what_was_received_and_forgotten_what_was_queued(broker: ScriptedBroker) -> None:
+    async with broker.client() as client, client.consumer(TOPIC, "s") as consumer:
+        for entry_id in range(3):
+            deliver(broker, entry_id, batch_size=2)
+        messages = await consumer.receive_batch(3, timeout_s=10)  # one and a half
+        await eventually(lambda: consumer.queued_messages == 3)
+        broker.connection.lose()
+        await reopened(broker, 2)
+        assert [await consumer.ack(message) for message in messages] == [True] * 3
+        assert await consumer.ack(MessageId(1, 2, 0)) is False
+
+
 @pytest.mark.parametrize("cumulative", [False, True])
 async def test_a_part_of_a_batch_that_comes_again_is_acknowledged_with_a_receipt(broker: ScriptedBroker, cumulative: bool) -> None:
     async with broker.client() as client, client.consumer(TOPIC, "s", ack_receipts=True) as consumer:

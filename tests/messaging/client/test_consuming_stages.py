@@ -80,9 +80,9 @@ def test_a_batch_that_comes_again_may_be_acknowledged_before_it_does(batch_index
         acks.delivered(Entry(3, number), Delivered(2, 0b11, 0))
         acks.ack(MessageId(3, number, 0))
     acks.take(1, 100)
-    acks.comes_again(Entry(3, 0))
+    acks.come_again([Entry(3, 0)], ())
     assert acks.ack(MessageId(3, 0, 1)) == Entry(3, 0)
-    acks.all_come_again()
+    acks.all_come_again(())
     assert acks.ack(MessageId(3, 1, 1)) == Entry(3, 1)
     assert ids_of(acks.take(1, 100)) == [(3, 0, []), (3, 1, [])]
 
@@ -127,8 +127,8 @@ def test_what_is_acknowledged_after_a_break_leaves_the_rest_of_its_batch() -> No
     acks = AckTracker(batch_index=True)
     for number in range(2):
         acks.delivered(Entry(3, number), Delivered(3, 0b111, 0))
-    acks.all_come_again()
-    acks.all_come_again()  # twice before the application was done
+    acks.all_come_again(())
+    acks.all_come_again(())  # twice before the application was done
     assert acks.ack(MessageId(3, 0, 1)) is None
     assert ids_of(acks.take(1, 100)) == [(3, 0, [0b101])]
     assert acks.ack_cumulative(MessageId(3, 1, 0)) == []
@@ -141,10 +141,22 @@ def test_of_breaks_long_ago_not_everything_is_known() -> None:
     acks = AckTracker(batch_index=True)
     for number in range(AGAIN_KEPT_MAX + 1):
         acks.delivered(Entry(3, number), Delivered(2, 0b11, 0))
-    acks.all_come_again()
+    acks.all_come_again(())
     for number in range(2):
         acks.ack(MessageId(3, number, 0))
     assert ids_of(acks.take(1, 100)) == [(3, 1, [0b10])]
+
+
+def test_of_what_comes_again_that_which_was_only_queued_is_forgotten() -> None:
+    """The application holds the oldest."""
+    acks = AckTracker(batch_index=True)
+    entries = [Entry(3, number) for number in range(AGAIN_KEPT_MAX + 5)]
+    for entry in entries:
+        acks.delivered(entry, Delivered(2, 0b11, 0))
+    acks.all_come_again({*entries[3:]})
+    for number in range(4):
+        acks.ack(MessageId(3, number, 0))
+    assert ids_of(acks.take(1, 100)) == [(3, 0, [0b10]), (3, 1, [0b10]), (3, 2, [0b10])]
 
 
 def test_a_cumulative_acknowledgement_in_a_batch_that_is_not_known_does_not_take_the_batch() -> None:
