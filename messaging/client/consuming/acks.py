@@ -61,7 +61,8 @@ class AckTracker:
         self._again.pop(entry, None)
 
     def get(self, entry: Entry) -> Delivered | None:
-        return self._delivered.get(entry)
+        """Also of one that comes again: the application may have it."""
+        return self._delivered.get(entry) or self._again.get(entry)
 
     def come_again(self, entries: Iterable[Entry], queued: Container[Entry]) -> None:
         """What the application acknowledges meanwhile is sent. `queued`: nothing of these was received yet, so that nobody will."""
@@ -80,13 +81,10 @@ class AckTracker:
         self._delivered.clear()
         self._again.clear()
 
-    def _state(self, entry: Entry) -> Delivered | None:
-        return self._delivered.get(entry) or self._again.get(entry)
-
     def ack(self, message_id: MessageId) -> Entry | None:
         """Returns the entry if all of it is acknowledged now."""
         entry = Entry(message_id.ledger_id, message_id.entry_id)
-        state = self._state(entry)
+        state = self.get(entry)
         if state is None:
             if message_id.batch_index >= 0:
                 return None  # of a batch that is not known: nobody can say which others of it are done
@@ -108,7 +106,7 @@ class AckTracker:
     def ack_cumulative(self, message_id: MessageId) -> list[Entry]:
         """Everything up to this message. Returns the entries that are acknowledged now."""
         entry = Entry(message_id.ledger_id, message_id.entry_id)
-        state = self._state(entry)
+        state = self.get(entry)
         left = 0
         if state is not None and message_id.batch_index >= 0:
             left = state.unacked = state.unacked & ~((2 << message_id.batch_index) - 1)

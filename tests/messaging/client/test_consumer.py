@@ -439,6 +439,28 @@ async def test_an_id_is_no_place_to_begin_at_in_several_partitions(broker: Scrip
             pass
 
 
+# --- what is refused
+
+
+async def test_a_message_in_chunks_that_is_refused_twice_comes_again_whole(broker: ScriptedBroker) -> None:
+    """Also before it came again: the broker may have sent it to another consumer, or nowhere yet."""
+    asked: list[list[int]] = []
+
+    def redelivering(command: pb.Command) -> None:
+        asked.append([message_id.entry_id for message_id in command.redeliver_unacknowledged_messages.message_ids])
+
+    broker.answers[pb.Command.REDELIVER_UNACKNOWLEDGED_MESSAGES] = redelivering
+    async with broker.client() as client, client.consumer(TOPIC, "s", kind="shared") as consumer:
+        for chunk in range(3):
+            deliver(broker, chunk, chunk=chunk)
+        message = await consumer.receive(timeout_s=10)
+        await consumer.nack(message, delay_s=0.0)
+        await eventually(lambda: asked == [[0, 1, 2]])
+        await consumer.nack(message, delay_s=0.0)
+        await eventually(lambda: len(asked) == 2)
+        assert asked[1] == [0, 1, 2]
+
+
 # --- dead letters
 
 
