@@ -12,7 +12,7 @@ MagnetarError
 │   ├── NotReady, StorageFailed       the broker
 │   └── ConnectionLost, Unreachable   the network
 ├── SendFailed            the broker refused this message; `__cause__` is its error
-├── SendTimedOut          no receipt in time
+├── SendTimedOut          no receipt in time; `__cause__` is why there was no connection, if there was none
 ├── QueueFull             too much is on its way already (send_nowait, or a producer that does not block)
 ├── DecryptionFailed      no key fits
 ├── ReceiveTimedOut       no message in time; also a TimeoutError
@@ -98,7 +98,7 @@ class InvalidOperation(RequestError):
 
 
 class KeyUnavailable(RequestError):
-    """The function that gives the key failed. What was open before is tried again."""
+    """The function that gives the key, or a private key, failed. What was open before is tried again."""
 
     code, http_status = "key_unavailable", 401
 
@@ -110,7 +110,7 @@ class SendFailed(MagnetarError):
 
 
 class SendTimedOut(MagnetarError, TimeoutError):
-    """`written`: it left this process, so that it may be stored."""
+    """`written`: it left this process, so that it may be stored. `__cause__`: why there was no connection when its time was over."""
 
     code = "send_timed_out"
 
@@ -174,6 +174,8 @@ def whose_fault(error: BaseException) -> Fault:
     "network" try again later."""
     if isinstance(error, SendFailed | Closed) and error.__cause__ is not None:
         return whose_fault(error.__cause__)
+    if isinstance(error, SendTimedOut | ConnectionLost) and isinstance(error.__cause__, MagnetarError):
+        return whose_fault(error.__cause__)  # why there was no connection
     if isinstance(error, ConnectionLost | Unreachable | SendTimedOut | OSError):
         return "network"
     if isinstance(error, StateError):

@@ -36,6 +36,7 @@ class Reopening:
         self._lost = asyncio.Event()
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
+        self.error: MagnetarError | None = None  # why it is not open now
 
     @property
     def opened_before(self) -> bool:
@@ -57,8 +58,9 @@ class Reopening:
         if not self._opened.done():
             self._opened.cancel()
 
-    def lost(self) -> None:
+    def lost(self, error: MagnetarError) -> None:
         """The connection is gone."""
+        self.error = error
         self._lost.set()
 
     def healthy(self) -> None:
@@ -71,8 +73,10 @@ class Reopening:
             self._lost.clear()
             try:
                 await self._open_once()
+                if not self._lost.is_set():
+                    self.error = None
             except Exception as failure:
-                error = failure if isinstance(failure, MagnetarError) else _unexpected(self._name, failure)
+                error = self.error = failure if isinstance(failure, MagnetarError) else _unexpected(self._name, failure)
                 lasts = isinstance(error, self._lasting) or not retryable(error, opened_before=self.opened_before)
                 if lasts or not isinstance(failure, MagnetarError):
                     self._end(error)

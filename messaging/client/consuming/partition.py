@@ -122,7 +122,7 @@ class TopicConsumer:
         self._epoch = 0
         self._consumed = 0
         self._flushes = False
-        self._receipts = Receipts(topic, services.connections.timeout_s)
+        self._receipts = Receipts(topic, services.connections.timeout_s, lambda: self._reopening.error)
         self._closing = False
         name = f"consumer of {topic} in {subscription}"
         self._existing_only = existing_only
@@ -255,7 +255,7 @@ class TopicConsumer:
             except TimeoutError:
                 pass
         if self._connection is None or not self._connection.usable:
-            raise ConnectionLost(f"the consumer of {self.topic} has no connection now: try again")
+            raise ConnectionLost(f"the consumer of {self.topic} has no connection now: try again") from self._reopening.error
         return self._connection
 
     # --- for the connection
@@ -276,7 +276,7 @@ class TopicConsumer:
             self._consumed = 0
             self._seeking = None
             self._owner.dropped(self, None)
-            self._reopening.lost()
+            self._reopening.lost(error)
 
     def can_write(self) -> None:
         pass  # what a consumer writes is small

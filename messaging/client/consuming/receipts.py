@@ -7,7 +7,7 @@ again on the next, before the broker is asked for messages there, until the time
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -60,7 +60,9 @@ class _Sent:
 
 
 class Receipts:
-    def __init__(self, topic: str, timeout_s: float) -> None:
+    def __init__(self, topic: str, timeout_s: float, why: Callable[[], MagnetarError | None]) -> None:
+        """`why`: there is no connection now."""
+        self._why = why
         self._topic = topic
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
@@ -162,4 +164,6 @@ class Receipts:
             sent.forget()
             del self._sent[sent]
         text = f"{self._topic}: no receipt for an acknowledgement within {self._timeout_s:g} s: the message may come again"
-        group.settle(ConnectionLost(text))
+        error = ConnectionLost(text)
+        error.__cause__ = self._why()
+        group.settle(error)

@@ -131,7 +131,9 @@ class PartitionProducer:
         for operation in self._pending.take_expired(before_s):
             outcome = "it may be stored or not" if operation.written else "it was never sent, for want of a connection"
             text = f"no receipt for a message to {self.topic} within {self._options.send_timeout_s:g} s: {outcome}; send it again"
-            self._fail(operation.messages, SendTimedOut(text, written=operation.written))
+            error = SendTimedOut(text, written=operation.written)
+            error.__cause__ = self._reopening.error
+            self._fail(operation.messages, error)
 
     async def open(self) -> None:
         await self._reopening.open()
@@ -239,7 +241,7 @@ class PartitionProducer:
         if self._connection is not None:
             self._connection = None
             self._pending.connection_lost()
-            self._reopening.lost()
+            self._reopening.lost(error)
 
     def can_write(self) -> None:
         self._write()

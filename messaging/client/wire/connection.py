@@ -243,7 +243,9 @@ class Connection:
             self._renewal = None
             why = f"no new token: {type(error).__name__}: {error}"
             if self._session.challenged:
-                self.fail(ConnectionLost(why))
+                lost = ConnectionLost(why)
+                lost.__cause__ = error
+                self.fail(lost)
             else:
                 logger.warning("%s: %s; the old one is still valid", self.address, why)
                 self._plan_renewal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 from messaging import client as magnetar
 from messaging.client.wire.tokens import expires_s, renewal_delay_s
+from messaging.protocol import frames
+from messaging.protocol import pulsar_pb2 as pb
 from tests.messaging.client.scripted import ScriptedBroker
 from tests.support.waiting import eventually
 
@@ -83,6 +86,45 @@ async def test_a_function_that_fails_while_a_connection_is_opened_again_is_asked
 
         await eventually(again)
         await producer.send(b"x")
+
+
+async def test_what_fails_for_want_of_a_key_says_so() -> None:
+    """The broker asks for a new key, the function fails for good, and whatever waits for a connection runs out of time."""
+    broker = ScriptedBroker()
+    broken: list[bool] = []
+
+    def key() -> str:
+        if broken:
+            raise OSError("the vault is closed")
+        return "a key"
+
+    options = {"transport": broker.connect, "timing": broker.time.timing(), "request_timeout_s": 0.2, "open_timeout_s": 0.05}
+    async with magnetar.connect("pulsar://scripted:1", key=key, **options) as client:  # type: ignore[arg-type]
+        producer = await client.create_producer("persistent://acme/orders/new", batching=False, send_timeout_s=0.2)
+        consumer = await client.subscribe("persistent://acme/orders/new", "s", ack_receipts=True)
+        acking = asyncio.create_task(consumer.ack(magnetar.MessageId(1, 1)))
+        asking = asyncio.create_task(consumer.last_message_ids())
+        sending = producer.send_nowait(b"x")
+        await eventually(lambda: "ACK" in broker.commands and "SEND" in broker.commands and "GET_LAST_MESSAGE_ID" in broker.commands)
+        broken.append(True)
+        broker.connection.say(frames.command(pb.Command.AUTH_CHALLENGE, auth_challenge=pb.AuthChallenge()))
+        await eventually(lambda: not client.statistics.connections)
+
+        def over() -> bool:
+            broker.time.move(1.0)
+            return sending.done() and acking.done() and asking.done()
+
+        await eventually(over)
+        seeking = asyncio.create_task(consumer.seek(0))
+        await asyncio.wait([seeking])
+        for failed, kind in (
+            (sending, magnetar.errors.SendTimedOut),
+            (acking, magnetar.errors.ConnectionLost),
+            (asking, magnetar.errors.ConnectionLost),
+            (seeking, magnetar.errors.ConnectionLost),
+        ):
+            error = failed.exception()
+            assert isinstance(error, kind) and magnetar.errors.whose_fault(error) == "caller", (failed, error)
 
 
 async def test_a_function_that_fails_at_first_or_gives_no_text_is_the_fault_of_the_caller() -> None:

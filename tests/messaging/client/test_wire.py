@@ -15,6 +15,7 @@ from messaging.client.errors import (
     Closed,
     ConnectionLost,
     InvalidValue,
+    KeyUnavailable,
     NotAuthorized,
     NotReady,
     ProducerBusy,
@@ -189,5 +190,8 @@ def test_errors_say_whose_fault_they_are_and_whether_the_message_may_be_stored()
     assert whose_fault(ConnectionLost("")) == whose_fault(SendTimedOut("")) == "network"
     assert whose_fault(caused(SendFailed(""), from_wire(8, ""))) == "refused"
     assert whose_fault(caused(Closed(""), NotAuthorized(""))) == "caller"
+    no_key = caused(ConnectionLost(""), KeyUnavailable(""))
+    assert whose_fault(no_key) == whose_fault(caused(SendTimedOut(""), no_key)) == "caller"
+    assert whose_fault(caused(SendTimedOut(""), ConnectionLost(""))) == "network"
     assert may_be_stored(SendTimedOut("", written=True)) and not may_be_stored(SendTimedOut("", written=False))
     assert may_be_stored(Closed("", written=True)) and not may_be_stored(SendFailed(""))
