@@ -62,7 +62,9 @@ def _attempt(call: Callable[..., Any], *arguments: Any) -> Any:
 
 def _write(client: magnetar.Client, topic: str, case: Case, keys: dict[str, tuple[Path, Path]]) -> None:
     encryption = magnetar.Encryptor({case.key: keys[case.key][0].read_bytes()}) if case.key else None
-    options: Any = {"batch_delay_ms": 2_000, "compression": case.compression, "encryption": encryption}
+    # A batch ends with its last message, however slow this machine is.
+    batching = {"batch_messages_max": len(case.values), "batch_delay_ms": 600_000}
+    options: Any = {**batching, "compression": case.compression, "encryption": encryption}
     with client.producer(topic, schema=case.schema, **options) as producer:
         producer.send(case.values[0])
         futures = [producer.send_nowait(value) for value in case.values]
