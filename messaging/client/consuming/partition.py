@@ -32,6 +32,7 @@ logger = logging.getLogger("messaging.client")
 
 Command = pb.Command
 CLOSE_TIMEOUT_S = 5.0
+PASSING_S = 5.0  # after which a subscription that keeps the order tries again to read what it could not
 ACK_IDS_MAX = 1000  # in one command; the broker takes no more
 ACKS_KEPT_MAX = 50_000  # while there is no connection
 
@@ -120,6 +121,7 @@ class TopicConsumer:
         self._unacked = Schedule()
         self._timer: asyncio.TimerHandle | None = None
         self._epoch = 0
+        self._waits = False  # for what comes again, which has to be read before what follows
         self._consumed = 0
         self._flushes = False
         self._receipts = Receipts(topic, services.connections.timeout_s, lambda: self._reopening.error)
@@ -287,6 +289,9 @@ class TopicConsumer:
         if self._seeking is not None or (delivery.HasField("consumer_epoch") and delivery.consumer_epoch < self._epoch):
             self.consumed(message_count(delivery, rest))  # sent before the broker was asked to begin again
             return
+        if self._waits:
+            self._consumed += message_count(delivery, rest)  # more of it is asked for afterwards
+            return
         self.arrived_last = entry
         connection = self._connection
         limit = connection.message_bytes_max if connection is not None else 5 << 20
@@ -296,6 +301,7 @@ class TopicConsumer:
             if opened.stored.metadata.HasField("chunk_id") and opened.stored.metadata.num_chunks_from_msg > 1:
                 assembled = self._assembly.add(entry, opened.stored)
                 self._give_up_chunks()
+                self._chunks_again()
                 if assembled is None:
                     self.consumed(1)
                     return
@@ -336,13 +342,25 @@ class TopicConsumer:
             self.ack(MessageId(*entry), cumulative=False)
         self._assembly.given_up.clear()
 
+    def _chunks_again(self, delay_s: float | None = None) -> None:
+        for entry in self._assembly.again:
+            self.nack(MessageId(*entry), max(1.0, self._options.nack_delay_s) if delay_s is None else delay_s)
+        self._assembly.again.clear()
+
     def _unreadable(self, entry: Entry, unreadable: Unreadable) -> None:
         self.consumed(1)
         logger.error("%s: message %s cannot be read: %s", self.topic, entry, unreadable)
         if not unreadable.discard:
             # It stays unacknowledged, for a consumer with another key.
-            self._nacked.add(entry, self._services.timing.now_s() + max(1.0, self._options.nack_delay_s))
-            self._set_timer()
+            delay_s = max(1.0, self._options.nack_delay_s)
+            if unreadable.passing and not self._options.shared:
+                # What follows would be acknowledged with it, or read before it by a reader, which then leaves it out.
+                self._waits, self.arrived_last = True, None
+                delay_s = min(delay_s, PASSING_S)
+            if unreadable.metadata is not None and unreadable.metadata.HasField("chunk_id"):
+                self._assembly.put_off(unreadable.metadata)
+                self._chunks_again(delay_s)
+            self.nack(MessageId(*entry), delay_s)
             return
         if self._connection is not None:
             message_id = pb.MessageId(ledger_id=entry.ledger_id, entry_id=entry.entry_id)
@@ -410,6 +428,7 @@ class TopicConsumer:
         else:
             self._acks.all_come_again(self._owner.queued(self))
         self._assembly.clear()
+        self._waits = False
         self.arrived_last = None
         self._nacked.clear()
         self._unacked.clear()

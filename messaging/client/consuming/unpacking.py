@@ -26,12 +26,17 @@ UNRESOLVED = object()  # a value that takes the schema that it was written with
 
 
 class Unreadable(Exception):
-    """`reason` is one of the numbers above. `discard`: it is acknowledged, because it will never be readable."""
+    """`reason` is one of the numbers above. `discard`: it is acknowledged, because it will never be readable. Otherwise it comes
+    again; `passing`: it may be readable then, and what follows can wait. `metadata`: of one that was not decrypted."""
 
-    def __init__(self, reason: int, text: str, *, discard: bool = True) -> None:
+    def __init__(
+        self, reason: int, text: str, *, discard: bool = True, passing: bool = False, metadata: pb.Metadata | None = None
+    ) -> None:
         super().__init__(text)
         self.reason = reason
         self.discard = discard
+        self.passing = passing
+        self.metadata = metadata
 
 
 class Opened(NamedTuple):
@@ -60,9 +65,9 @@ def open_entry(rest: bytes, decryptor: Decryptor | None, crypto_failure: str) ->
     except DecryptionFailed as error:
         if crypto_failure == "consume":
             return Opened(stored, True)
-        raise Unreadable(DECRYPTION, str(error), discard=crypto_failure == "discard") from None
+        raise Unreadable(DECRYPTION, str(error), discard=crypto_failure == "discard", metadata=stored.metadata) from None
     except KeyUnavailable as error:  # for now: whatever is to become of what no key fits, this is not known to be one
-        raise Unreadable(DECRYPTION, str(error), discard=False) from error
+        raise Unreadable(DECRYPTION, str(error), discard=False, passing=True, metadata=stored.metadata) from error
 
 
 def message_count(delivery: pb.Message, rest: bytes) -> int:

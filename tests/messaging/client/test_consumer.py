@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from messaging.client import EARLIEST, errors
+from messaging.client.consuming import partition
 from messaging.client.consuming.options import DeadLetterPolicy
-from messaging.client.encryption import Encryptor
+from messaging.client.encryption import Decryptor, Encryptor
 from messaging.client.message import Message, MessageId
 from messaging.protocol import frames
 from messaging.protocol import pulsar_pb2 as pb
@@ -459,6 +461,39 @@ async def test_a_message_in_chunks_that_is_refused_twice_comes_again_whole(broke
         await consumer.nack(message, delay_s=0.0)
         await eventually(lambda: len(asked) == 2)
         assert asked[1] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["reader", "exclusive", "shared"])
+async def test_what_cannot_be_decrypted_for_a_moment_comes_again_before_what_follows(
+    broker: ScriptedBroker, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a reader leaves it out, and a cumulative acknowledgement takes it. A shared subscription keeps no order."""
+    monkeypatch.setattr(partition, "PASSING_S", 0.0)
+    closed = [True]
+
+    def private(name: str) -> bytes:
+        raise OSError("the vault is closed") if closed else KeyError(name)
+
+    options = {"decryption": Decryptor(private), "crypto_failure": "consume"}
+    async with broker.client() as client:
+        consumer: Any
+        if kind == "reader":
+            consumer = await client.reader(TOPIC, EARLIEST, **options)  # type: ignore[arg-type]
+        else:
+            consumer = await client.subscribe(TOPIC, "s", kind=kind, **options)  # type: ignore[arg-type]
+        receive = consumer.read if kind == "reader" else consumer.receive
+        deliver(broker, 0, encrypted=True)
+        deliver(broker, 1)
+        if kind == "shared":
+            assert (await receive(10)).id.entry_id == 1
+        else:
+            await eventually(lambda: "REDELIVER_UNACKNOWLEDGED_MESSAGES" in broker.commands)
+        closed.clear()
+        for entry_id in range(1 if kind == "shared" else 2):
+            deliver(broker, entry_id, encrypted=not entry_id)
+            message = await receive(10)
+            assert message.id.entry_id == entry_id and (message.encryption is not None) == (not entry_id)
+    assert not broker.acks
 
 
 # --- dead letters

@@ -222,6 +222,21 @@ def test_chunks_of_several_messages_are_put_together() -> None:
     assert assembly.given_up == []
 
 
+def test_of_a_message_that_is_put_off_all_chunks_come_again() -> None:
+    """Those before and those after the one that could not be read, until its first comes."""
+    assembly = Assembly(2)
+    assert assembly.add(Entry(1, 0), chunk(0, 3, b"a", 3)) is None
+    assembly.put_off(chunk(1, 3, b"", 3).metadata)
+    assert assembly.add(Entry(1, 2), chunk(2, 3, b"c", 3)) is None
+    assert assembly.again == [Entry(1, 0), Entry(1, 2)] and assembly.given_up == []
+    assembled = [assembly.add(Entry(1, index), chunk(index, 3, b"x", 3)) for index in range(3)][-1]
+    assert assembled is not None and assembled.stored.payload == b"xxx"
+    for uuid in "vwx":  # of those that were put off not too many are remembered
+        assembly.put_off(chunk(0, 3, b"", 3, uuid).metadata)
+    assembly.add(Entry(1, 9), chunk(1, 3, b"", 3, "v"))
+    assert assembly.given_up == [Entry(1, 9)]
+
+
 def test_chunks_that_will_not_be_complete_are_given_up() -> None:
     assembly = Assembly(1)
     assert assembly.add(Entry(1, 0), chunk(1, 2, b"cd", 4)) is None, "its beginning is gone"
