@@ -3,8 +3,8 @@
 What reaches the limit is stored and confirmed, as in Pulsar; then the producers are closed, and refused until there is room again.
 So a producer that is admitted can always publish something, and none opens again and again for nothing.
 
-Measuring the backlog walks over subscriptions and ledgers, so it is done only when as much was published as there was room. The age
-of the oldest message is read from storage once for each mark-delete position at which it may be too old.
+Measuring the backlog walks over subscriptions once and over ledgers once, so it is done only when as much was published as there
+was room. The age of the oldest message is read from storage once for each mark-delete position at which it may be too old.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from messaging.broker.core.backlog.quota import EVICTED_TO, BacklogQuota, QuotaAction, bytes_after, mark_leaving
 from messaging.broker.core.subscription import Subscription
-from messaging.broker.runtime.topics.backlog.sizes import durable, first_unacknowledged, ledger_sizes
+from messaging.broker.runtime.topics.backlog.sizes import durable, first_unacknowledged, ledger_sizes, lowest_mark_delete
 from messaging.broker.runtime.topics.limits.admission import Policy
 from messaging.broker.runtime.topics.topic_context import TopicContext
 from messaging.errors import BacklogHold, MagnetarError, QuotaExceeded
@@ -157,8 +157,9 @@ class TopicBacklogQuota:
         return refusal
 
     def _backlog_bytes(self) -> int:
-        ledgers, subscriptions = ledger_sizes(self._topic.ledger), durable(self._topic.subscriptions.table)
-        return max((bytes_after(ledgers, subscription.cursor.mark_delete) for subscription in subscriptions), default=0)
+        """Of the subscription that stands furthest back: the later a position, the fewer bytes follow it."""
+        lowest = lowest_mark_delete(self._topic.subscriptions.table)
+        return 0 if lowest is None else bytes_after(ledger_sizes(self._topic.ledger), lowest)
 
     def _too_large(self, backlog: int) -> MagnetarError | None:
         limit = self.quota.bytes_max
@@ -171,15 +172,15 @@ class TopicBacklogQuota:
         return first_unacknowledged(self._topic.subscriptions.table, self._topic.ledger_list)
 
     async def _evict_bytes(self) -> None:
-        wanted = int(self.quota.bytes_max * EVICTED_TO)
+        lowest = lowest_mark_delete(self._topic.subscriptions.table)
+        if lowest is None:
+            return
+        last = mark_leaving(ledger_sizes(self._topic.ledger), lowest, int(self.quota.bytes_max * EVICTED_TO))
         for subscription in durable(self._topic.subscriptions.table):
             if self._replaced:
                 return
-            ledgers = ledger_sizes(self._topic.ledger)
-            if bytes_after(ledgers, subscription.cursor.mark_delete) > wanted:
-                await self._topic.acknowledgements.expire_up_to(
-                    subscription, mark_leaving(ledgers, subscription.cursor.mark_delete, wanted)
-                )
+            if subscription.cursor.mark_delete < last:
+                await self._topic.acknowledgements.expire_up_to(subscription, last)
 
     # --- age
 

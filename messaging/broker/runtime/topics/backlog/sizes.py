@@ -16,6 +16,11 @@ def durable(table: Mapping[str, Subscription]) -> list[Subscription]:
     return [subscription for subscription in table.values() if subscription.durable]
 
 
+def lowest_mark_delete(table: Mapping[str, Subscription]) -> Position | None:
+    """Of the slowest durable subscription; None: there is none."""
+    return min((subscription.cursor.mark_delete for subscription in table.values() if subscription.durable), default=None)
+
+
 def ledger_sizes(ledger: ManagedLedger) -> list[LedgerSize]:
     """What is appended and not durable yet counts as part of the durable entries."""
     ledger_list = ledger.ledger_list
@@ -29,6 +34,6 @@ def ledger_sizes(ledger: ManagedLedger) -> list[LedgerSize]:
 
 def first_unacknowledged(table: Mapping[str, Subscription], ledger_list: LedgerList) -> Position | None:
     """Of the slowest durable subscription; None: nothing is unacknowledged."""
-    marks = [subscription.cursor.mark_delete for subscription in durable(table)]
-    first = ledger_list.resolve(ledger_list.next_after(min(marks))) if marks else None
+    lowest = lowest_mark_delete(table)
+    first = None if lowest is None else ledger_list.resolve(ledger_list.next_after(lowest))
     return first if first is not None and ledger_list.holds(first) else None

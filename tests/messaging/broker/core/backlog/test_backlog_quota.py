@@ -39,3 +39,12 @@ def test_the_backlog_left_fits_and_with_an_entry_more_would_not(counts: list[tup
     if mark != EARLIEST:
         before = Position(mark.ledger_id, mark.entry_id - 1)
         assert bytes_after(ledgers, before) > wanted - 1 - max(length for _, length in counts)
+
+
+@given(sizes, st.lists(st.tuples(st.integers(-1, 7), st.integers(-1, 60)), min_size=1))
+def test_the_backlog_of_the_slowest_is_that_after_the_lowest_position(
+    counts: list[tuple[int, int]], marks: list[tuple[int, int]]
+) -> None:
+    ledgers = [LedgerSize(number, entries, entries and length) for number, (entries, length) in enumerate(counts)]
+    positions = [Position(*mark) for mark in marks]
+    assert bytes_after(ledgers, min(positions)) == max(bytes_after(ledgers, position) for position in positions)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from messaging.adminrpc.maintenance import MaintenanceRun
+from messaging.broker.core.backlog.quota import LedgerSize, bytes_after
+from messaging.broker.runtime.topics.backlog import quota as topic_quota
 from messaging.broker.runtime.topics.persistent import persistent
 from messaging.broker.runtime.topics.topic import Topic
 from messaging.errors import QuotaExceeded
 from messaging.protocol import pulsar_pb2 as pb
 from messaging.protocol.names import parse_topic
-from messaging.storage.ledger_store import EARLIEST
+from messaging.storage.ledger_store import EARLIEST, Position
 from tests.support.clients.raw_client import RawClient, send_frame
 from tests.support.clock import Clock, give
 from tests.support.policies import set_policies
@@ -223,3 +226,21 @@ async def test_a_quota_that_was_replaced_decides_nothing_more(world: BrokerWorld
     client.write(send_frame(2, MESSAGE))
     await client.expect("SEND_RECEIPT")
     assert not quota.reached() and quota.closing is None
+
+
+async def test_a_backlog_is_measured_once_however_many_subscriptions_there_are(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await set_policies(world, backlog_quota_bytes=5_000, backlog_quota_bytes_policy="producer_exception")
+    _, topic = await published(world, 4)
+    for index in range(20):
+        await topic.subscriptions.create(f"s{index}", EARLIEST)
+    measured: list[Position] = []
+
+    def counted(ledgers: Sequence[LedgerSize], mark: Position) -> int:
+        measured.append(mark)
+        return bytes_after(ledgers, mark)
+
+    monkeypatch.setattr(topic_quota, "bytes_after", counted)
+    assert topic.publisher.quota is not None and topic.publisher.quota.held() == ""
+    assert len(measured) == 1
