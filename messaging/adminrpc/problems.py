@@ -22,7 +22,7 @@ class ProblemsList(Request, kw_only=True):
 
 class ProblemsFound(Answer, kw_only=True):
     """`problems`: the most urgent first; `total` counts all of them, by kind, as far as the broker keeps them. `beyond`: how many
-    there were beside them at the last look."""
+    there are beside them, for which there was no room."""
 
     problems: list[Problem]
     total: dict[str, int]

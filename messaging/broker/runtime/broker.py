@@ -217,9 +217,10 @@ class Broker:
             self.background,
             settings.message_bytes_max,
         )
-        self.problems = ProblemWatch(topics, self.now_ms, self.background.register("look_for_problems"))
+        self.problems = ProblemWatch(topics, self.now_ms, self.background.register("look_for_problems"), self.access.view.owner_of)
         self.stored_problems = StoredProblems(self.problems, topics, self.storage, self.cursors)
         self.schemas.on_refused.append(self.problems.refusals.refused)
+        self.access.feed.on_change.append(self.problems.refusals.follow)
         topics.on_loaded += [self.problems.loaded, self.stored_problems.loaded]
         topics.on_unloaded.append(self.problems.unloaded)
         topics.on_deleted += [self.problems.deleted, self.stored_problems.deleted]

@@ -266,6 +266,11 @@ class ControlView(InheritedGrants):
         """ "" for an unknown tenant, or one from before tenants had a uid."""
         return str(self.tenants.get(tenant, _NOTHING).get("uid", ""))
 
+    def owner_of(self, namespace: str) -> str | None:
+        """The uid of the tenant of a namespace; None: there is none of that name, or it is in the recycle bin."""
+        tenant = namespace.partition("/")[0]
+        return self.tenant_uid(tenant) if namespace in self.namespaces and tenant in self.tenants else None
+
     def payer_uid(self, namespace: str) -> str:
         """The uid of the tenant that pays for what is stored in the namespace, also where that, or the tenant, is in the recycle
         bin. "" where it is unknown."""

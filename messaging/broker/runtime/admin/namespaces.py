@@ -114,6 +114,7 @@ class NamespaceHandlers:
             if not self._is_kept(namespace):
                 await self._broker.schemas.delete(parse_topic(text), "", force=True)
         if not self._is_kept(namespace):
+            self._broker.problems.refusals.namespace_deleted(namespace)
             await self._broker.topics.recycle_bin.purge_namespace(namespace)
         if self._is_kept(namespace):
             raise PreconditionFailed(f"namespace {namespace} still exists: delete its topics individually")

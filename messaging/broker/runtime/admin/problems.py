@@ -9,10 +9,13 @@ from messaging.adminrpc.methods import PROBLEMS_LIST
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.broker.runtime.admin.binding import answers
 from messaging.broker.runtime.broker import Broker
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.kinds import ORDER
 from messaging.problems.order import Problem, rank
 
-COST = 1  # of a problem that is counted, in units of `core/turns/command_costs.py`
+# In units of `core/turns/command_costs.py`: of a tenant that is asked about, of a problem that is put in order and counted, and of
+# one that is merged with those of other tenants.
+TENANT_COST, PROBLEM_COST, MERGE_COST = 4, 10, 6
 
 
 class ProblemHandlers:
@@ -22,7 +25,7 @@ class ProblemHandlers:
     @answers(PROBLEMS_LIST)
     async def list_problems(self, request: ProblemsList) -> ProblemsFound:
         watch, stored, now_ms = self._broker.problems, self._broker.stored_problems, self._broker.now_ms()
-        whole = watch.tenants() if request.everywhere else set(request.of_tenants)
+        whole = watch.tenants() | set(stored.tenants_with_unknown()) if request.everywhere else set(request.of_tenants)
         single: dict[str, set[str]] = {}
         for namespace in request.of_namespaces:
             tenant = namespace.partition("/")[0]
@@ -31,29 +34,42 @@ class ProblemHandlers:
         lists: list[list[Problem]] = []
         total: Counter[str] = Counter()
         by_namespace: dict[str, str] = {}
+        left_out = unknown_topics = 0
         slices = self._broker.topics.services.loops.slices(request.of_tenants[0] if len(request.of_tenants) == 1 else "")
         for tenant in sorted(whole | set(single)):
-            known = watch.of(tenant)
-            await slices.spend(1 + COST * len(known))
-            lists.append([problem for problem in known if self._is_shown(problem, single.get(tenant))])
-            for problem in lists[-1]:
+            namespaces = single.get(tenant)
+            await slices.spend(TENANT_COST + PROBLEM_COST * watch.count(tenant) + len(namespaces or ()))
+            left_out += watch.known.left_out(tenant, namespaces)
+            unknown_topics += stored.unknown(tenant, namespaces)
+            shown = [problem for problem in watch.of(tenant) if self._is_shown(problem, namespaces)]
+            if shown:
+                lists.append(shown)
+            for problem in shown:
                 total[problem.kind] += 1
                 earlier = by_namespace.get(problem.namespace, problem.kind)
                 by_namespace[problem.namespace] = min(earlier, problem.kind, key=lambda kind: ORDER.get(kind, len(ORDER)))
-        first = [problem for _, problem in zip(range(request.problems_max), merge(*lists, key=rank), strict=False)]
         return ProblemsFound(
-            problems=first,
+            problems=await _first(lists, request.problems_max, slices),
             total=dict(total),
             by_namespace=by_namespace,
-            beyond=sum(watch.beyond.values()) if request.everywhere else sum(watch.beyond[tenant] for tenant in whole),
-            unknown_topics=sum(stored.unknown(tenant) for tenant in (self._tenants() if request.everywhere else whole)),
+            beyond=left_out,
+            unknown_topics=unknown_topics,
             at_ms=now_ms,
-            looked_ms=watch.looked_ms if stored.done else None,
+            looked_ms=watch.looked_ms(None if request.everywhere else whole | set(single)) if stored.done else None,
         )
-
-    def _tenants(self) -> list[str]:
-        return list(self._broker.access.view.tenants)
 
     def _is_shown(self, problem: Problem, namespaces: set[str] | None) -> bool:
         is_asked = namespaces is None or problem.namespace in namespaces
         return is_asked and problem.namespace not in self._broker.access.view.recycled
+
+
+async def _first(lists: list[list[Problem]], count_max: int, slices: TurnSlices) -> list[Problem]:
+    """The most urgent of several lists that are in order."""
+    await slices.spend(MERGE_COST * len(lists))
+    merged, first = merge(*lists, key=rank), list[Problem]()
+    for problem in merged:
+        first.append(problem)
+        if len(first) >= count_max:
+            break
+        await slices.spend(MERGE_COST)
+    return first

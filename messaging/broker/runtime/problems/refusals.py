@@ -1,22 +1,32 @@
-"""Clients that were refused because of their schema, by topic: for a while, as most do not try again by themselves."""
+"""Clients that were refused because of their schema, by topic: for a while, as most do not try again by themselves.
+
+They are gone with their topic, namespace or tenant: another tenant of that name is told nothing of the former one's topics.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
 from messaging.protocol.names import TopicName
 
 KEPT_MS = 600_000
 TOPICS_MAX = 100  # of one tenant; the one that was refused least recently is forgotten
+PLATFORM_TOPICS_MAX = 5_000  # of all; then of the tenant that has most
 SENTENCE_LENGTH_MAX = 500
+_PARTITION = re.compile(r"(.+)-partition-\d{1,6}")
 
 
 class SchemaRefusal(NamedTuple):
+    """`owner`: the uid of the tenant whose topic it was."""
+
     name: TopicName
+    owner: str
     first_ms: int
     last_ms: int
     times: int
@@ -24,32 +34,95 @@ class SchemaRefusal(NamedTuple):
 
 
 class SchemaRefusals:
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], owner_of: Callable[[str], str | None]) -> None:
+        """`owner_of`: the uid of the tenant that a namespace belongs to; None: there is no such namespace."""
         self._now_ms = now_ms
-        self._tenants: dict[str, OrderedDict[TopicName, SchemaRefusal]] = {}
+        self._owner_of = owner_of
+        self._tenants: dict[str, OrderedDict[str, SchemaRefusal]] = {}  # by the topic's base name; never empty
+        self._counts = TenantCounts()
+
+    # --- changes
 
     def refused(self, name: TopicName, sentence: str) -> None:
         base, now_ms = name.base, self._now_ms()
-        topics = self._tenants.setdefault(name.tenant, OrderedDict())
-        earlier = topics.pop(base, None)
-        if earlier is None or now_ms - earlier.last_ms >= KEPT_MS:
-            earlier = SchemaRefusal(base, now_ms, now_ms, 0, "")
-        topics[base] = SchemaRefusal(base, earlier.first_ms, now_ms, earlier.times + 1, sentence[:SENTENCE_LENGTH_MAX])
-        while len(topics) > TOPICS_MAX:
-            topics.popitem(last=False)
+        text, tenant, owner = str(base), name.tenant, self._owner_of(str(name.namespace))
+        topics = self._tenants.get(tenant)
+        earlier = None if topics is None else topics.get(text)
+        if earlier is not None:
+            self._drop(tenant, text)
+            if earlier.owner != owner or now_ms - earlier.last_ms >= KEPT_MS:
+                earlier = None
+        if owner is None:
+            return
+        first_ms, times = (now_ms, 0) if earlier is None else (earlier.first_ms, earlier.times)
+        refusal = SchemaRefusal(base, owner, first_ms, now_ms, times + 1, sentence[:SENTENCE_LENGTH_MAX])
+        self._tenants.setdefault(tenant, OrderedDict())[text] = refusal
+        self._counts.add(tenant, 1)
+        if self._counts.of(tenant) > TOPICS_MAX:
+            self._drop(tenant, next(iter(self._tenants[tenant])))
+        if self._counts.total > PLATFORM_TOPICS_MAX:
+            largest, _ = self._counts.largest()
+            self._drop(largest, next(iter(self._tenants[largest])))
 
-    def of(self, tenant: str) -> list[Problem]:
-        topics, now_ms = self._tenants.get(tenant), self._now_ms()
-        if topics is None:
-            return []
-        for base in [base for base, refusal in topics.items() if now_ms - refusal.last_ms >= KEPT_MS]:
-            del topics[base]
+    def topic_deleted(self, topic: str) -> None:
+        """Of a topic, a partition or a partitioned topic."""
+        tenant, text = _tenant_of(topic), _base_of(topic)
+        if text in self._tenants.get(tenant, {}):
+            self._drop(tenant, text)
+
+    def namespace_deleted(self, namespace: str) -> None:
+        tenant = namespace.partition("/")[0]
+        for text, refusal in list(self._tenants.get(tenant, {}).items()):
+            if str(refusal.name.namespace) == namespace:
+                self._drop(tenant, text)
+
+    def follow(self, changed: Iterable[tuple[str, str]]) -> None:
+        """These (kind, key) of the control plane changed: what belonged to those that are gone is forgotten."""
+        for tenant in {key.partition("/")[0] for kind, key in changed if kind in ("tenant", "namespace")} & self._tenants.keys():
+            self._forget_old(tenant)
+
+    def _forget_old(self, tenant: str) -> None:
+        for text, refusal in list(self._tenants.get(tenant, {}).items()):
+            if not self._is_current(refusal):
+                self._drop(tenant, text)
+
+    def _is_current(self, refusal: SchemaRefusal) -> bool:
+        is_recent = self._now_ms() - refusal.last_ms < KEPT_MS
+        return is_recent and self._owner_of(str(refusal.name.namespace)) == refusal.owner
+
+    def _drop(self, tenant: str, text: str) -> None:
+        topics = self._tenants[tenant]
+        del topics[text]
+        self._counts.add(tenant, -1)
         if not topics:
             del self._tenants[tenant]
-        return [_problem(refusal) for refusal in topics.values()]
+
+    # --- asking
+
+    def of(self, tenant: str) -> list[Problem]:
+        self._forget_old(tenant)
+        return [_problem(refusal) for refusal in self._tenants.get(tenant, {}).values()]
+
+    def is_refused(self, topic: str) -> bool:
+        """Whether clients of this topic were, or of the partitioned topic that this is a partition of."""
+        topics = self._tenants.get(_tenant_of(topic))
+        refusal = None if topics is None else topics.get(_base_of(topic))
+        return refusal is not None and self._is_current(refusal)
+
+    def count(self, tenant: str) -> int:
+        return self._counts.of(tenant)
 
     def tenants(self) -> set[str]:
         return set(self._tenants)
+
+
+def _tenant_of(topic: str) -> str:
+    return topic.partition("://")[2].partition("/")[0]
+
+
+def _base_of(topic: str) -> str:
+    match = _PARTITION.fullmatch(topic)
+    return match[1] if match else topic
 
 
 def _problem(refusal: SchemaRefusal) -> Problem:

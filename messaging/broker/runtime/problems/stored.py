@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Collection
 
-from messaging.broker.runtime.problems.watch import ProblemWatch, stored_problem
+from messaging.broker.runtime.problems.known import MostUrgent
+from messaging.broker.runtime.problems.topic_look import stored_problem
+from messaging.broker.runtime.problems.watch import ProblemWatch
 from messaging.broker.runtime.topics.registry import Topics
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.protocol.names import TopicName, parse_topic
 from messaging.protocol.system_topics import is_system_topic
 from messaging.storage.managed.cursor_log import CursorLog
@@ -16,6 +19,8 @@ from messaging.storage.meta_store import SubscriptionRecord, TopicRecord
 
 PAGE_TOPICS = 200
 UNKNOWN_MAX = 100_000  # topics
+TOPIC_COST, SUBSCRIPTION_COST = 40, 20  # to judge one, in units of `core/turns/command_costs.py`
+LEDGERS_A_UNIT = 5  # that are walked over for it
 
 
 class StoredProblems:
@@ -25,7 +30,9 @@ class StoredProblems:
         self._storage = storage
         self._cursors = cursors
         self._used = set[str]()  # topics that were loaded or deleted while this goes on
-        self._unknown: dict[str, set[int]] = {}  # tenant -> hashes of the names of topics that only loading tells of
+        # namespace -> hashes of the names of topics that only loading tells of; by tenant
+        self._unknown: dict[str, dict[str, set[int]]] = {}
+        self._unknown_topics = 0
         self.done = False
 
     def loaded(self, topic: Topic) -> None:
@@ -34,37 +41,49 @@ class StoredProblems:
     def deleted(self, topic: str) -> None:
         if not self.done:
             self._used.add(topic)
-        tenant = topic.partition("://")[2].partition("/")[0]
-        self._unknown.get(tenant, set()).discard(hash(topic))
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        topics = self._unknown.get(namespace.partition("/")[0], {}).get(namespace)
+        if topics is not None and hash(topic) in topics:
+            topics.remove(hash(topic))
+            self._unknown_topics -= 1
 
-    def unknown(self, tenant: str) -> int:
-        """Of how many topics it is not known whether something waits there."""
-        return len(self._unknown.get(tenant, ()))
+    def unknown(self, tenant: str, namespaces: Collection[str] | None = None) -> int:
+        """Of how many topics it is not known whether something waits there: of the tenant, or of some of its namespaces."""
+        of_tenant = self._unknown.get(tenant, {})
+        return sum(len(of_tenant.get(namespace, ())) for namespace in (of_tenant if namespaces is None else namespaces))
+
+    def tenants_with_unknown(self) -> list[str]:
+        return list(self._unknown)
 
     async def read(self) -> None:
         """Once after the start. Loads no topic. Raises `StoreError`."""
         meta, after = self._storage.meta, ""
         while True:
             names = await meta.list_all_topics(after=after, limit=PAGE_TOPICS)
+            slices: dict[str, TurnSlices] = {}
             for text in names:
                 name = parse_topic(text)
+                if name.tenant not in slices:
+                    slices[name.tenant] = self._topics.services.loops.slices(name.tenant)
+                await slices[name.tenant].spend(TOPIC_COST)
                 if text in self._used or text in self._topics.loaded or not name.persistent or is_system_topic(name):
                     continue
                 record = await meta.get_topic(text)
                 if record is not None and record.ledgers:
                     subscriptions = await meta.subscriptions(text)
-                    if text not in self._used and text not in self._topics.loaded:
-                        self._judge(name, record, subscriptions)
+                    await self._judge(name, record, subscriptions, slices[name.tenant])
             if len(names) < PAGE_TOPICS:
                 break
             after = names[-1]
-            await asyncio.sleep(0)
         self.done = True
         self._used.clear()
 
-    def _judge(self, name: TopicName, record: TopicRecord, subscriptions: list[SubscriptionRecord]) -> None:
-        problems, unknown = [], False
+    async def _judge(
+        self, name: TopicName, record: TopicRecord, subscriptions: list[SubscriptionRecord], slices: TurnSlices
+    ) -> None:
+        most_urgent, unknown = MostUrgent(), False
         for subscription in subscriptions:
+            await slices.spend(SUBSCRIPTION_COST + len(record.ledgers) // LEDGERS_A_UNIT)
             first = oldest_open(record.ledgers, subscription.mark_delete)
             if first is None:
                 continue
@@ -73,7 +92,11 @@ class StoredProblems:
                 unknown = True
             else:
                 since_ms = record.idle_since.get(subscription.name)
-                problems.append(stored_problem(name, subscription.name, since_ms))
-        self._watch.put(record.name, name.tenant, problems)
-        if unknown and sum(map(len, self._unknown.values())) < UNKNOWN_MAX:
-            self._unknown.setdefault(name.tenant, set()).add(hash(record.name))
+                most_urgent.add(stored_problem(name, subscription.name, since_ms))
+        if record.name in self._used or record.name in self._topics.loaded:
+            return  # meanwhile
+        self._watch.known.put(record.name, name.tenant, most_urgent)
+        if unknown and self._unknown_topics < UNKNOWN_MAX:
+            namespace = str(name.namespace)
+            self._unknown.setdefault(name.tenant, {}).setdefault(namespace, set()).add(hash(record.name))
+            self._unknown_topics += 1

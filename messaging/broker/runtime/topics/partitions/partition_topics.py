@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -38,6 +38,7 @@ class TopicStore(Protocol):
     meta: MetaStore
     loaded: dict[str, Topic]
     reservations: TopicReservations
+    on_deleted: list[Callable[[str], None]]
 
     @property
     def recycle_bin(self) -> Bin: ...

@@ -370,6 +370,8 @@ class Partitions:
             await self._topics.recycle_bin.take(str(name), None, Recycling(record.recycling))
         self._ceiling.counts.gone(name.tenant, str(name.namespace), record.partitions_reserved)
         self._topics.services.policies.topic_deleted(name)
+        for tell in self._topics.on_deleted:
+            tell(str(name))
 
     def _remember_deleted(self, text: str) -> None:
         self._deleted.pop(text, None)

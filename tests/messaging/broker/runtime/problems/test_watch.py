@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.topics import TopicsList
-from messaging.broker.core.diagnosis.problems import ABANDONED_MS
-from messaging.broker.runtime.problems import watch
-from messaging.broker.runtime.problems.known import PROBLEMS_MAX, KnownProblems
+from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign
+from messaging.broker.core.subscription import Subscription
+from messaging.broker.runtime.problems import known as known_problems
+from messaging.broker.runtime.problems import refusals as schema_refusals
+from messaging.broker.runtime.problems import topic_look, watch
+from messaging.broker.runtime.problems.known import OF_TOPIC_MAX, PROBLEMS_MAX, KnownProblems, MostUrgent
 from messaging.broker.runtime.problems.refusals import KEPT_MS, TOPICS_MAX, SchemaRefusals
+from messaging.broker.runtime.problems.tenant_counts import TenantCounts
 from messaging.broker.runtime.topics.topic import Topic
+from messaging.broker.runtime.turn_slices import TurnSlices
 from messaging.problems.order import Problem
 from messaging.protocol.names import parse_topic
+from messaging.storage.ledger_store import EARLIEST
 from tests.support.clients.consuming import TOPIC, filled
 from tests.support.waiting import eventually
 from tests.support.worlds.broker_world import BrokerWorld, MakeWorld
@@ -138,31 +147,223 @@ async def test_a_look_takes_a_part_of_the_topics_and_goes_on_where_it_ended(
         await filled(world, 0, f"persistent://acme/orders/{name}")
     monkeypatch.setattr(watch, "TOPICS_A_LOOK", 2)
     await world.service.problems.look()
-    assert world.service.problems.looked_ms is None
+    assert world.service.problems.looked_ms(["acme"]) is None and world.service.problems.looked_ms(None) is None
     await world.service.problems.look()
-    assert world.service.problems.looked_ms is not None
+    assert world.service.problems.looked_ms(["acme"]) is not None and world.service.problems.looked_ms(None) is not None
 
 
-def problem_of(topic: str, subscription: str = "s") -> Problem:
-    return Problem(kind="no_consumer", sentence="", tenant="acme", topic=topic, subscription=subscription)
+async def many_abandoned(world: BrokerWorld, count: int) -> Topic:
+    """A topic with that many subscriptions, each with a backlog and without a consumer for a minute."""
+    await filled(world, 0)
+    topic = await world.service.topics.get(parse_topic(TOPIC), create=False)
+    for index in range(count):
+        await topic.subscriptions.create(f"s{index:03}", EARLIEST)
+    await filled(world, 1)
+    for index in range(count):
+        topic.idle.left(f"s{index:03}", world.service.now_ms() - 60_000)
+    return topic
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the subscriptions that were judged, in order."""
+    names: list[str] = []
+    judge = topic_look.signs_of_subscription
+
+    def counted(subscription: Subscription, *args: Any, **given: Any) -> list[Sign]:
+        names.append(subscription.name)
+        return judge(subscription, *args, **given)
+
+    monkeypatch.setattr(topic_look, "signs_of_subscription", counted)
+    return names
+
+
+async def test_a_look_stops_within_a_topic_and_goes_on_there(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, judged: list[str]
+) -> None:
+    await many_abandoned(world, 30)
+    monkeypatch.setattr(watch, "SUBSCRIPTIONS_A_LOOK", 12)
+    for total in (12, 24, 30):
+        assert world.service.problems.looked_ms(["acme"]) is None
+        await world.service.problems.look()
+        assert len(judged) == total
+    assert judged == [f"s{index:03}" for index in range(30)]
+    answer = await asked(world)
+    assert (len(answer.problems), answer.beyond) == (OF_TOPIC_MAX, 10)
+    assert world.service.problems.looked_ms(["acme"]) is not None
+    for _ in range(3):
+        await world.service.problems.look()
+    assert (await asked(world)).beyond == 10  # of what there is, however often it was looked at
+
+
+async def test_a_tenant_with_many_subscriptions_holds_up_nobody_else(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, judged: list[str]
+) -> None:
+    await many_abandoned(world, 30)
+    other = await world.service.topics.get(parse_topic("persistent://initech/orders/t"), create=True)
+    await other.subscriptions.create("theirs", EARLIEST)
+    monkeypatch.setattr(watch, "SUBSCRIPTIONS_A_LOOK", 6)
+    monkeypatch.setattr(watch, "SHARE_SUBSCRIPTIONS", 3)
+    await world.service.problems.look()
+    assert len(judged) == 6  # a share, what is left of the look after the other tenant's turn
+    assert world.service.problems.looked_ms(["initech"]) is not None
+    assert world.service.problems.looked_ms(["acme"]) is None
+
+
+async def test_what_is_unloaded_or_read_from_the_metadata_is_bounded_too(make_world: MakeWorld) -> None:
+    before = await make_world()
+    await many_abandoned(before, 25)
+    await before.service.topics.unload(parse_topic(TOPIC))
+    answer = await asked(before)
+    assert (len(answer.problems), answer.beyond) == (OF_TOPIC_MAX, 5)
+    await before.service.cursors.checkpoint()
+    after = await make_world(after=before)
+    await after.service.stored_problems.read()
+    answer = await asked(after)
+    assert (len(answer.problems), answer.beyond) == (OF_TOPIC_MAX, 5)
+
+
+async def test_a_topic_that_is_unloaded_during_a_look_at_it_is_left_alone(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await many_abandoned(world, 5)
+    monkeypatch.setattr(watch, "SUBSCRIPTIONS_A_LOOK", 2)
+    await world.service.problems.look()
+    await world.service.topics.delete(parse_topic(TOPIC), force=True)
+    for _ in range(3):
+        await world.service.problems.look()
+    assert (await asked(world)).problems == []
+
+
+async def test_of_single_namespaces_is_told_what_is_unknown_and_what_was_left_out(make_world: MakeWorld) -> None:
+    before = await make_world()
+    await abandoned(before)
+    after = await make_world(after=before)
+    await after.service.stored_problems.read()
+    assert (await asked(after, of_tenants=[], of_namespaces=["acme/orders"])).unknown_topics == 1
+    assert (await asked(after, of_tenants=[], of_namespaces=["acme/other"])).unknown_topics == 0
+    after.service.problems.put(TOPIC, "acme", [problem_of(TOPIC, str(index)) for index in range(OF_TOPIC_MAX + 3)])
+    assert (await asked(after, of_tenants=[], of_namespaces=["acme/orders"])).beyond == 3
+    assert (await asked(after, of_tenants=[], of_namespaces=["acme/other"])).beyond == 0
+
+
+async def test_the_list_of_problems_waits_for_its_turn_before_it_is_made(
+    world: BrokerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = world.service.problems
+    problems.put(TOPIC, "acme", [problem_of(TOPIC)])
+    order: list[str] = []
+    spend, of = TurnSlices.spend, problems.of
+
+    async def counted(slices: TurnSlices, cost: int) -> None:
+        order.append("spend")
+        await spend(slices, cost)
+
+    def told(tenant: str) -> list[Problem]:
+        order.append("of")
+        return of(tenant)
+
+    monkeypatch.setattr(TurnSlices, "spend", counted)
+    monkeypatch.setattr(problems, "of", told)
+    await asked(world)
+    assert order[:2] == ["spend", "of"] and order[-1] == "spend"
+
+
+def problem_of(topic: str, subscription: str = "s", waiting: int = 0, tenant: str = "acme") -> Problem:
+    namespace = topic.partition("://")[2].rpartition("/")[0]
+    return Problem(
+        kind="no_consumer",
+        sentence="",
+        tenant=tenant,
+        namespace=namespace,
+        topic=topic,
+        subscription=subscription,
+        waiting=waiting,
+    )
+
+
+def put(known: KnownProblems, topic: str, tenant: str, *problems: Problem) -> None:
+    most_urgent = MostUrgent()
+    for problem in problems:
+        most_urgent.add(problem)
+    known.put(topic, tenant, most_urgent)
+
+
+def test_of_a_topic_the_most_urgent_are_kept() -> None:
+    most_urgent = MostUrgent()
+    for waiting in (*range(30), *range(60, 30, -1)):
+        most_urgent.add(problem_of("persistent://acme/n/t", str(waiting), waiting))
+    assert [problem.waiting for problem in most_urgent.problems] == list(range(60, 60 - OF_TOPIC_MAX, -1))
+    assert most_urgent.left_out == 60 - OF_TOPIC_MAX
 
 
 def test_a_tenant_has_a_bounded_number_of_problems_and_takes_no_room_of_others() -> None:
     known = KnownProblems()
     topics = [f"persistent://acme/n/{index}" for index in range(PROBLEMS_MAX + 1)]
-    assert [known.put(topic, "acme", [problem_of(topic)]) for topic in topics] == [True] * PROBLEMS_MAX + [False]
-    assert known.put("persistent://initech/n/t", "initech", [problem_of("persistent://initech/n/t")])
-    assert len(known.ranked("acme", [])) == PROBLEMS_MAX and len(known.ranked("initech", [])) == 1
-    known.forget(topics[0], "acme")
-    assert known.put(topics[-1], "acme", [problem_of(topics[-1])])
     for topic in topics:
-        known.put(topic, "acme", [])
-    assert known.tenants() == {"initech"} and known.ranked("acme", []) == []
+        put(known, topic, "acme", problem_of(topic, waiting=1))
+    assert known.count("acme") == PROBLEMS_MAX and known.left_out("acme", None) == 1
+    put(known, "persistent://initech/n/t", "initech", problem_of("persistent://initech/n/t", tenant="initech"))
+    assert len(known.ranked("acme", [])) == PROBLEMS_MAX and len(known.ranked("initech", [])) == 1
+    for topic in topics:
+        put(known, topic, "acme")
+    assert known.tenants() == {"initech"} and known.ranked("acme", []) == [] and known.left_out("acme", None) == 0
+
+
+def test_where_there_is_no_room_the_least_urgent_gives_way_and_is_counted_once() -> None:
+    known = KnownProblems()
+    topics = [f"persistent://acme/n{index % 2}/{index}" for index in range(PROBLEMS_MAX + 50)]
+    for _ in range(3):  # however often they are looked at
+        for index, topic in enumerate(topics):
+            put(known, topic, "acme", problem_of(topic, waiting=index))
+    assert [problem.waiting for problem in known.ranked("acme", [])] == list(range(PROBLEMS_MAX + 49, 49, -1))
+    assert known.left_out("acme", None) == 50
+    assert known.left_out("acme", ["acme/n0"]) == 25 and known.left_out("acme", ["acme/other"]) == 0
+    known.forget(topics[-1], "acme")
+    put(known, topics[0], "acme", problem_of(topics[0], waiting=0))
+    assert known.count("acme") == PROBLEMS_MAX and known.left_out("acme", None) == 49
+
+
+def test_all_tenants_together_have_a_bounded_number_of_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_problems, "PLATFORM_PROBLEMS_MAX", 10)
+    known = KnownProblems()
+
+    def fill(tenant: str, count: int, waiting: int) -> None:
+        for index in range(count):
+            topic = f"persistent://{tenant}/n/{index}"
+            put(known, topic, tenant, problem_of(topic, waiting=waiting + index, tenant=tenant))
+
+    fill("acme", 12, waiting=100)
+    assert (known.count("acme"), known.left_out("acme", None)) == (10, 2)
+    fill("initech", 12, waiting=1)  # whose problems are less urgent, and are told all the same
+    assert (known.count("acme"), known.count("initech")) == (5, 5)
+    assert [problem.waiting for problem in known.ranked("acme", [])] == [111, 110, 109, 108, 107]
+    assert (known.left_out("acme", None), known.left_out("initech", None)) == (7, 7)
+
+
+@hypothesis.given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([1, -1])), max_size=60))
+def test_counts_of_tenants_tell_who_has_most(changes: list[tuple[str, int]]) -> None:
+    counts, plain = TenantCounts(), Counter[str]()
+    for tenant, change in changes:
+        if plain[tenant] + change >= 0:
+            counts.add(tenant, change)
+            plain[tenant] += change
+        most = max(plain.values(), default=0)
+        tenant_with_most, largest = counts.largest()
+        assert largest == most and counts.total == sum(plain.values()) and (not most or plain[tenant_with_most] == most)
+
+
+class Owners(dict[str, str]):
+    """namespace -> the uid of its tenant."""
+
+
+def made_refusals() -> tuple[SchemaRefusals, Owners, list[int]]:
+    now_ms, owners = [1_000], Owners({"acme/n": "first", "acme/other": "first"})
+    return SchemaRefusals(lambda: now_ms[0], owners.get), owners, now_ms
 
 
 def test_refusals_are_counted_by_topic_and_forgotten_after_a_while() -> None:
-    now_ms = [1_000]
-    refusals = SchemaRefusals(lambda: now_ms[0])
+    refusals, _, now_ms = made_refusals()
     for partition in (0, 1):
         refusals.refused(parse_topic(f"persistent://acme/n/t-partition-{partition}"), "the schema is not compatible: a is missing")
     (problem,) = refusals.of("acme")
@@ -172,4 +373,67 @@ def test_refusals_are_counted_by_topic_and_forgotten_after_a_while() -> None:
         refusals.refused(parse_topic(f"persistent://acme/n/{index}"), "no")
     assert len(refusals.of("acme")) == TOPICS_MAX
     now_ms[0] += KEPT_MS
-    assert refusals.of("acme") == [] and refusals.tenants() == set()
+    assert refusals.of("acme") == [] and refusals.tenants() == set() and refusals.count("acme") == 0
+
+
+def test_refusals_of_all_tenants_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_refusals, "PLATFORM_TOPICS_MAX", 4)
+    refusals, owners, _ = made_refusals()
+    owners["initech/n"] = "other"
+    for index in range(5):
+        refusals.refused(parse_topic(f"persistent://acme/n/{index}"), "no")
+    refusals.refused(parse_topic("persistent://initech/n/t"), "no")
+    assert [problem.topic[-1] for problem in refusals.of("acme")] == ["2", "3", "4"] and len(refusals.of("initech")) == 1
+
+
+def test_a_tenant_that_is_made_again_is_told_of_no_refusals_of_the_former_one() -> None:
+    refusals, owners, _ = made_refusals()
+    name = parse_topic("persistent://acme/n/secret")
+    refusals.refused(name, "no")
+    assert refusals.is_refused(str(name)) and len(refusals.of("acme")) == 1
+    owners["acme/n"] = "second"
+    assert not refusals.is_refused(str(name)) and refusals.of("acme") == [] and refusals.tenants() == set()
+
+
+def test_refusals_end_with_their_topic_and_namespace() -> None:
+    refusals, owners, _ = made_refusals()
+    for topic in ("n/a", "n/b-partition-0", "other/c", "other/d"):
+        refusals.refused(parse_topic(f"persistent://acme/{topic}"), "no")
+    refusals.topic_deleted("persistent://acme/n/a")
+    refusals.topic_deleted("persistent://acme/n/b-partition-1")
+    refusals.topic_deleted("persistent://acme/n/never")
+    assert [problem.topic for problem in refusals.of("acme")] == ["persistent://acme/other/c", "persistent://acme/other/d"]
+    del owners["acme/other"]
+    refusals.follow({("namespace", "acme/other")})
+    assert refusals.tenants() == set()  # without having been asked
+    owners["acme/other"] = "first"
+    assert refusals.of("acme") == []
+    refusals.refused(parse_topic("persistent://acme/other/c"), "no")
+    refusals.namespace_deleted("acme/n")
+    assert len(refusals.of("acme")) == 1
+    refusals.namespace_deleted("acme/other")
+    assert refusals.of("acme") == []
+    refusals.refused(parse_topic("persistent://acme/none/c"), "no")  # of a namespace that is gone already
+    assert refusals.tenants() == set()
+
+
+async def test_schema_refusals_mark_the_topic_and_go_with_it(world: BrokerWorld) -> None:
+    await filled(world, 0)
+    world.service.problems.refusals.refused(parse_topic(TOPIC), "no")
+    live = await world.admin.namespaces.live(TopicsList(namespace="acme/orders"))
+    assert [row.problem for row in live.topics] == ["schema_refused"]
+    assert (await asked(world)).by_namespace == {"acme/orders": "schema_refused"}
+    await world.service.topics.delete(parse_topic(TOPIC), force=True)
+    assert (await asked(world)).problems == []
+
+
+async def test_schema_refusals_go_with_their_tenant_as_the_broker_learns_of_it(world: BrokerWorld) -> None:
+    view, problems = world.service.access.view, world.service.problems
+    problems.refusals.refused(parse_topic("persistent://acme/orders/secret"), "no")
+    assert len((await asked(world)).problems) == 1
+    tenant = view.tenants["acme"]
+    view.tenants["acme"] = tenant | {"uid": "another"}
+    assert (await asked(world)).problems == [] and (await asked(world, everywhere=True)).problems == []
+    view.tenants["acme"] = tenant
+    assert (await asked(world)).problems == []
+    assert problems.refusals.follow in world.service.access.feed.on_change
