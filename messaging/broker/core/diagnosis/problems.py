@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messaging.broker.core.diagnosis.delivery_health import DeliveryHealth, judge_delivery, still_ms
+from messaging.broker.core.diagnosis.delivery_health import DeliveryHealth, Verdict, still_ms
 from messaging.broker.core.diagnosis.explain import REMEDIES, DeliveryState, Reason, rate_sentence
 from messaging.broker.core.limits.rate_limits import LevelLimiter
 from messaging.broker.core.subscription import Subscription
@@ -39,9 +39,11 @@ def is_quiet(subscription: Subscription) -> bool:
     return not subscription.backlog_entries and (letters is None or not letters.last_moved_ms)
 
 
-def signs_of_subscription(subscription: Subscription, state: DeliveryState, *, grows: bool, idle_since_ms: int) -> list[Sign]:
-    """`grows`: its backlog does. `idle_since_ms`: when its last consumer left."""
-    verdict, now_ms, backlog = judge_delivery(subscription, state), state.now_ms, subscription.backlog_entries
+def signs_of_subscription(
+    subscription: Subscription, state: DeliveryState, verdict: Verdict, *, grows: bool, idle_since_ms: int
+) -> list[Sign]:
+    """`verdict`: of `judge_delivery` in this state. `grows`: its backlog does. `idle_since_ms`: when its last consumer left."""
+    now_ms, backlog = state.now_ms, subscription.backlog_entries
     finding, signs = verdict.finding, list[Sign]()
     if finding.reason in _PASSING:
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from messaging.broker.core.diagnosis.delivery_health import judge_delivery
 from messaging.broker.core.diagnosis.problems import Sign, is_quiet, signs_of_abandoned, signs_of_subscription, signs_of_topic
 from messaging.broker.core.non_persistent import NonPersistentSubscription
 from messaging.broker.core.subscription import Subscription
@@ -66,8 +67,9 @@ class TopicLook:
     def _judge(self, subscription: Subscription) -> None:
         topic, members = self.topic, (self.topic.rates or QUIET).members
         state = topic.consumers.delivery_state(subscription)
+        verdict = judge_delivery(subscription, state)
         grows, idle_ms = members.grows(subscription), topic.idle.subscription_ms(subscription.name)
-        for sign in signs_of_subscription(subscription, state, grows=grows, idle_since_ms=idle_ms):
+        for sign in signs_of_subscription(subscription, state, verdict, grows=grows, idle_since_ms=idle_ms):
             self._add(sign, subscription.name)
 
     def _cost_of_topic(self) -> int:

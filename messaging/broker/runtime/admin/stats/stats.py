@@ -148,9 +148,10 @@ async def _subscription(
         consumers.append(completed_consumer(_consumer(consumer, members) | of_consumers.get(consumer, {})))
     oldest_ms = context.oldest_ms.get(subscription.key, UNKNOWN)
     state = topic.consumers.delivery_state(subscription)
-    health, why = judge_delivery(subscription, state)
+    verdict = judge_delivery(subscription, state)
+    health, why = verdict
     grows, idle_ms = members.grows(subscription), topic.idle.subscription_ms(subscription.name)
-    signs = signs_of_subscription(subscription, state, grows=grows, idle_since_ms=idle_ms)
+    signs = signs_of_subscription(subscription, state, verdict, grows=grows, idle_since_ms=idle_ms)
     stats = {
         "type": TYPE_NAMES[subscription.kind] if subscription.typed else "",  # the last one; the next consumer may choose another
         "msgBacklog": backlog,

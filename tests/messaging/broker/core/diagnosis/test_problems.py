@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from messaging.broker.core.dead_letters.dead_entries import DeadLetterPolicy, DeadLetterRecord, DeadLetters
-from messaging.broker.core.diagnosis.delivery_health import STILL_MS
+from messaging.broker.core.diagnosis.delivery_health import STILL_MS, judge_delivery
 from messaging.broker.core.diagnosis.explain import DeliveryState
 from messaging.broker.core.diagnosis.problems import (
     ABANDONED_MS,
@@ -26,7 +26,8 @@ LIMITER = LevelLimiter(RateLevel.TOPIC, "dispatch_rate_messages", RateLimit(10, 
 def signs(world: World, after_ms: int = 0, *, grows: bool = False, idle_since_ms: int = 0, **state: Any) -> list[Sign]:
     world.now_ms += after_ms
     given = DeliveryState(now_ms=world.now_ms)._replace(**state)
-    return signs_of_subscription(world.subscription, given, grows=grows, idle_since_ms=idle_since_ms)
+    verdict = judge_delivery(world.subscription, given)
+    return signs_of_subscription(world.subscription, given, verdict, grows=grows, idle_since_ms=idle_since_ms)
 
 
 def kinds(found: list[Sign]) -> list[str]:
