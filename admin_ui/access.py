@@ -143,13 +143,16 @@ def exists(resource: Resource) -> bool:
 
 
 def visible_tenants(actor: Actor, user: User) -> list[str]:
-    """Sorted names of the tenants that a user may see. Two queries."""
+    """Sorted names of the tenants that a user may see. A few queries, also for what the actor may in each of them."""
     with platform_scope():
         tenants = Tenant.objects.values_list("name", "admin_roles")
         if actor.may(Action.SUPERUSER):
-            return [name for name, _ in tenants]
-        mine = set(Membership.objects.filter(user=user).values_list("tenant_id", flat=True))
-        return [name for name, roles in tenants if name in mine or user.role in roles]
+            names = [name for name, _ in tenants]
+        else:
+            mine = set(Membership.objects.filter(user=user).values_list("tenant_id", flat=True))
+            names = [name for name, roles in tenants if name in mine or user.role in roles]
+    actor.grants.read_tenants(names)
+    return names
 
 
 def usage_tenants(actor: Actor, user: User) -> list[str]:

@@ -49,6 +49,7 @@ def navigation(request: ConsoleRequest, entry: str, tenant: str = "", namespace:
             with tenant_scope(tenant):
                 rows = Namespace.objects.values_list("name", flat=True)
                 if not actor.may(Action.NAMESPACE_READ, Resource(tenant)):  # only some of them
+                    actor.grants.read_namespaces(list(rows))
                     names = [name for name in rows if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
                     rows = rows.filter(name__in=names)
                 nav.namespaces = [name.partition("/")[2] for name in rows[:NAMESPACES_IN_SIDE]]

@@ -15,6 +15,9 @@ from messaging.policies.model import ROLE_PREFIX
 from messaging.settings import Settings
 from tenants.models import CustomRole, Grant, Key, Membership, Namespace, SubscriptionGrant, TeamRole, Tenant, User
 
+NAMES_A_QUERY = 1_000
+_OF_TENANT = ("uid", "admin_roles", "policies", "second_factor_required")
+
 
 class _Bound(NamedTuple):
     """A role that somebody has. `via` is the team through which they have it, "" for themselves."""
@@ -40,6 +43,8 @@ class DatabaseGrants(InheritedGrants):
         self._policies: dict[str, Mapping[str, Any]] = {}
         self._second_factors: dict[str, bool] = {}
         self._grants: dict[str, dict[str, dict[str, list[str]]]] = {}
+        self._subscription_roles: dict[str, dict[str, list[str]]] = {}  # of the namespaces that were read as a whole
+        self._prefixing: dict[str, bool] = {}
 
     @cached_property
     def _settings(self) -> Settings:
@@ -77,10 +82,47 @@ class DatabaseGrants(InheritedGrants):
     def _read(self, tenant: str) -> None:
         if tenant in self._uids:
             return
-        columns = ("uid", "admin_roles", "policies", "second_factor_required")
-        uid, roles, policies, required = Tenant.unscoped.filter(name=tenant).values_list(*columns).first() or ("", [], {}, False)
+        row = Tenant.unscoped.filter(name=tenant).values_list(*_OF_TENANT).first()
+        self._keep(tenant, *(row or ("", [], {}, False)))
+
+    def _keep(self, tenant: str, uid: str, roles: Iterable[str], policies: Mapping[str, Any], required: bool) -> None:
         self._uids[tenant], self._policies[tenant], self._second_factors[tenant] = uid, policies, required
         self._admins[tenant] = frozenset(roles)
+
+    def read_tenants(self, tenants: Collection[str]) -> None:
+        """What decisions about these tenants ask for, in two queries: for lists, which would ask for each."""
+        unread = {tenant for tenant in tenants if tenant not in self._uids or tenant not in self._custom_roles}
+        if not unread:
+            return
+        # A database takes a limited number of names; of very many tenants all are read.
+        few = len(unread) <= NAMES_A_QUERY
+        rows = Tenant.unscoped.filter(name__in=unread) if few else Tenant.unscoped.all()
+        for name, *columns in rows.values_list("name", *_OF_TENANT):
+            self._keep(name, *columns)
+        custom = CustomRole.unscoped.filter(tenant__in=unread) if few else CustomRole.unscoped.all()
+        self._custom_roles.update({tenant: {} for tenant in unread})
+        for tenant, name, actions in custom.values_list("tenant_id", "name", "actions"):
+            self._custom_roles.setdefault(tenant, {})[name] = complete(known(actions))
+
+    def read_namespaces(self, namespaces: Collection[str]) -> None:
+        """What decisions about these namespaces (tenant/namespace), their topics and subscriptions ask for, in three queries for
+        each thousand of them."""
+        unread = [name for name in dict.fromkeys(namespaces) if name not in self._subscription_roles]
+        for start in range(0, len(unread), NAMES_A_QUERY):
+            names = unread[start : start + NAMES_A_QUERY]
+            self._grants.update({name: {} for name in names})
+            for name, topic, role, actions in Grant.unscoped.filter(namespace__in=names).values_list(
+                "namespace_id", "topic", "role", "actions"
+            ):
+                self._grants[name].setdefault(topic, {})[role] = actions
+            self._subscription_roles.update({name: {} for name in names})
+            for name, subscription, role in SubscriptionGrant.unscoped.filter(namespace__in=names).values_list(
+                "namespace_id", "subscription", "role"
+            ):
+                self._subscription_roles[name].setdefault(subscription, []).append(role)
+            self._prefixing.update(dict.fromkeys(names, False))
+            for name, policies in Namespace.unscoped.filter(name__in=names).values_list("name", "policies"):
+                self._prefixing[name] = _prefixes(policies)
 
     def bindings(self, tenant: str, role: str) -> Sequence[Binding]:
         if not tenant or not role.startswith(USER_ROLE_PREFIX):
@@ -130,12 +172,17 @@ class DatabaseGrants(InheritedGrants):
         return self._public
 
     def subscription_roles(self, namespace: str, subscription: str) -> Collection[str]:
+        of_namespace = self._subscription_roles.get(namespace)
+        if of_namespace is not None:
+            return of_namespace.get(subscription, ())
         rows = SubscriptionGrant.unscoped.filter(namespace=namespace, subscription=subscription)
         return list(rows.values_list("role", flat=True))
 
     def prefixes_subscriptions(self, namespace: str) -> bool:
-        policies = Namespace.unscoped.filter(name=namespace).values_list("policies", flat=True).first()
-        return bool((policies or {}).get("subscription_auth_mode") == ROLE_PREFIX)
+        if namespace not in self._prefixing:
+            policies = Namespace.unscoped.filter(name=namespace).values_list("policies", flat=True).first()
+            self._prefixing[namespace] = _prefixes(policies)
+        return self._prefixing[namespace]
 
     def _read_bindings(self, username: str) -> list[_Bound]:
         """In all tenants: lists of tenants ask for many of them. Teams count for members of their tenant alone."""
@@ -154,6 +201,10 @@ class DatabaseGrants(InheritedGrants):
                 found.setdefault(topic, {})[role] = actions
             self._grants[namespace] = found
         return self._grants[namespace]
+
+
+def _prefixes(policies: Mapping[str, Any] | None) -> bool:
+    return bool((policies or {}).get("subscription_auth_mode") == ROLE_PREFIX)
 
 
 def _bound(row: Membership) -> _Bound:

@@ -64,7 +64,8 @@ def _from_database(request: ConsoleRequest, words: str, tenants: list[str]) -> l
     found = [_entry(name, "tenant", "tenant", name) for name in tenants if words in name.lower()][: FOUND_MAX + 1]
     with platform_scope():
         namespaces = Namespace.objects.filter(tenant__in=tenants, name__icontains=words)
-        names = namespaces.values_list("tenant_id", "name")[: FOUND_MAX + 1]
+        names = list(namespaces.values_list("tenant_id", "name")[: FOUND_MAX + 1])
+        request.actor.grants.read_namespaces([name for _, name in names])
         found += [
             _entry(name, "namespace", "namespace", *name.split("/"))
             for tenant, name in names

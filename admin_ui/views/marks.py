@@ -23,6 +23,7 @@ def namespace_marks(request: ConsoleRequest, tenant: str) -> HttpResponse:
     asked = ProblemsList(of_tenants=[tenant], problems_max=1)
     if not request.actor.may(Action.NAMESPACE_READ, Resource(tenant)):
         names = list(Namespace.objects.values_list("name", flat=True))
+        request.actor.grants.read_namespaces(names)
         names = [name for name in names if request.actor.may(Action.NAMESPACE_READ, Resource(tenant, name))]
         asked = ProblemsList(of_namespaces=names[:NAMESPACES_MAX], problems_max=1)
     found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))

@@ -116,7 +116,8 @@ def readable_namespaces(actor: Actor, tenant: str) -> QuerySet[Namespace]:
     rows = Namespace.objects.all()
     if actor.may(Action.NAMESPACE_READ, Resource(tenant)):
         return rows
-    names = rows.values_list("name", flat=True)
+    names = list(rows.values_list("name", flat=True))
+    actor.grants.read_namespaces(names)
     return rows.filter(name__in=[name for name in names if actor.may(Action.NAMESPACE_READ, Resource(tenant, name))])
 
 
