@@ -8,12 +8,10 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from admin_ui import platform_view
-from admin_ui.access import visible_tenants
 from messaging.permissions.model import Action, Resource
 from messaging.problems.kinds import Kind
 from messaging.problems.order import Problem
 from tenants.access import Actor
-from tenants.models import User
 from tenants.scoping import platform_scope
 from workers.alerts.models import AlertRule, PlatformAlert
 from workers.history import overview
@@ -25,9 +23,9 @@ _FAILED = {TaskRun.Outcome.FAILED.value: "failed", TaskRun.Outcome.QUARANTINED.v
 _DOWN = {"backing-off": "ended and is started again after a while", "failed": "ended and is not started again"}
 
 
-def alert_tenants(actor: Actor, user: User) -> list[str]:
-    """Whose alerts the person may see."""
-    return [name for name in visible_tenants(actor, user) if actor.may(Action.TENANT_ADMIN, Resource(name))]
+def alert_tenants(actor: Actor, names: list[str]) -> list[str]:
+    """Of the tenants that the person may see those whose alerts they may see."""
+    return [name for name in names if actor.may(Action.TENANT_ADMIN, Resource(name))]
 
 
 def alerts(tenants: list[str]) -> tuple[list[Problem], datetime | None]:
@@ -45,6 +43,7 @@ def _alert(rule: AlertRule) -> Problem:
     where = f" of subscription {rule.subscription}" if rule.subscription else ""
     return Problem(
         kind=Kind.ALERT,
+        id=rule.id,
         sentence=f"{rule.name}: {rule.get_kind_display()}{where} is {rule.value:,}; it fires at {rule.threshold:,}.",
         since_ms=_ms(rule.above_since),
         tenant=rule.tenant,
@@ -59,16 +58,24 @@ def of_platform(*, broker_answers: bool) -> Iterator[Problem]:
     for alert in PlatformAlert.objects.filter(firing=True):
         sentence = f"{alert.value} % of the disk are used. When it is full, publishing is refused."
         remedy = "shorten retention, let consumers catch up, or enlarge the disk"
-        yield Problem(kind=Kind.DISK_LOW, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
+        yield Problem(kind=Kind.DISK_LOW, id=alert.name, sentence=sentence, remedy=remedy, since_ms=_ms(alert.above_since))
     for child in platform_view.children(broker_answers=broker_answers)[0]:
         if child.state in _DOWN:
             exit_text = f" Its last exit: {child.last_exit}." if child.last_exit else ""
             sentence = f"Process {child.name} {_DOWN[child.state]}.{exit_text}"
-            yield Problem(kind=Kind.PROCESS_DOWN, sentence=sentence, remedy="look at its log", since_ms=_ms(child.since))
+            yield Problem(
+                kind=Kind.PROCESS_DOWN, id=child.name, sentence=sentence, remedy="look at its log", since_ms=_ms(child.since)
+            )
     for task in overview():
         if task["last_outcome"] in _FAILED:
             sentence = f"Task \u201c{task['title']}\u201d {_FAILED[task['last_outcome']]}."
-            yield Problem(kind=Kind.TASK_FAILED, sentence=sentence, remedy="look at the run", since_ms=_ms(task["last_started_at"]))
+            yield Problem(
+                kind=Kind.TASK_FAILED,
+                id=task["name"],
+                sentence=sentence,
+                remedy="look at the run",
+                since_ms=_ms(task["last_started_at"]),
+            )
 
 
 def _ms(at: datetime | None) -> int | None:

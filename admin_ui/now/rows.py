@@ -66,7 +66,7 @@ def row(problem: Problem, actor: Actor) -> Row:
 
 def _id(problem: Problem) -> str:
     """The same at each refresh, so that the focus stays where it is."""
-    parts = (problem.kind, problem.topic or problem.tenant, problem.subscription, "" if problem.topic else problem.sentence)
+    parts = (problem.kind, problem.topic or problem.tenant, problem.subscription, problem.id)
     return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"_{ord(match[0]):x}", "/".join(parts))
 
 

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from admin_ui import broker, platform_view
-from admin_ui.access import ConsoleRequest, page
+from admin_ui.access import ConsoleRequest, page, visible_tenants
 from admin_ui.now.facts import alert_tenants, alerts, of_platform
 from admin_ui.now.rows import row
 from admin_ui.now.visible_scope import visible_scope
@@ -27,7 +27,8 @@ LATE_S = 60.0  # after which a look at every topic is said to be old
 
 
 def _look(request: ConsoleRequest) -> dict[str, Any]:
-    scope = visible_scope(request.actor, request.user)
+    visible = visible_tenants(request.actor, request.user)
+    scope = visible_scope(request.actor, visible)
     found: ProblemsFound | None = None
     away = ""
     if scope.everywhere or scope.tenants or scope.namespaces:
@@ -35,12 +36,12 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
             of_tenants=scope.tenants, of_namespaces=scope.namespaces, everywhere=scope.everywhere, problems_max=SHOWN_MAX
         )
         found, away = broker.ask_or_why(lambda rpc: rpc.call(PROBLEMS_LIST, asked))
-    with_alerts = alert_tenants(request.actor, request.user)
-    firing, alerts_at = alerts(with_alerts)
+    firing, alerts_at = alerts(alert_tenants(request.actor, visible))
     superuser = request.actor.may(Action.SUPERUSER)
     worker = platform_view.worker() if superuser else None
     others = [*firing, *(of_platform(broker_answers=found is not None) if superuser else ())]
     problems = ranked([*(found.problems if found else ()), *others])
+    request.actor.grants.read_namespaces([problem.namespace for problem in problems[:SHOWN_MAX] if problem.namespace])
     total = len(others) + (sum(found.total.values()) + found.beyond if found else 0)
     serious = sum(number for kind, number in _kinds(found, others).items() if kind in MARKS and MARKS[Kind(kind)].serious)
     return {
@@ -54,6 +55,7 @@ def _look(request: ConsoleRequest) -> dict[str, Any]:
         "looked_ms": found.looked_ms if found and found.looked_ms and found.at_ms - found.looked_ms > LATE_S * 1000 else None,
         "unknown_topics": found.unknown_topics if found else 0,
         "left_out": scope.left_out,
+        "unkept": found.beyond if found else 0,
         "alerts_at": alerts_at,
         "worker": worker if worker is not None and worker.look == "badge-bad" and worker.word != "Working" else None,
         "at_ms": time.time_ns() // 1_000_000,

@@ -15,7 +15,8 @@ _PARTITION = re.compile(r"(.+)-partition-\d{1,6}")
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """`kind`: one of `Kind`. `namespace` is tenant/namespace and `topic` a full name; parts that do not apply are empty.
     `since_ms`: milliseconds since 1970; None: unknown. `waiting`: entries that wait because of it. `partitions`: of a partitioned
-    topic, how many of them have it; `topic` is then the partitioned one. `target`: the topic that its dead letters go to."""
+    topic, how many of them have it; `topic` is then the partitioned one. `target`: the topic that its dead letters go to. `id`
+    tells it from others of its kind in the same place, where there may be several."""
 
     kind: str
     sentence: str
@@ -28,6 +29,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     partitions: int = 0
     target: str = ""
+    id: str = ""
 
 
 Rank = tuple[int, int, int, str, str]
@@ -41,13 +43,14 @@ def rank(problem: Problem) -> Rank:
 
 def ranked(problems: Iterable[Problem]) -> list[Problem]:
     """In order; what several partitions of a topic have alike is one problem, with the sentence of the worst of them."""
-    groups: dict[tuple[str, str, str, str], list[Problem]] = {}
+    groups: dict[tuple[str, str, str, str, str], list[Problem]] = {}
     for place, problem in enumerate(problems):
         match = _PARTITION.fullmatch(problem.topic)
         # Only partitions are grouped: of a tenant two alerts, say, are two problems.
-        key = (problem.kind, match[1], problem.subscription, "") if match else (problem.kind, problem.topic, "", str(place))
+        where = (match[1], problem.subscription, "") if match else (problem.topic, "", str(place))
+        key = (problem.kind, *where, problem.id)
         groups.setdefault(key, []).append(problem)
-    return sorted((_together(topic, group) for (_, topic, _, _), group in groups.items()), key=rank)
+    return sorted((_together(topic, group) for (_, topic, _, _, _), group in groups.items()), key=rank)
 
 
 def _together(topic: str, group: list[Problem]) -> Problem:

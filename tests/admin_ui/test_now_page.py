@@ -6,15 +6,18 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from admin_ui import broker as admin_broker
+from admin_ui.now import visible_scope
 from messaging.problems.kinds import MARKS, Kind
 from messaging.problems.order import Problem
 from tenants.access import platform_actor
 from tenants.actions import create_namespace, set_custom_role, set_member, set_team
 from tenants.actions.teams import RoleOfTeam, add_team_member
-from tenants.models import Tenant, User
+from tenants.models import CustomRole, Membership, Namespace, Tenant, User
 from tests.admin_ui.console_broker import ConsoleBroker
 from tests.admin_ui.pages import Browse, text
 from tests.admin_ui.scripted_live import live_row
@@ -158,6 +161,16 @@ def test_a_refresh_that_changes_nothing_has_no_content(world: ConsoleBroker, bro
     assert changed.status_code == 200 and digest not in changed.content.decode()
 
 
+def test_problems_of_one_place_have_ids_of_their_own(world: ConsoleBroker, browse: Browse) -> None:
+    world.set_problems()
+    for kind in ("backlog_entries", "backlog_bytes"):
+        _alert("acme", "persistent://acme/orders/placed-partition-0", subscription="billing", kind=kind)
+    page = text(browse("owner"), "/now")
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert marks(page) == ["ALERT", "ALERT"] and len(ids) == len(set(ids))
+    assert sum(each.startswith("alert_2f") and not each.endswith("-1") for each in ids) == 2
+
+
 def test_more_than_a_page_is_counted(world: ConsoleBroker, browse: Browse) -> None:
     world.set_problems(*(problem(Kind.BLOCKED, f"persistent://acme/orders/t{index}") for index in range(103)))
     page = text(browse("owner"), "/now")
@@ -168,9 +181,82 @@ def test_what_only_loading_a_topic_would_tell_is_said_to_be_unknown(
     world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.set_problems()
-    monkeypatch.setattr(world.real.service.stored_problems, "unknown", lambda tenant: 2 if tenant == "acme" else 0)
-    assert "Of 2 topics it is unknown whether something waits there" in text(browse("owner"), "/now")
-    assert "it is unknown whether" not in text(browse("stranger"), "/now")
+    monkeypatch.setattr(world.real.service.stored_problems, "unknown", lambda tenant, _=None: 2 if tenant == "acme" else 0)
+    page = text(browse("owner"), "/now")
+    assert "Of 2 topics it is unknown whether something waits there" in page
+    assert "Nothing is known to be wrong" in page and "Nothing is wrong" not in page and "Every backlog has a consumer" not in page
+    page = text(browse("stranger"), "/now")
+    assert "it is unknown whether" not in page and "Nothing is wrong" in page
+
+
+def test_who_sees_single_namespaces_is_told_what_is_unknown_there(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contractor_of_orders()
+    world.set_problems()
+
+    def unknown(tenant: str, namespaces: set[str] | None = None) -> int:
+        return 2 if tenant == "acme" and namespaces == {"acme/orders"} else 0
+
+    monkeypatch.setattr(world.real.service.stored_problems, "unknown", unknown)
+    page = text(browse("contractor"), "/now")
+    assert "Of 2 topics it is unknown whether something waits there" in page and "Nothing is wrong" not in page
+
+
+def test_tenants_that_are_left_out_are_not_said_to_be_well(
+    world: ConsoleBroker, browse: Browse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.set_problems()
+    monkeypatch.setattr(visible_scope, "TENANTS_MAX", 0)
+    monkeypatch.setattr(visible_scope, "NAMESPACES_MAX", 0)
+    page = text(browse("owner"), "/now")
+    assert "are left out" in page and "Nothing is wrong" not in page
+
+
+def test_what_was_left_out_is_counted_and_not_called_less_urgent(world: ConsoleBroker, browse: Browse) -> None:
+    many = [problem(Kind.BLOCKED, subscription=f"s{index:02}", waiting=index) for index in range(23)]
+    world.set_problems(*many)
+    page = text(browse("owner"), "/now")
+    assert (
+        "23 problems" in page and "3 more, of which 3 are only counted" in page and "less urgent" not in page.split("</table>")[1]
+    )
+
+
+@pytest.mark.parametrize("path", ["/now", "/now/problems", "/tenants/acme/marks", "/tenants"])
+@pytest.mark.parametrize("who", ["contractor", "member", "superuser"])
+def test_queries_do_not_grow_with_namespaces_and_tenants(world: ConsoleBroker, browse: Browse, who: str, path: str) -> None:
+    """The page asks again every three seconds."""
+    admin = platform_actor("test")
+    contractor_of_orders()
+    User.objects.create(username="member")
+    set_member(admin, "acme", "member", "viewer")
+    set_custom_role(admin, "acme", "own", ["namespace_read", "consume"])
+    world.set_problems(*(problem(Kind.NO_CONSUMER, subscription=f"s{index}") for index in range(2)))
+    client = browse(who)
+
+    def count() -> int:
+        client.get(path)  # what is made once, by the first request, is not counted
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(path).status_code == 200
+        return len(queries)
+
+    def add(first: int, last: int) -> None:
+        user = User.objects.get(username=who)
+        for index in range(first, last):
+            tenant = Tenant.unscoped.create(name=f"many{index}", admin_roles=[])
+            role = CustomRole.unscoped.create(tenant=tenant, name="auditor-only", actions=["audit_read"])
+            Membership.unscoped.create(tenant=tenant, user=user, role=role.name)
+            Namespace.unscoped.create(name=f"many{index}/n", tenant=tenant)
+            Namespace.unscoped.create(name=f"acme/n{index}", tenant_id="acme")
+        namespaces = [f"{tenant}{index}" for index in range(first, last) for tenant in ("many", "acme/n")]
+        topics = [f"persistent://{name if '/' in name else f'{name}/n'}/t" for name in namespaces]
+        world.set_problems(*(problem(Kind.NO_CONSUMER, topic) for topic in topics))
+
+    none = count()
+    add(0, 1)
+    few = count()
+    add(1, 51)
+    assert count() == few <= none + 6  # for kinds of rows that there were none of before
 
 
 def test_every_kind_leads_somewhere(world: ConsoleBroker, browse: Browse) -> None:

@@ -47,7 +47,9 @@ def test_it_refreshes_itself_keeps_the_focus_and_says_when_it_cannot(visit: Call
 
 
 def test_lists_are_marked(visit: Callable[..., Page], broker: ConsoleBroker) -> None:
-    rows = [live_row(f"{PAID}-partition-{index}", problem=kind) for index, kind in enumerate(("falling_behind", "blocked"))]
+    rows = [
+        live_row(f"{PAID}-partition-{index}", problem=kind) for index, kind in enumerate(("falling_behind", "of_later", "blocked"))
+    ]
     broker.set_rows("acme/orders", rows)
     page = visit("owner", NAMESPACE)
     expect(page.get_by_role("row").filter(has_text="paid").get_by_text("BLOCKED")).to_be_visible()

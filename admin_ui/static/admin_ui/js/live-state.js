@@ -41,12 +41,18 @@ export function grouped(rows, order = []) {
     if (!group) groups.set(base, (group = { topic: base, partitions: [], loaded: false, subscriptions: 0, problem: "", ...zeros() }));
     for (const key of SUMS) group[key] = plus(group[key], row[key]);
     group.loaded ||= row.loaded;
-    if (row.problem && (!group.problem || order.indexOf(row.problem) < order.indexOf(group.problem))) group.problem = row.problem;
+    if (row.problem && (!group.problem || urgency(order, row.problem) < urgency(order, group.problem))) group.problem = row.problem;
     group.subscriptions = group.subscriptions === null || row.subscriptions === null ? null : Math.max(group.subscriptions, row.subscriptions);
     if (match) group.partitions.push({ topic, index: Number(match[2]), ...row });
   }
   for (const group of groups.values()) group.partitions.sort((a, b) => a.index - b.index);
   return [...groups.values()];
+}
+
+/** The place of a kind in the order; one that this page does not know, of a later release, comes last. */
+function urgency(order, kind) {
+  const place = order.indexOf(kind);
+  return place < 0 ? order.length : place;
 }
 
 /** {field: {known, least}}: `known` adds up the topics of which it is known, null if it is known of none; `least`: there are others. */

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from messaging.adminrpc.problems import ProblemsFound, ProblemsList
 from messaging.adminrpc.topics import TopicsList
-from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign
+from messaging.broker.core.diagnosis.problems import ABANDONED_MS, Sign, signs_of_subscription
 from messaging.broker.core.subscription import Subscription
 from messaging.broker.runtime.problems import known as known_problems
 from messaging.broker.runtime.problems import refusals as schema_refusals
@@ -168,7 +168,7 @@ async def many_abandoned(world: BrokerWorld, count: int) -> Topic:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the subscriptions that were judged, in order."""
     names: list[str] = []
-    judge = topic_look.signs_of_subscription
+    judge = signs_of_subscription
 
     def counted(subscription: Subscription, *args: Any, **given: Any) -> list[Sign]:
         names.append(subscription.name)
