@@ -110,7 +110,8 @@ class SendFailed(MagnetarError):
 
 
 class SendTimedOut(MagnetarError, TimeoutError):
-    """`written`: it left this process, so that it may be stored. `__cause__`: why there was no connection when its time was over."""
+    """`written`: it left this process, so that it may be stored. `__cause__`: why there was no connection when its time was
+    over."""
 
     code = "send_timed_out"
 

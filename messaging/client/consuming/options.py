@@ -53,8 +53,9 @@ class ConsumerOptions:
     `active_changed` is called with a topic and whether this consumer gets its messages: one of a failover subscription does.
     `ack_receipts`: `ack` returns when the broker has stored it. `batch_index_ack`: the broker is told of single messages of a
     batch; without it of whole batches, and `ack` of a part returns False at once, as there is nothing to store yet.
-    `crypto_failure`: a message that no key fits comes again ("fail"), is acknowledged ("discard") or delivered as it is ("consume").
-    If the function of the private keys failed, it comes again in any case; what follows it waits, if the subscription is not shared.
+    `crypto_failure`: a message that no key fits comes again ("fail"), is acknowledged ("discard") or delivered as it is
+    ("consume"). If the function of the private keys failed, it comes again in any case; what follows it waits, if the subscription
+    is not shared.
     """
 
     kind: Kind = "exclusive"

@@ -486,4 +486,3 @@ class TopicConsumer:
         self._is_open.set()
         self._receipts.end(error)
         self._owner.gave_up(self, error)
-

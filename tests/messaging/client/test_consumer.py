@@ -558,7 +558,7 @@ async def test_what_was_not_decrypted_is_no_dead_letter_and_no_retry(broker: Scr
 
 
 def with_topics(broker: ScriptedBroker, topic: str) -> tuple[list[str], set[str]]:
-    """Two topics that a pattern matches, and those that are deleted. An unloaded one that is not persistent has to be made again."""
+    """Two topics that a pattern matches, and those that are deleted. An unloaded one that is not persistent is made again."""
     names = [f"{topic}-{number}" for number in range(2)]
     gone: set[str] = set()
 
@@ -602,7 +602,7 @@ async def test_a_topic_that_is_not_persistent_is_kept_when_it_was_unloaded(broke
 
 
 async def test_a_receipt_of_a_topic_that_is_deleted_meanwhile_is_false_and_ends_nothing(broker: ScriptedBroker) -> None:
-    names, gone = with_topics(broker, TOPIC)
+    _, gone = with_topics(broker, TOPIC)
     handled: list[Message] = []
 
     async def handle(message: Message) -> None:

@@ -105,7 +105,7 @@ async def test_what_fails_for_want_of_a_key_says_so() -> None:
         acking = asyncio.create_task(consumer.ack(magnetar.MessageId(1, 1)))
         asking = asyncio.create_task(consumer.last_message_ids())
         sending = producer.send_nowait(b"x")
-        await eventually(lambda: "ACK" in broker.commands and "SEND" in broker.commands and "GET_LAST_MESSAGE_ID" in broker.commands)
+        await eventually(lambda: {"ACK", "SEND", "GET_LAST_MESSAGE_ID"} <= set(broker.commands))
         broken.append(True)
         broker.connection.say(frames.command(pb.Command.AUTH_CHALLENGE, auth_challenge=pb.AuthChallenge()))
         await eventually(lambda: not client.statistics.connections)
