@@ -42,6 +42,7 @@ def _with_limit(schema: Schema, limit: Limit) -> Schema:
     """The bounds that a schema can express: sizes in bytes are more strict than those in characters, and so bound them."""
     bounds: dict[str, Schema] = {
         "integer": {"minimum": limit.minimum, "maximum": limit.maximum},
+        "number": {"minimum": limit.minimum, "maximum": limit.maximum},
         "string": {"maxLength": limit.bytes_max},
         "array": {"maxItems": limit.count_max},
         "object": {"maxProperties": limit.count_max},
