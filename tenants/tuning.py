@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from messaging.adminrpc.calls import TypedCalls
 from messaging.adminrpc.methods import (
@@ -15,13 +15,10 @@ from messaging.adminrpc.topics import TopicRef
 from messaging.errors import PreconditionFailed
 from messaging.protocol.names import TopicName
 
-if TYPE_CHECKING:
-    from messaging.client.savings import TopicTraffic
 
-
-def measured(rpc: TypedCalls, topic: TopicName, partitions: int) -> TopicTraffic:
-    """`partitions` 0: it has none. How messages are batched is what has been since the broker loaded the topic. Blocks. Raises
-    `PreconditionFailed` where nothing is published, and the errors of the broker."""
+def measured(rpc: TypedCalls, topic: TopicName, partitions: int) -> Any:
+    """A `TopicTraffic` of `messaging.client.savings`. `partitions` 0: it has none. How messages are batched is what has been since
+    the broker loaded the topic. Blocks. Raises `PreconditionFailed` where nothing is published, and the errors of the broker."""
     from messaging.client.savings import TopicTraffic  # the SDK is loaded only where it is asked for
 
     if not topic.persistent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django import forms
 from django.http import Http404, HttpResponse
@@ -20,11 +20,6 @@ from messaging.errors import InvalidValue, MagnetarError, NotFound
 from messaging.limits import tuning as limits
 from messaging.limits.model import Limit
 from tenants.tuning import measured
-
-if TYPE_CHECKING:
-    from messaging.client.savings import TopicTraffic
-    from messaging.client.tuning import Setting
-    from messaging.client.tuning_report import TuneReport
 
 EXAMPLE: dict[str, Any] = {"message_bytes": 1000, "messages_per_s": 5000}  # in the requests below a form that is not filled in
 TRAFFIC = ("message_bytes", "messages_per_s", "partitions", "producers", "messages_per_entry", "latency_ms", "keyed")
@@ -128,7 +123,7 @@ def topic_tune(request: ConsoleRequest, tenant: str, namespace: str, topic: str)
     return _answer(request, navigation(request, "topic", tenant, namespace), form, crumbs=above, topic=topic, problem=problem)
 
 
-def _filled_in(traffic: TopicTraffic) -> dict[str, Any]:
+def _filled_in(traffic: Any) -> dict[str, Any]:
     """The fields of the form, rounded to what a person reads."""
     return {
         "message_bytes": max(1, round(traffic.message_bytes)),
@@ -169,7 +164,7 @@ def _answer(request: ConsoleRequest, nav: Navigation, form: TuneForm, **context:
     )
 
 
-def _report(asked: dict[str, Any]) -> TuneReport:
+def _report(asked: dict[str, Any]) -> Any:
     """Raises `InvalidValue`."""
     from messaging.client.savings import TopicTraffic  # the SDK is loaded only where it is asked for
     from messaging.client.tuning_report import TuneQuestion
@@ -187,7 +182,7 @@ def _report(asked: dict[str, Any]) -> TuneReport:
     return report(TuneQuestion(traffic, asked.get("latency_ms", 10), asked.get("keyed", False), own, *prices))
 
 
-def _in_words(report: TuneReport) -> str:
+def _in_words(report: Any) -> str:
     from messaging.client.tuning_report import IN_WORDS
 
     return IN_WORDS[report.compared_with]
@@ -198,7 +193,7 @@ def _written(value: float | str | bool) -> str:
     return str(_plain(value)) if isinstance(value, float) else repr(value)
 
 
-def _row(setting: Setting) -> Row:
+def _row(setting: Any) -> Row:
     value = setting.value
     about = size(value) if "_bytes_" in setting.name and isinstance(value, int) else ""
     return Row(setting.name, _written(value), about, setting.reason)

@@ -41,7 +41,7 @@ class MostUrgent:
         self.problems.insert(index, problem)
 
 
-class Entry(NamedTuple):
+class KnownProblem(NamedTuple):
     """`number` tells those of the same rank apart."""
 
     rank: Rank
@@ -59,8 +59,8 @@ class _Tenant:
     __slots__ = ("by_namespace", "entries", "left_out", "ranked", "topics")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []  # in order
-        self.topics: dict[str, list[Entry]] = {}  # never empty
+        self.entries: list[KnownProblem] = []  # in order
+        self.topics: dict[str, list[KnownProblem]] = {}  # never empty
         self.left_out: dict[int, LeftOut] = {}  # by the hash of the topic's name, which is smaller
         self.by_namespace: Counter[str] = Counter()  # how many were left out
         self.ranked: list[Problem] | None = None
@@ -122,13 +122,13 @@ class KnownProblems:
             if gives_way != tenant:
                 self._drop_if_empty(gives_way)
         self._number += 1
-        entry, of_tenant = Entry(place, self._number, topic, problem), self._tenants[tenant]
+        entry, of_tenant = KnownProblem(place, self._number, topic, problem), self._tenants[tenant]
         insort(of_tenant.entries, entry)
         of_tenant.topics.setdefault(topic, []).append(entry)
         of_tenant.ranked = None
         self._counts.add(tenant, 1)
 
-    def _remove(self, tenant: str, entry: Entry) -> None:
+    def _remove(self, tenant: str, entry: KnownProblem) -> None:
         of_tenant = self._tenants[tenant]
         del of_tenant.entries[bisect_left(of_tenant.entries, entry)]
         of_topic = of_tenant.topics[entry.topic]
